@@ -12,7 +12,7 @@ QUICK  := tests/decide tests/model tests/story tests/scheduler tests/engine test
           tests/test_signals.py tests/test_package.py README.md docs/guide
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check fuzz chaos bench format clean
+.PHONY: help run test quick check coverage fuzz chaos bench format clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,6 +37,14 @@ check: $(STAMP) ## the parts of `make test` that run no test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# The tests that exercise the core directly, in one process.
+COVERAGE := tests/decide tests/model tests/verify tests/timetable tests/stateful tests/operations tests/conformance \
+            tests/story tests/test_timing.py src/everwhen/decide src/everwhen/timetable src/everwhen/verify
+
+coverage: $(STAMP) ## which branches of decide, verify and timetable no test takes
+	$(BIN)/coverage run -m pytest -q -p no:cacheprovider $(COVERAGE)
+	$(BIN)/coverage report
+
 fuzz: $(STAMP) ## the long form of the generated tests
 	$(BIN)/python tools/system_packages.py
 	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600 $(foreach part,$(CHAOS),--ignore tests/$(part))
@@ -57,7 +65,7 @@ format: $(STAMP) ## let ruff arrange the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .venv-* $(RUN) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* $(RUN) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 
 # The environment is made anew when what it is made from has changed. uv installs it in seconds; where uv cannot be
 # had, or cannot reach the packages, pip does the same work slowly. uv is told to trust what the machine trusts, as pip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from everwhen.errors import SubmissionError
 from everwhen.model.instants import moment_of
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
@@ -132,3 +134,22 @@ def test_a_month_from_now_by_default_is_told_apart_from_now() -> None:
     assert [f"{job.slot:%d %B}" for job in s.jobs("n")] == ["05 January", "05 February"]
     report = s.check()
     assert report.is_clean, str(report)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"if_runing": "queue"}, 'if_runing: unknown key, did you mean "if_running"?'),
+        ({"catch_up_limit": 500_000}, "catch_up_limit: must be a whole number from 1 to 100,000, not 500000"),
+        ({"interval_seconds": 60}, 'interval_seconds: unknown key, did you mean "interval_from"?'),
+        ({"quiet_hours": "nights"}, 'quiet_hours: there are no quiet hours "nights"'),
+    ],
+)
+def test_a_schedule_of_a_test_is_checked_as_one_of_a_file(keys: dict[str, Any], problem: str) -> None:
+    s = manual_scheduler()
+    s.add("a", every="1m")
+    for call in (s.add, s.edit):
+        with pytest.raises(SubmissionError) as caught:
+            call("a" if call == s.edit else "b", every="1m", **keys)
+        assert str(caught.value) == problem
+    assert s.state("a").revision == 1

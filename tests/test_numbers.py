@@ -9,15 +9,15 @@ from __future__ import annotations
 import pytest
 
 from everwhen.api import calls, json_reader, request_guard, signatures
-from everwhen.config import values
 from everwhen.config.schema import API, RETENTION, SERVICE
 from everwhen.config.settings import Settings, settings_of
 from everwhen.decide import catch_up, draft
 from everwhen.engine import greeting, job_runner, lease, output, service
-from everwhen.model import payload, policy, token
+from everwhen.model import payload, policy, token, values
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.schedule import Definition
-from everwhen.operations import jobs, submissions
+from everwhen.operations import jobs
+from everwhen.operations.access import COUNTED
 from everwhen.targets import captured, command, guardian, process
 from everwhen.timetable import cron, interval, windows
 from everwhen.work_sources import command as source_command
@@ -62,7 +62,7 @@ DEFAULTS = {name: Definition.__dataclass_fields__[name].default for name in ("ca
         ("REST, the age of a signature", signatures.GOOD_FOR, 5 * MINUTE),
         ("REST, items of a page", calls.DEFAULT_LIMIT, 50),
         ("REST, items of a page at most", calls.MOST_LIMIT, 500),
-        ("REST, an exact total", submissions.COUNTED, 10_000),
+        ("REST, an exact total", COUNTED, 10_000),
     ],
 )
 def test_a_bound_is_the_number_that_is_promised(rule: str, found: object, promised: object) -> None:

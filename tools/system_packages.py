@@ -35,8 +35,10 @@ WANTED = (
     Package(
         "libfaketime",
         ("/usr/lib/*/faketime/libfaketime.so.1",),
-        "the comparison with Debian's cron (tests/debian_cron), clocks that are set (tests/proof)",
+        "the comparison with Debian's cron (tests/debian_cron)",
     ),
+    Package("gcc", ("/usr/bin/cc", "/usr/local/bin/cc"), "clocks that are set (tests/proof)"),
+    Package("libc6-dev", ("/usr/include/stdio.h",), "clocks that are set (tests/proof)"),
     Package(
         "iproute2",
         ("/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"),

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,6 +36,10 @@ if __name__ == "__main__":
 """
 
 
+# Both programs run from cached bytecode, as installed ones do.
+CACHING = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Starting:
     """Runs `script option` once per part. The digest is empty, because two programs print two texts."""
 
@@ -54,7 +59,12 @@ class Starting:
 
     def start(self) -> None:
         subprocess.run(
-            self.command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60
+            self.command,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+            env=CACHING,
         )
 
 

@@ -17,6 +17,7 @@ from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
 from everwhen.operations.schedules import create_schedules
+from everwhen.stores.opened import store_of
 
 MANY = 10_000
 LEDGER, QUICK_LEDGER = 1_000_000, 100_000
@@ -35,7 +36,7 @@ class Filled:
         self.count = count
         self.clock = SetClock()
         self.stack = runtimes.a_stack(place.fresh(), self.clock)
-        self.slots = self.stack.runtime.slots
+        self.slots = store_of(self.stack.runtime).slots
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
@@ -96,7 +97,7 @@ class Herd(Filled):
     def check(self) -> dict[str, str]:
         super().check()
         self.witness = Witness(self.slots)
-        self.ticker = Ticker(self.witness, self.clock)
+        self.ticker = Ticker(self.witness, self.clock)  # type: ignore[arg-type]
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
@@ -117,7 +118,7 @@ class Cycle(Filled):
 
     def check(self) -> dict[str, str]:
         super().check()
-        self.witness = self.stack.runtime.slots = Witness(self.slots)
+        self.witness = store_of(self.stack.runtime).slots = Witness(self.slots)  # type: ignore[assignment]
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
@@ -153,7 +154,7 @@ class Holding:
         self.is_held = is_held
         self.clock = SetClock()
         self.stack = runtimes.a_stack(place.fresh(), self.clock)
-        self.ticker = Ticker(self.stack.runtime.slots, self.clock)
+        self.ticker = Ticker(store_of(self.stack.runtime).slots, self.clock)
 
     def check(self) -> dict[str, str]:
         guard = {"max_outstanding": 1} if self.is_held else {}

@@ -15,6 +15,7 @@ from everwhen.engine.ticker import Ticker
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.queues.rq import ENTRY, RqQueue
+from everwhen.stores.opened import store_of
 from tests.servers.valkey import ValkeyServer
 
 NEVER = 86_400.0  # seconds until handed-over jobs are checked
@@ -30,7 +31,7 @@ class HandingOver:
         self.count = count
         self.stack = runtimes.a_stack(place.fresh())
         self.redis = Redis.from_url(url)
-        runtime = self.stack.runtime
+        runtime = store_of(self.stack.runtime)
         self.dispatcher = Dispatcher(runtime.outbox, RqQueue(url), runtime.clock, patience=NEVER)
         self.rounds = 0
 
@@ -47,7 +48,7 @@ class HandingOver:
             create_schedules(
                 self.stack.runtime, [Submission(name, fields, TARGET, source="config") for name in batch]
             )
-        ticker = Ticker(self.stack.runtime.slots, self.stack.runtime.clock)
+        ticker = Ticker(store_of(self.stack.runtime).slots, self.stack.runtime.clock)
         while ticker.step():
             pass
         began = perf_counter()

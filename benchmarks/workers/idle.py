@@ -13,6 +13,7 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from everwhen.engine.ticker import Ticker
+from everwhen.stores.opened import store_of
 from everwhen.wiring import build_service
 
 FEW, MANY, QUICK_MANY = 1_000, 1_000_000, 100_000
@@ -35,7 +36,7 @@ class Idle:
         command = [sys.executable, "-m", "benchmarks.workers.idle", "fill", str(self.count)]
         subprocess.run(command, check=True, env={**os.environ, runtimes.DATABASE: self.url})
         self.stack = runtimes.a_stack(self.url)
-        self.ticker = Ticker(self.stack.runtime.slots, self.stack.runtime.clock)
+        self.ticker = Ticker(store_of(self.stack.runtime).slots, self.stack.runtime.clock)
         self.evaluate(EVALUATIONS)
         return {}
 

@@ -14,6 +14,7 @@ from benchmarks.workers.runtimes import NoWork, SetClock, Witness
 from everwhen.engine.service import Service
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Target
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack
 
 EVERY_SECOND = 1_000
@@ -55,7 +56,7 @@ class Lag:
         url = self.place.copy_of(self.template)
         stack = runtimes.a_stack(url)
         runtimes.load(stack, EVERY_SECOND, PER_SECOND, name="live", target=self.target)
-        witness = stack.runtime.slots = Witness(stack.runtime.slots)
+        witness = store_of(stack.runtime).slots = Witness(store_of(stack.runtime).slots)  # type: ignore[assignment]
         began, ended = self.watch(stack)
         lags = list(self.lags(stack, witness, began, ended))
         stack.close()

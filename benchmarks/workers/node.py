@@ -6,7 +6,8 @@ from threading import Event
 from benchmarks.workers import runtimes
 from benchmarks.workers.runtimes import NoWork, Witness
 from everwhen.engine.service import Service
-from everwhen.ports.slots import TickReport
+from everwhen.stores.flows.tick import TickReport
+from everwhen.stores.opened import store_of
 
 
 class Telling(Witness):
@@ -19,7 +20,7 @@ class Telling(Witness):
 
 def main() -> None:
     stack = runtimes.a_stack(os.environ[runtimes.DATABASE])
-    stack.runtime.slots = Telling(stack.runtime.slots)
+    store_of(stack.runtime).slots = Telling(store_of(stack.runtime).slots)  # type: ignore[assignment]
     Service(stack.runtime, {"command": NoWork()}).start()
     Event().wait()
 

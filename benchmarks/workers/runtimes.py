@@ -7,14 +7,15 @@ from typing import Any
 
 from benchmarks.workers.backends import backend_of
 from everwhen.cli.gc_tuning import collect_seldom
+from everwhen.clock import Clock
 from everwhen.model.instants import SECOND
 from everwhen.model.message import message_target
-from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.clock import Clock
-from everwhen.ports.slots import Exchange, JobEnd, TickReport
-from everwhen.ports.target import Run
+from everwhen.stores.flows.tick import TickReport
+from everwhen.stores.slots import Exchange
+from everwhen.target import Run
 from everwhen.version import __version__
 from everwhen.wiring import Stack, open_stack
 
@@ -52,7 +53,7 @@ class SetClock:
 
 
 class Witness:
-    """A wrapper of the slots port that records when ticks were committed, and how many jobs were settled."""
+    """A wrapper of the slots that records when ticks were committed, and how many jobs were settled."""
 
     def __init__(self, slots: Any) -> None:
         self.slots = slots

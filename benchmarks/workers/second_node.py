@@ -11,6 +11,7 @@ from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import HOUR, HOURLY, SetClock
 from everwhen.engine.ticker import Ticker
+from everwhen.stores.opened import store_of
 
 COUNT, QUICK_COUNT = 20_000, 6_000
 ALONE = {"every": "1h", "first_run": "after_interval"}
@@ -67,7 +68,7 @@ def be_node() -> None:
     """Set the clock to the instant of each line, fire until nothing is due, and print how much was fired."""
     clock = SetClock()
     stack = runtimes.a_stack(os.environ[runtimes.DATABASE], clock)
-    ticker = Ticker(stack.runtime.slots, clock)
+    ticker = Ticker(store_of(stack.runtime).slots, clock)
     for line in sys.stdin:
         clock.set(int(line))
         before = ticker.counts.fired

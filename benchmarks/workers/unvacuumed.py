@@ -12,6 +12,7 @@ from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import HOUR, SetClock
 from everwhen.engine.ticker import Ticker
 from everwhen.model.instants import SECOND
+from everwhen.stores.opened import store_of
 
 SCHEDULES, QUICK_SCHEDULES = 20_000, 2_000
 FIRINGS = 10  # of each
@@ -36,7 +37,7 @@ class Unvacuumed:
         self.old = psycopg.connect(self.url)
         self.old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self.old.execute("SELECT count(*) FROM schedules")
-        self.ticker = Ticker(stack.runtime.slots, self.clock)
+        self.ticker = Ticker(store_of(stack.runtime).slots, self.clock)
         for _ in range(self.firings):
             self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
             while self.ticker.step():

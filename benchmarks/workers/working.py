@@ -18,9 +18,11 @@ from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import NoWork, Witness
 from everwhen.engine.service import Service
+from everwhen.model.outcome import JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.slots import Exchange, JobEnd
+from everwhen.stores.opened import store_of
+from everwhen.stores.slots import Exchange
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
 
@@ -76,7 +78,7 @@ class Queued:
     def __init__(self, place: Place, count: int, in_flight: int, kind: str, spec: dict[str, Any]) -> None:
         self.count, self.in_flight = count, in_flight
         self.stack = runtimes.a_stack(place.fresh())
-        self.witness = self.stack.runtime.slots = Strict(self.stack.runtime.slots)
+        self.witness = store_of(self.stack.runtime).slots = Strict(store_of(self.stack.runtime).slots)  # type: ignore[assignment]
         self.target = Target(kind, json.dumps(spec))
         self.rounds = 0
 

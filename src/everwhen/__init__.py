@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         recover_scheduled_jobs,
         start_scheduled_job,
     )
-    from everwhen.decide.check import ScheduleCheckResult
     from everwhen.errors import (
         ConfigError,
         CronParseError,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
         StoreError,
         TimetableError,
     )
-    from everwhen.model.reasons import ScheduleSkipReason
+    from everwhen.model.reasons import ScheduleCheckResult, ScheduleSkipReason
     from everwhen.model.work_item import WorkItem, build_schedule_prompt
     from everwhen.scheduler.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
     from everwhen.scheduler.options import (
@@ -106,8 +105,7 @@ _HOMES = {
         "start_scheduled_job",
     ),
     "everwhen.scheduler.scheduler": ("Scheduler",),
-    "everwhen.decide.check": ("ScheduleCheckResult",),
-    "everwhen.model.reasons": ("ScheduleSkipReason",),
+    "everwhen.model.reasons": ("ScheduleCheckResult", "ScheduleSkipReason"),
     "everwhen.model.work_item": ("WorkItem", "build_schedule_prompt"),
     "everwhen.targets.trigger_info": ("TriggerInfo", "TriggerMetadata"),
     "everwhen.timetable.cron": ("CronExpression",),

@@ -7,13 +7,26 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from everwhen.errors import TimetableError
-from everwhen.timetable.civil_time import known_zones
+from everwhen.timetable.civil_time import known_zones, zone
 
 _LOCALTIME = Path("/etc/localtime")
 _TIMEZONE = Path("/etc/timezone")
 _ZONEINFO = Path("/usr/share/zoneinfo")
+
+
+class Clock(Protocol):
+    """Wall-clock instants for slots, monotonic seconds for sleeps, leases and timeouts."""
+
+    def now(self) -> int:
+        """Return the current instant, in microseconds since 1970."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back and never jump."""
+        ...
 
 
 class SystemClock:
@@ -29,6 +42,17 @@ class SystemClock:
 def now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def localized(moment: datetime) -> datetime:
+    """Return a moment with the readings of the host's zone, to be shown.
+
+    The C library knows that zone, but not its name. To find the name every zone of the system is listed, which takes
+    longer than all else that a command does. TZ is resolved by name, because a program may set it after its start.
+    """
+    if "TZ" in os.environ:
+        return zone(local_zone_name()).localized(moment)
+    return moment.astimezone()
 
 
 def local_zone_name() -> str:

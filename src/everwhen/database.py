@@ -1,4 +1,4 @@
-"""Opening a database and building the ports on it; `wiring` builds what runs on them.
+"""Opening a database and building its store; `wiring` builds what runs on it.
 
 Whoever only reads needs no more than this: neither targets nor the loops of a node are imported.
 """
@@ -11,31 +11,29 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from everwhen.clock import SystemClock
+from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
-from everwhen.ports.runtime import Runtime
-from everwhen.stores.catalogue import StoredCatalogue
-from everwhen.stores.ledger import StoredLedger
+from everwhen.runtime import Progress, Runtime
+from everwhen.stores.catalogue import Catalogue
+from everwhen.stores.ledger import Ledger
 from everwhen.stores.migrate import Migration, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.stores.opened import OpenStore
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_transaction import SqliteStore
 
 if TYPE_CHECKING:
-    from everwhen.ports.clock import Clock
-    from everwhen.ports.database_copy import Move
-    from everwhen.ports.firings import Firings
-    from everwhen.ports.messages import Messages
-    from everwhen.ports.outbox import Outbox
-    from everwhen.ports.plugins import PluginState
-    from everwhen.ports.slots import Slots
-    from everwhen.ports.tokens import Tokens
-    from everwhen.ports.upkeep import Progress, Upkeep
-    from everwhen.ports.vitals import Vitals
-    from everwhen.stores.firings import RowHorizon
+    from everwhen.model.database_copy import Move
+    from everwhen.stores.firings import Firings, RowHorizon
+    from everwhen.stores.messages import Messages
+    from everwhen.stores.outbox import Outbox
+    from everwhen.stores.plugin_state import PluginState
+    from everwhen.stores.slots import Slots
+    from everwhen.stores.tokens import Tokens
     from everwhen.stores.transaction import Store
-    from everwhen.stores.upkeep import BackUp
+    from everwhen.stores.upkeep import BackUp, Upkeep
+    from everwhen.stores.vitals import Vitals
 
 T = TypeVar("T")
 
@@ -59,7 +57,7 @@ class Stack:
 
 
 class Deferred:
-    """A port that is built when it is first used."""
+    """A part of a store that is built when it is first used."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
@@ -89,14 +87,16 @@ def open_stack(
     catch_up_stagger: int = 0,
     database: SqliteDatabase | None = None,
     is_existing: bool = False,
+    may_be_older: bool = False,
     is_deferred: bool = False,
 ) -> Stack:
-    """Open the database (or use an open one), bring its schema up to date, and build the ports on it.
+    """Open the database (or use an open one), bring its schema up to date, and build its store.
 
-    `is_existing`: the database has to exist and be up to date, and nothing about it is changed. `is_deferred`: for a
-    command that ends at once; ports that it does not use are neither imported nor built.
+    `is_existing`: the database has to exist and be up to date, and nothing about it is changed; with `may_be_older` it
+    may have the schema of an earlier release, which a backup can read. `is_deferred`: for a command that ends at once;
+    parts of the store that it does not use are neither imported nor built.
     """
-    prepare = _refuse_outdated if is_existing else _migrate
+    prepare = partial(_refuse_outdated, may_be_older=may_be_older) if is_existing else _migrate
     if is_postgres(url):
         backend = _on_postgres(url, clock, prepare)
     else:
@@ -106,18 +106,18 @@ def open_stack(
     build = _deferred if is_deferred else _at_once
     plans = PlanCache()
     lately = int(10 * check_interval * 1_000_000)
-    ports = _Ports(backend, plans)
-    runtime = Runtime(
-        slots=build(partial(ports.slots, lately=lately, stagger=catch_up_stagger)),
-        catalogue=StoredCatalogue(backend.store, plans),
-        ledger=StoredLedger(backend.store),
-        firings=build(ports.firings),
-        vitals=build(ports.vitals),
-        messages=build(ports.messages),
-        plugin_state=build(ports.plugin_state),
-        upkeep=build(ports.upkeep),
-        tokens=build(ports.tokens),
-        outbox=build(ports.outbox),
+    parts = _Parts(backend, plans)
+    runtime = OpenStore(
+        slots=build(partial(parts.slots, lately=lately, stagger=catch_up_stagger)),
+        catalogue=Catalogue(backend.store, plans),
+        ledger=Ledger(backend.store),
+        firings=build(parts.firings),
+        vitals=build(parts.vitals),
+        messages=build(parts.messages),
+        plugin_state=build(parts.plugin_state),
+        upkeep=build(parts.upkeep),
+        tokens=build(parts.tokens),
+        outbox=build(parts.outbox),
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,
@@ -126,51 +126,51 @@ def open_stack(
 
 
 @dataclass(frozen=True, slots=True)
-class _Ports:
-    """Builds the ports that are the same on every database; each is imported when it is built."""
+class _Parts:
+    """Builds the parts of a store that are the same on every database; each is imported when it is built."""
 
     backend: Backend
     plans: PlanCache
 
     def slots(self, *, lately: int, stagger: int) -> Slots:
-        from everwhen.stores.slots import StoredSlots
+        from everwhen.stores.slots import Slots
 
-        return StoredSlots(self.backend.store, self.plans, lately=lately, stagger=stagger)
+        return Slots(self.backend.store, self.plans, lately=lately, stagger=stagger)
 
     def firings(self) -> Firings:
-        from everwhen.stores.firings import StoredFirings
+        from everwhen.stores.firings import Firings
 
-        return StoredFirings(self.backend.store, self.backend.horizon())
+        return Firings(self.backend.store, self.backend.horizon())
 
     def vitals(self) -> Vitals:
-        from everwhen.stores.vitals import StoredVitals
+        from everwhen.stores.vitals import Vitals
 
-        return StoredVitals(self.backend.store, self.backend.horizon())
+        return Vitals(self.backend.store, self.backend.horizon())
 
     def messages(self) -> Messages:
-        from everwhen.stores.messages import StoredMessages
+        from everwhen.stores.messages import Messages
 
-        return StoredMessages(self.backend.store)
+        return Messages(self.backend.store)
 
     def plugin_state(self) -> PluginState:
-        from everwhen.stores.plugin_state import StoredPluginState
+        from everwhen.stores.plugin_state import PluginState
 
-        return StoredPluginState(self.backend.store)
+        return PluginState(self.backend.store)
 
     def upkeep(self) -> Upkeep:
-        from everwhen.stores.upkeep import StoredUpkeep
+        from everwhen.stores.upkeep import Upkeep
 
-        return StoredUpkeep(self.backend.store, self.backend.back_up, self.backend.clock)
+        return Upkeep(self.backend.store, self.backend.back_up, self.backend.clock)
 
     def tokens(self) -> Tokens:
-        from everwhen.stores.tokens import StoredTokens
+        from everwhen.stores.tokens import Tokens
 
-        return StoredTokens(self.backend.store)
+        return Tokens(self.backend.store)
 
     def outbox(self) -> Outbox:
-        from everwhen.stores.outbox import StoredOutbox
+        from everwhen.stores.outbox import Outbox
 
-        return StoredOutbox(self.backend.store, self.plans)
+        return Outbox(self.backend.store, self.plans)
 
 
 def move_of(stack: Stack) -> Move | None:
@@ -203,8 +203,10 @@ def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> No
     migrate(database, migrations, applied_at=clock.now())
 
 
-def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clock) -> None:
-    refuse_outdated(database, migrations)
+def _refuse_outdated(
+    database: Any, migrations: Sequence[Migration], _clock: Clock, *, may_be_older: bool
+) -> None:
+    refuse_outdated(database, migrations, may_be_older=may_be_older)
 
 
 def refuse_missing(url: str) -> None:
@@ -231,11 +233,11 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
     store = SqliteStore(found, clock)
     return Backend(
         found,
-        store,
-        partial(_sqlite_horizon, store),
-        partial(_back_up_sqlite, found),
-        clock,
-        found.change_counter,
+        store=store,
+        horizon=partial(_sqlite_horizon, store),
+        back_up=partial(_back_up_sqlite, found),
+        clock=clock,
+        changes=found.change_counter,
     )
 
 
@@ -270,10 +272,10 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Backend(
         database,
-        postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
-        lambda: horizon,
-        partial(postgres.back_up, database),
-        clock or by_database,
+        store=postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
+        horizon=lambda: horizon,
+        back_up=partial(postgres.back_up, database),
+        clock=clock or by_database,
         listen=listen,
         clock_skew=skew,
     )

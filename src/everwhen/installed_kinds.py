@@ -30,7 +30,7 @@ from everwhen.model.target_kinds import KEYS_OF_RUN
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from everwhen.ports.target import Run, Target
+    from everwhen.target import Run, Target
 
 GROUP = "everwhen.targets"
 

@@ -13,9 +13,10 @@ from everwhen.installed_kinds import installed_targets
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Definition, local_id
 from everwhen.model.work_item import WorkItem
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.target import Run, Target
-from everwhen.ports.workflows import Workflows
+from everwhen.model.workflow import Workflows
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
+from everwhen.target import Run, Target
 from everwhen.targets.family import MARK
 from everwhen.targets.guardian import Guardian
 from everwhen.targets.plugin_folders import PluginFolders
@@ -67,19 +68,21 @@ def open_target_registry(
     plugins = PluginFolders(plugin_dirs)
     resources = Resources(
         runtime.clock,
-        Processes(guardian=guardian),
-        call_executor,
-        plugins,
-        runtime.plugin_state,
-        workflows or WorkflowRegistry(),
-        installed_sources(also={MARK: guardian.mark}),
-        functions,
-        None if on_trigger is None else partial(_hand_over, Calls(call_executor), on_trigger),
-        allow_private_urls,
+        processes=Processes(guardian=guardian),
+        hands=call_executor,
+        plugins=plugins,
+        plugin_state=store_of(runtime).plugin_state.state_of,
+        workflows=workflows or WorkflowRegistry(),
+        sources=installed_sources(also={MARK: guardian.mark}),
+        functions=functions,
+        host=None if on_trigger is None else partial(_hand_over, Calls(call_executor), on_trigger),
+        allow_private_urls=allow_private_urls,
     )
     targets = make_targets(resources, installed_targets())
     greet = resources.processes.greet_guardian
-    return TargetRegistry(targets, plugins, resources.workflows, functions, resources.host is not None, greet)
+    return TargetRegistry(
+        targets, plugins, resources.workflows, functions, resources.host is not None, greet=greet
+    )
 
 
 async def _hand_over(

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everwhen.clock import SystemClock
+from everwhen.clock import Clock, SystemClock
 from everwhen.database import Stack as Stack
 from everwhen.database import is_postgres as is_postgres
 from everwhen.database import load_postgres, refuse_missing
@@ -18,26 +18,26 @@ from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
+from everwhen.model.database_copy import Move, Received
+from everwhen.model.delivery import Queue
 from everwhen.model.group import Groups
 from everwhen.model.instants import moment_of
+from everwhen.model.link import Links
+from everwhen.model.manifest import Plugins
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
+from everwhen.model.subscription import Subscriber
 from everwhen.operations.database_copy import copy_database
 from everwhen.operations.validity import restore_valid_schedules
-from everwhen.ports.clock import Clock
-from everwhen.ports.database_copy import Move, Received
-from everwhen.ports.links import Links
-from everwhen.ports.observer import Observer
-from everwhen.ports.plugins import Plugins
-from everwhen.ports.queue import Queue
-from everwhen.ports.subscriber import Subscriber
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress
 from everwhen.stores.flows.restore import Restored
 from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.stores.opened import store_of
 from everwhen.stores.sqlite_database import open_sqlite, path_of
 from everwhen.stores.sqlite_move import SqliteMove
 from everwhen.stores.sqlite_restore import restore as restore_sqlite
+from everwhen.target import Observer
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
@@ -259,7 +259,9 @@ def build_service(
     `links` it does not tick either: schedules continue by themselves, and the node watches over that.
     """
     runtime = stack.runtime
-    dispatcher = None if queue is None else Dispatcher(runtime.outbox, queue, runtime.clock, patience=lease)
+    dispatcher = (
+        None if queue is None else Dispatcher(store_of(runtime).outbox, queue, runtime.clock, patience=lease)
+    )
     target_registry = target_registry or open_target_registry(runtime, max_workers=max_workers)
     service = Service(
         runtime,
@@ -272,7 +274,7 @@ def build_service(
         retention=retention,
         changes=stack.changes,
         observer=observer,
-        deliveries=Deliveries(runtime.messages, runtime.clock, subscribers),
+        deliveries=Deliveries(store_of(runtime).messages, runtime.clock, subscribers),
         heal=partial(restore_valid_schedules, runtime, target_registry.fault_of, groups),
         dispatcher=dispatcher,
         chain_watch=None if links is None else ChainWatch(runtime, links),

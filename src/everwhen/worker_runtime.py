@@ -19,7 +19,7 @@ from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings
 from everwhen.engine.job_runner import JobRunner
 from everwhen.model.instants import SECOND
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.wiring import Stack, open_node_stack
 

@@ -15,17 +15,17 @@ from fastapi import FastAPI
 
 from everwhen.api.app import create_app
 from everwhen.api.connections import ConnectionLimits
-from everwhen.api.context import ApiContext
-from everwhen.api.readiness import Unready
+from everwhen.api.context import ApiContext, Unready
 from everwhen.api.server import ApiServer
+from everwhen.clock import Clock
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.read import Configuration, Host, read_configuration
 from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.model.token import AccessRole, TokenLimits, limits_of
 from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
-from everwhen.ports.clock import Clock
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import OpenStore, store_of
 from everwhen.wiring import open_stack, plugins_in, python_fault
 
 PROBLEM = "application/problem+json"
@@ -113,7 +113,7 @@ class Client:
 class Service:
     """a runtime with its API."""
 
-    runtime: Runtime
+    runtime: OpenStore
     context: ApiContext
     url: str
     admin: Client
@@ -162,7 +162,7 @@ def serving(
     try:
         server.start()
         admin = create_token(stack.runtime, "admin", "admin")
-        yield Service(stack.runtime, context, server.url, Client(server.url, admin.secret), app)
+        yield Service(store_of(stack.runtime), context, server.url, Client(server.url, admin.secret), app)
     finally:
         server.stop()
         stack.close()

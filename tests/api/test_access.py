@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.api.rates import Rates
+from everwhen.api.context import Rates
+from everwhen.model.queries import EventFilter
 from everwhen.operations.tokens import create_token, find_token, revoke_token
-from everwhen.ports.ledger import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 
 READS = [

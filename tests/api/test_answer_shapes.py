@@ -6,24 +6,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from everwhen.api.job_payloads import JobInDetail, JobList, Log
-from everwhen.api.payloads import Shape
-from everwhen.api.record import AuditList, MessageList
-from everwhen.api.routes.breakers import BreakerList
-from everwhen.api.routes.quiet_hours import QuietHoursList
-from everwhen.api.routes.system import SystemStatus
-from everwhen.api.routes.tokens import Limits, Me, TokenList
+from everwhen.api.payloads import Shape, model_of
+from everwhen.api.routes.tokens import Limits
 from everwhen.api.schedule_payloads import RevisionList, Schedule, ScheduleList, Stats
-from everwhen.api.slot_payloads import Explanation, SlotList, UpcomingList
 from everwhen.cli.client import Client
 from everwhen.cli.local import _application_sender
 from everwhen.database import open_stack
 from everwhen.model.token import NO_LIMITS, Token
 from everwhen.testing.manual import ManualClock
-from everwhen.views.tokens import token_to_json
+from everwhen.views.breakers import BreakerList
+from everwhen.views.jobs import JobInDetail, JobList, Log
+from everwhen.views.quiet_hours import QuietHoursList
+from everwhen.views.record import AuditList, MessageList
+from everwhen.views.shape import View
+from everwhen.views.slots import Explanation, SlotList, UpcomingList
+from everwhen.views.system import SystemStatus
+from everwhen.views.tokens import Me, TokenList
+from everwhen.views.tokens import Token as TokenView
 
 ADMIN = Token("local", "somebody", "admin", None, NO_LIMITS, 0)
-ANSWERS: dict[str, type[Shape]] = {
+ANSWERS: dict[str, type[Shape | View]] = {
     "/schedules/": ScheduleList,
     "/schedules/{schedule}/": Schedule,
     "/schedules/{schedule}/upcoming/": UpcomingList,
@@ -67,11 +69,12 @@ def names(client: Client) -> dict[str, str]:
 
 @pytest.mark.parametrize(("path", "shape"), ANSWERS.items())
 def test_an_answer_has_the_documented_keys(
-    client: Client, names: dict[str, str], path: str, shape: type[Shape]
+    client: Client, names: dict[str, str], path: str, shape: type[Shape | View]
 ) -> None:
     answer = client.call("GET", path.format(**names))
-    shape.model_validate_json(answer.body)
+    model = model_of(shape) if issubclass(shape, View) else shape
+    model.model_validate_json(answer.body)
 
 
 def test_the_limits_of_a_token_are_all_told() -> None:
-    assert set(token_to_json(ADMIN)["limits"]) == set(Limits.model_fields)
+    assert set(TokenView.of(ADMIN)["limits"]) == set(Limits.model_fields)

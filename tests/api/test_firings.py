@@ -12,7 +12,7 @@ import pytest
 from everwhen.model.derived import DerivedType
 from everwhen.model.instants import HOUR
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.ports.ledger import EventFilter
+from everwhen.model.queries import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 from tests.api.test_streams import Told, on_each, stream
 from tests.api.working import FAILED, ran

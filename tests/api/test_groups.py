@@ -18,6 +18,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.operations.groups import UNUSABLE, invalidate_unusable
 from everwhen.operations.proof import prove
 from everwhen.operations.validity import restore_valid_schedules
+from everwhen.stores.opened import store_of
 from everwhen.targets.plugin import PluginTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.testing.manual import ManualClock
@@ -218,7 +219,7 @@ def test_a_tenant_of_a_shared_plugin_has_a_memory_of_its_own(tmp_path: Path) -> 
     put_plugin(tmp_path / "plugins", name="pl-shared", program=COUNTS)
     with serving(tmp_path, file=FILE) as service:
         a, b = service.client(owner="team-a"), service.client(owner="team-b")
-        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.runtime.plugin_state)
+        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.runtime.plugin_state.state_of)
         made = {client: client.create(**{"run": None, **FORMS["plugin"]("shared")}) for client in (a, b)}
 
         def seen(client: Client) -> str | None:
@@ -249,7 +250,7 @@ def test_the_failures_of_a_tenant_open_its_own_breaker_alone(tmp_path: Path) -> 
         a, b = service.client(owner="team-a"), service.client(owner="team-b")
         run = {"agent": {"name": "ag-shared"}}
         b.create(run=run)
-        runtime = service.runtime
+        runtime = store_of(service.runtime)
         runtime.slots.tick(runtime.clock.now(), limit=10, behind=False)
         runtime.slots.heartbeat(runtime.clock.now(), node=NODE, version="1", is_scheduler=False)
         (claim,) = runtime.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=10)

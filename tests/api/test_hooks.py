@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.ports.ledger import EventFilter
+from everwhen.model.queries import EventFilter
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Answer, Service, serving
 

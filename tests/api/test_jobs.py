@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from everwhen.api.job_payloads import Job
+from everwhen.api.payloads import model_of
 from everwhen.errors import StatusError
 from everwhen.model.outcome import Outcome
-from everwhen.ports.ledger import EventFilter
+from everwhen.model.queries import EventFilter
 from everwhen.verify.ledger import check_ledger
+from everwhen.views.jobs import Job
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 from tests.api.working import FAILED, claimed, end, ran, said, triggered
 
@@ -23,7 +24,7 @@ def listed(client: Client, query: str = "") -> list[str]:
 
 def test_a_job_has_every_documented_key_and_no_other(service: Service) -> None:
     job = triggered(service.admin, service.admin.create(), payload={"a": 1})
-    assert set(job) == set(Job.model_fields)
+    assert set(job) == set(model_of(Job).model_fields)
     found = service.admin.get(f"/jobs/{job['id']}/")
     assert (found.status, found.fields) == (200, {**job, "handed_over_at": None, "delivery": None})
     assert job["payload"] == {"a": 1} and job["origin"] == "manual"

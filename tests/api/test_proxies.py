@@ -11,7 +11,7 @@ import pytest
 
 from everwhen.config.api_settings import ApiSettings, api_settings_of
 from everwhen.errors import ConfigError
-from everwhen.ports.ledger import EventFilter
+from everwhen.model.queries import EventFilter
 from tests.api.serving import Service, serving
 
 PROXIES = (ip_network("127.0.0.0/8"), ip_network("10.0.0.0/8"), ip_network("2001:db8::/32"))

@@ -9,8 +9,8 @@ import pytest
 
 from everwhen.config.read import Host, read_configuration
 from everwhen.model.breaker import Breaker
+from everwhen.model.queries import EventFilter
 from everwhen.operations.apply import apply
-from everwhen.ports.ledger import EventFilter
 from tests.api.serving import HTTP_RUN, Service, serving
 from tests.api.working import FAILED, ran, triggered
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from everwhen.api.security_headers import NOTHING
+from everwhen.api.problems import NOTHING
 from tests.api.serving import Answer, Service, serving
 
 EXPECTED = {

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from everwhen.api.authenticated_route import MOST_OF_ANYBODY
-from everwhen.api.rates import Rates
-from everwhen.ports.ledger import EventFilter
+from everwhen.api.access import MOST_OF_ANYBODY
+from everwhen.api.context import Rates
+from everwhen.model.queries import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 
 MESSAGE = {"every": "1h", "run": {"message": {"text": "hello"}}}

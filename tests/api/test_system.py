@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.api.node_hooks import NodeHooks
-from everwhen.api.routes.config import Diff
-from everwhen.api.routes.system import SystemStatus
+from everwhen.api.hosting import NodeHooks
+from everwhen.api.payloads import model_of
 from everwhen.config.read import Host, read_configuration
 from everwhen.model.declared import Declarations
+from everwhen.model.queries import EventFilter
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
 from everwhen.operations.system import LoopFigures
-from everwhen.ports.ledger import EventFilter
 from everwhen.testing.manual import ManualClock
+from everwhen.views.config import Diff
+from everwhen.views.system import SystemStatus
 from tests.api.serving import Service, serving
 from tests.api.working import triggered
 
@@ -31,7 +32,7 @@ agents:
 def test_the_status_tells_loop_queue_nodes_and_what_comes_next(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         fields = service.admin.get("/system/status/").fields
-        SystemStatus.model_validate(fields)
+        model_of(SystemStatus).model_validate(fields)
         assert (fields["status"], fields["check_count"], fields["next"], fields["lag"]) == (
             "stopped",
             None,
@@ -158,7 +159,7 @@ def test_a_diff_tells_what_a_reload_then_does(tmp_path: Path) -> None:
             f"schedules: [{{id: a, every: 2h, run: {secret}}}, {{id: b, cron: '@daily', run: {secret}}}]"
         )
         found = service.admin.post("/config/diff/")
-        Diff.model_validate(found.fields)
+        model_of(Diff).model_validate(found.fields)
         assert [(item["schedule_id"], item["what"]) for item in found.fields["items"]] == [
             ("a", "changed"),
             ("b", "created"),

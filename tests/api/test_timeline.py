@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from everwhen.api.routes.timeline import Timeline
+from everwhen.api.payloads import model_of
 from everwhen.testing.manual import ManualClock
+from everwhen.views.timeline import Timeline
 from tests.api.serving import Client, serving
 from tests.api.working import ran
 
@@ -16,7 +17,7 @@ START = "2026-01-05T08:00:00Z"
 def shown(client: Client, start: str, end: str) -> dict[str, Any]:
     answer = client.get(f"/timeline/?from={start}&to={end}")
     assert answer.status == 200, answer.raw
-    Timeline.model_validate(answer.fields)
+    model_of(Timeline).model_validate(answer.fields)
     found: dict[str, Any] = answer.fields
     return found
 

@@ -13,8 +13,10 @@ import pytest
 from everwhen.config.submission import read_submission
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.operations.submissions import Caller, create_entries, new_id
+from everwhen.operations.access import Caller
+from everwhen.operations.submissions import create_entries, new_id
 from everwhen.operations.tokens import find_token
+from everwhen.stores.opened import store_of
 from everwhen.testing.manual import ManualClock
 from everwhen.timetable.trigger import OnRequest
 from tests.api.serving import HTTP_RUN, Answer, Client, Service, around_of, configuration_of, serving
@@ -30,10 +32,10 @@ class Runtime:
     clock: ManualClock
 
     def tick(self) -> None:
-        self.service.runtime.slots.tick(self.clock.now(), limit=100, behind=False)
+        store_of(self.service.runtime).slots.tick(self.clock.now(), limit=100, behind=False)
 
     def claim(self) -> list[ClaimedJob]:
-        slots, now = self.service.runtime.slots, self.clock.now()
+        slots, now = store_of(self.service.runtime).slots, self.clock.now()
         slots.heartbeat(now, node=NODE, version="1", is_scheduler=False)
         return slots.claim_jobs(now, node=NODE, limit=100)
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from everwhen.model.instants import DAY
+from everwhen.model.queries import EventFilter
 from everwhen.operations.sessions import LASTS, find_session
 from everwhen.operations.tokens import create_token
-from everwhen.ports.ledger import EventFilter
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import HTTP_RUN, Answer, Client, Service, serving
 

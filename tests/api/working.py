@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.output import OutputPiece, OutputStream
-from everwhen.ports.slots import JobEnd
 from tests.api.serving import Client, Service
 
 NODE = "a-node-of-the-tests"

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from everwhen.cli.main import everwhen
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.stores.opened import store_of
 from everwhen.wiring import open_stack
 
 
@@ -20,7 +21,7 @@ def test_every_figure_is_measured_and_all_of_it_was_done(tmp_path: Path) -> None
     assert [figure["count"] for figure in figures] == [200, 100, 300, 300, 500]
     assert all(figure["per_second"] > 0 for figure in figures)
     stack = open_stack(url)
-    assert stack.runtime.ledger.counts().jobs.get("queued", 0) == 0
+    assert store_of(stack.runtime).ledger.counts().jobs.get("queued", 0) == 0
     stack.close()
 
 
@@ -36,4 +37,4 @@ def test_a_database_in_use_is_left_alone(tmp_path: Path) -> None:
     create_schedule(stack.runtime, Submission("mine", {"every": "1h"}, Target("command")))
     stack.close()
     answer = CliRunner().invoke(everwhen, ["bench", "--database", url])
-    assert "wants a database of its own" in str(answer.exception)
+    assert "needs an empty database" in str(answer.exception)

@@ -149,6 +149,17 @@ def test_a_change_of_workflows_messages_notify_and_api_is_seen_and_said(
     assert config(tmp_path, changed, "diff", *database).exit_code == 0
 
 
+def test_the_first_load_calls_nothing_changed(tmp_path: Path) -> None:
+    database = ["--database", f"sqlite:///{tmp_path}/x.db"]
+    first = config(tmp_path, GOOD + SECTIONS, "reload", *database)
+    assert "1 new" in first.stderr and "changed" not in first.stderr
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+        (detail,) = connection.execute(
+            "SELECT detail FROM audit_events WHERE type = 'config.reloaded'"
+        ).fetchone()
+    assert "sections" not in json.loads(detail)
+
+
 def test_a_reference_to_the_environment_is_kept_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from everwhen.errors import SchedulerError
 from everwhen.model.schedule import Target
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.stores.migrate import migrate
+from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE
+from everwhen.stores.opened import store_of
+from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
 
@@ -136,10 +141,44 @@ def test_a_backup_is_whole_private_and_usable(tmp_path: Path, url: str) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
     copy = open_stack(f"sqlite:///{target}")
-    schedule = copy.runtime.catalogue.get("daily")
+    schedule = store_of(copy.runtime).catalogue.get("daily")
     assert schedule is not None and schedule.state.fire_count == 41
     copy.close()
     assert run("check", "--database", f"sqlite:///{target}").exit_code == 0
+
+
+def schema_of(path: Path) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+
+def test_a_database_of_an_earlier_release_is_backed_up_without_migrating_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every careful operator takes a backup before an upgrade: with whichever release is installed then."""
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path}/old.db"
+    old = open_sqlite(url)
+    migrate(old, SQLITE[:1], applied_at=0)
+    old.close()
+    before = schema_of(tmp_path / "old.db")
+    assert "lacks migration 2" in refusal("check", "--database", url)
+    fields = answer("backup", "copy.db", "--database", url)
+    assert fields["bytes"] > 0
+    assert schema_of(tmp_path / "old.db") == schema_of(tmp_path / "copy.db") == before
+    restored = answer("restore", "copy.db", "--database", f"sqlite:///{tmp_path}/new.db")
+    assert restored["schedules"] == 0
+    assert run("check", "--database", f"sqlite:///{tmp_path}/new.db").exit_code == 0
+    assert "lacks migration 2" in refusal("check", "--database", url)
+
+
+def test_a_file_without_our_schema_is_not_backed_up(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)").connection.close()
+    target = tmp_path / "copy.db"
+    assert "lacks migration 1" in refusal(
+        "backup", str(target), "--database", f"sqlite:///{tmp_path}/other.db"
+    )
+    assert not target.exists()
 
 
 def test_a_backup_is_one_moment_while_others_write(tmp_path: Path, url: str) -> None:
@@ -157,11 +196,11 @@ def test_a_backup_is_one_moment_while_others_write(tmp_path: Path, url: str) -> 
             stack.runtime,
             Submission(f"large-{number}", {"every": "1h", "payload": payload}, Target("command")),
         )
-    before = stack.runtime.ledger.counts().schedules["active"]
-    stack.runtime.upkeep.backup(tmp_path / "copy.db", write)
+    before = store_of(stack.runtime).ledger.counts().schedules["active"]
+    store_of(stack.runtime).upkeep.backup(tmp_path / "copy.db", write)
     assert len(shares) > 3 and shares == sorted(shares)
     copy = open_stack(f"sqlite:///{tmp_path}/copy.db")
-    assert copy.runtime.ledger.counts().schedules["active"] == before
+    assert store_of(copy.runtime).ledger.counts().schedules["active"] == before
     copy.close()
     stack.close()
 
@@ -184,7 +223,7 @@ def test_restoring_says_what_it_did_and_the_record_is_clean(tmp_path: Path, url:
 def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, url: str) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
-    assert "is there already" in refusal("backup", str(target), "--database", url)
+    assert "exists already" in refusal("backup", str(target), "--database", url)
     assert target.read_text() == "precious"
     assert run("backup", str(target), "--database", url, "--force").exit_code == 0
     assert target.read_bytes().startswith(b"SQLite format 3")

@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from everwhen.cli.main import everwhen
+from everwhen.stores.migrate import migrate
+from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.testing import manual_scheduler
 from tests.servers.postgres import PostgresServer
 
@@ -52,3 +55,20 @@ def test_the_whole_way_from_an_empty_database_to_a_restored_backup(
     assert json.loads(restored.stdout)["schedules"] == 1
     assert run("check", "--database", empty).exit_code == 0
     postgres.drop_database(empty)
+
+
+def test_a_database_of_an_earlier_release_is_backed_up_without_migrating_it(
+    tmp_path: Path, postgres: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old = PostgresDatabase(postgres_url)
+    migrate(old, MIGRATIONS[:1], applied_at=0)
+    old.close()
+    made = run("backup", "everwhen.backup", "--database", postgres_url)
+    assert made.exit_code == 0, made.exception
+    assert "lacks migration 2" in str(run("check", "--database", postgres_url).exception)
+    other = postgres.fresh_database()
+    restored = run("restore", "everwhen.backup", "--database", other)
+    assert restored.exit_code == 0, restored.exception
+    assert run("check", "--database", other).exit_code == 0
+    postgres.drop_database(other)

@@ -65,7 +65,7 @@ def test_a_broker_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None
     (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch="celery", url="pigeon://coop"))
     done = run(tmp_path, "everwhen", "scheduler")
     assert done.returncode == 1
-    assert "service.celery_broker pigeon://coop is no address" in done.stderr
+    assert "service.celery_broker pigeon://coop is not the address" in done.stderr
     assert not (tmp_path / "carried.db").exists()
 
 

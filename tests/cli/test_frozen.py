@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from everwhen.model.job import Job
-from everwhen.ports.ledger import JobFilter
+from everwhen.model.queries import JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.wiring import open_stack
 from tests.environment import without_settings
 from tests.targets.running import is_alive, pid_in, until
@@ -71,7 +72,7 @@ def lease_passes() -> None:
 
 def the_job(folder: Path) -> Job:
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=10)
+    (job,) = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
     stack.close()
     return job
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from everwhen.config.submission import read_submission
+from everwhen.operations.access import Caller
 from everwhen.operations.groups import UNUSABLE
 from everwhen.operations.schedules import get_schedule
-from everwhen.operations.submissions import Caller, create_entries, new_id
+from everwhen.operations.submissions import create_entries, new_id
 from everwhen.operations.tokens import create_token
 from everwhen.wiring import open_stack
 from tests.api.serving import around_of, configuration_of

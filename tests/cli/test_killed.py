@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from everwhen.model.job import Job
-from everwhen.ports.ledger import JobFilter
+from everwhen.model.queries import JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.targets.plugins import put_plugin
@@ -84,7 +85,7 @@ def write_files(folder: Path) -> None:
 
 def jobs_in(folder: Path) -> list[Job]:
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
+    jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100)
     stack.close()
     return sorted(jobs, key=lambda job: job.schedule_id)
 
@@ -150,7 +151,7 @@ def test_jobs_that_a_stop_interrupts_are_given_back_and_run_again(
         ]
         assert {(job.attempt, job.rescues) for job in found} == {(attempt, 0)}
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
     assert report.is_clean, report

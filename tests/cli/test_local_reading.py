@@ -19,11 +19,20 @@ from everwhen.cli.local import _application_sender
 from everwhen.cli.local_reading import CALLS, LocalReader
 from everwhen.database import open_stack
 from everwhen.model.token import NO_LIMITS, Token
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.testing.manual import ManualClock
 
 # What a command that only looks at a file of SQLite must not wait for.
-HEAVY = "fastapi starlette pydantic uvicorn anyio asyncio yaml jsonschema rich psycopg aiohttp http.client ssl".split()
+HEAVY = [
+    *"fastapi starlette pydantic uvicorn anyio asyncio yaml jsonschema rich psycopg aiohttp http.client ssl".split(),
+    *"hashlib secrets uvloop zoneinfo".split(),  # none is needed to show instants in UTC
+    *(
+        f"everwhen.{name}"  # what only changes need
+        for name in """api config engine wiring targets operations.schedules operations.submissions operations.jobs
+        decide.draft decide.tick decide.edit model.fields stores.flows.change stores.flows.commit stores.flows.system
+        stores.sqlite_backup""".split()
+    ),
+]
 WHAT_IT_LOADS = """
 import sys
 from everwhen.cli.main import main

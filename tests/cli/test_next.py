@@ -123,5 +123,5 @@ def test_the_installed_command_works_and_writes_no_colours_into_a_pipe() -> None
 def test_version_and_help() -> None:
     assert CliRunner().invoke(everwhen, ["--version"]).stdout == f"everwhen, version {__version__}\n"
     result = CliRunner().invoke(everwhen, ["--help"])
-    assert "next" in result.stdout and "Any cron expression or interval" in result.stdout
+    assert "next" in result.stdout and "Explain a cron expression or an interval" in result.stdout
     assert CliRunner().invoke(everwhen, ["nonsense"]).exit_code == 2

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
@@ -62,9 +63,9 @@ def test_workers_run_what_a_scheduler_fires_each_its_own_queue(tmp_path: Path) -
     assert not any("heavy" in line for line in said[1])
     assert not any("tick" in line for line in said[2])
     stack = open_stack(f"sqlite:///{tmp_path}/shared.db")
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         assert check_ledger(history, stack.runtime.clock.now()).is_clean
-    nodes = stack.runtime.upkeep.nodes()
+    nodes = store_of(stack.runtime).upkeep.nodes()
     assert sorted(node.role for node in nodes) == ["scheduler", "worker", "worker"]
     assert all(node.stopped_at is not None for node in nodes)
     stack.close()

@@ -14,6 +14,7 @@ import pytest
 
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
@@ -47,7 +48,7 @@ def running(folder: Path, *fields: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         assert check_ledger(history, stack.runtime.clock.now()).is_clean
     stack.close()
 
@@ -147,7 +148,7 @@ def test_a_worker_takes_the_workflows_of_a_new_file_on_sighup_and_applies_nothin
         finally:
             worker.kill()
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    assert stack.runtime.catalogue.of_source("config") == []
+    assert store_of(stack.runtime).catalogue.of_source("config") == []
     stack.close()
 
 

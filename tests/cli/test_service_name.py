@@ -7,7 +7,8 @@ from pathlib import Path
 from everwhen.cli.node_resources import NodeResources
 from everwhen.cli.serving import _opened, _service
 from everwhen.config.read import Host, read_configuration
-from everwhen.ports.observer import Nobody
+from everwhen.stores.opened import store_of
+from everwhen.target import Nobody
 from everwhen.telemetry.metrics import Metrics
 
 
@@ -22,7 +23,7 @@ def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path
         service = _service(stack, settings, "up", None, node_resources, Nobody(), queue=None, links=None)
         service.start()
         service.stop()
-        (node,) = stack.runtime.upkeep.nodes()
+        (node,) = store_of(stack.runtime).upkeep.nodes()
         assert node.node.startswith("billing-") and len(node.node) > len("billing-")
         text = Metrics(stack.runtime, service=settings.name).text()[0].decode()
         assert 'service="billing"' in text

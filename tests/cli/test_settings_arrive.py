@@ -26,7 +26,9 @@ from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.retention import Retention
+from everwhen.operations.schedules import get_schedule
 from everwhen.queues.rq_chain import RqLinks
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack, build_service, open_stack
 from everwhen.worker_runtime import open_worker_runtime
 
@@ -71,7 +73,7 @@ def zones(seen: Seen) -> object:
 
 
 def check_intervals(seen: Seen) -> object:
-    return {seen.service._check_interval, seen.stack.runtime.slots._lately / SECOND / 10}
+    return {seen.service._check_interval, store_of(seen.stack.runtime).slots._lately / SECOND / 10}
 
 
 def room(seen: Seen) -> object:
@@ -122,8 +124,8 @@ ROWS: Mapping[str, Row] = {
         "13s",
         13 * SECOND,
         in_nodes(
-            lambda seen: seen.stack.runtime.slots._stagger,
-            worker_runtime=lambda seen: seen.stack.runtime.slots._stagger,
+            lambda seen: store_of(seen.stack.runtime).slots._stagger,
+            worker_runtime=lambda seen: store_of(seen.stack.runtime).slots._stagger,
         ),
     ),
     "max_workers": Row(3, {3}, in_nodes(room)),
@@ -215,7 +217,7 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
 
     def stop_at_once(_stopped: threading.Event) -> None:
         if process in ("up", "scheduler"):
-            seen.grace = seen.stack.runtime.catalogue.get("a").definition.misfire_grace
+            seen.grace = get_schedule(seen.stack.runtime, "a").definition.misfire_grace
 
     monkeypatch.setattr(serving, "build_service", build_and_keep)
     monkeypatch.setattr(everwhen.api.app, "create_app", create_and_keep)

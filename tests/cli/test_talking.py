@@ -112,7 +112,7 @@ def test_a_schedule_is_created_changed_paused_resumed_and_deleted(shell: Shell) 
     assert "(active; next" in shell.text("schedules", "resume", schedule)
     assert f"deleted {schedule}" in shell.text("schedules", "delete", schedule, "--yes")
     assert shell.refusal("schedules", "show", schedule) == (
-        f'there is no schedule "{schedule}"; `everwhen schedules list` shows those there are'
+        f'there is no schedule "{schedule}"; `everwhen schedules list` lists all'
     )
 
 
@@ -134,7 +134,7 @@ def test_a_slot_before_the_schedule_says_when_it_was_created(shell: Shell) -> No
 
 def test_a_service_and_a_database_are_not_named_at_once(shells: dict[str, Shell]) -> None:
     both = Shell((*shells["service"].options, *shells["database"].options))
-    assert "say one of them" in both.run("schedules", "list", code=2).output
+    assert "give one of them" in both.run("schedules", "list", code=2).output
 
 
 def test_a_database_that_is_typed_stands_before_a_service_of_the_environment(
@@ -188,7 +188,7 @@ def test_a_schedule_is_triggered_and_its_job_cancelled(shell: Shell) -> None:
     ]
     assert job["payload"] == {"a": 1}
     assert shell.text("jobs", "cancel", job["id"]) == f"{job['id']}: cancelled\n"
-    assert "is no JSON" in shell.refusal("schedules", "trigger", schedule, "--payload", "{")
+    assert "is not valid JSON" in shell.refusal("schedules", "trigger", schedule, "--payload", "{")
 
 
 def test_past_slots_are_filled(shell: Shell) -> None:
@@ -284,7 +284,7 @@ def test_quiet_hours_are_made_changed_and_deleted(shell: Shell) -> None:
     assert "12:00-13:00" in shell.text("quiet-hours", "show", "lunch")
     assert shell.text("quiet-hours", "delete", "lunch") == "deleted lunch\n"
     assert "declared in the configuration file" in shell.refusal("quiet-hours", "delete", "nights")
-    assert "is no JSON" in shell.refusal("quiet-hours", "create", "x", "--set", "windows=[")
+    assert "is not valid JSON" in shell.refusal("quiet-hours", "create", "x", "--set", "windows=[")
 
 
 def test_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None:
@@ -347,7 +347,7 @@ def test_no_database_and_no_service_is_told_with_what_to_do(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answer = CliRunner().invoke(everwhen, ["schedules", "list"])
-    assert "no database everwhen.db here, and no service to ask" in str(answer.exception)
+    assert "no database everwhen.db here, and no service is named" in str(answer.exception)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -373,7 +373,7 @@ def test_init_writes_a_starter_that_is_valid_and_overwrites_nothing(tmp_path: Pa
     checked = CliRunner().invoke(everwhen, ["config", "check", "--config", str(folder / "everwhen.yaml")])
     assert checked.exit_code == 0, checked.output
     again = CliRunner().invoke(everwhen, ["init", str(folder)])
-    assert again.exit_code == 1 and "is there already; nothing was written" in again.output
+    assert again.exit_code == 1 and "exists already; nothing was written" in again.output
 
 
 def test_the_starter_runs(tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ def test_raw_gives_the_bytes(scene: Scene, way: str, follow: tuple[str, ...]) ->
 
 
 def test_raw_and_json_are_two_things(scene: Scene) -> None:
-    assert "say one of them" in piped(logs(scene, "--raw", "--json"), cwd=scene.folder)
+    assert "give one of them" in piped(logs(scene, "--raw", "--json"), cwd=scene.folder)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -19,7 +19,7 @@ from everwhen.cli.api_server import tell_first_token
 from everwhen.cli.main import everwhen
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.operations.tokens import find_token, list_tokens
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.wiring import open_stack
 from tests.api.serving import Client
 from tests.cli.test_up import lines_until

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 
@@ -64,9 +65,9 @@ def test_it_fires_stops_cleanly_and_goes_on_where_it_was(tmp_path: Path, number:
         assert process.returncode == 0
         assert rest.splitlines()[-1] == "stopped"
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         assert check_ledger(history, stack.runtime.clock.now()).is_clean
-    schedule = stack.runtime.catalogue.get("once")
+    schedule = store_of(stack.runtime).catalogue.get("once")
     assert schedule is not None
     assert (schedule.state.status, schedule.state.fire_count) == ("done", 1)
     stack.close()

@@ -14,6 +14,7 @@ import pytest
 
 from everwhen.cli.configuration import this_host
 from everwhen.cli.upgrade import protect_stored
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import read_configuration
 from everwhen.config.submission import read_submission, rules_of
 from everwhen.model.instants import MINUTE, moment_of
@@ -24,6 +25,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.proof import prove
 from everwhen.operations.record import revisions_of
 from everwhen.operations.schedules import create_declared
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack, open_stack
 from tests.targets.plugins import put_plugin
 
@@ -49,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
     put_plugin(tmp_path / "plugins")
     (tmp_path / "everwhen.yaml").write_text(CONFIG)
     configuration = read_configuration(tmp_path / "everwhen.yaml", this_host())
-    around = rules_of(configuration, this_host(), [])
+    around = rules_of(configuration, this_host(), [], bodies=BODY_SHAPES)
     stack = opened(tmp_path)
     apply(stack.runtime, configuration.declared)
     create_declared(
@@ -68,7 +70,7 @@ def opened(folder: Path) -> Stack:
 
 
 def definition_of(stack: Stack, name: str) -> Definition:
-    schedule = stack.runtime.catalogue.get(name)
+    schedule = store_of(stack.runtime).catalogue.get(name)
     assert schedule is not None
     return schedule.definition
 
@@ -118,7 +120,7 @@ def test_stored_schedules_get_the_protection_of_their_target_once_and_it_is_on_r
     assert causes["report"] == ["created"]  # looked at, and as it should be
     assert causes["daily"] == causes["call"] == [None]
     assert prove(stack.runtime).is_clean
-    schedule = stack.runtime.catalogue.get("polls")
+    schedule = store_of(stack.runtime).catalogue.get("polls")
     assert schedule is not None and schedule.state.next_slot_at is not None
     to_come = moment_of(schedule.state.next_slot_at).isoformat()
     stack.close()
@@ -132,7 +134,7 @@ def why(folder: Path, name: str, at: str) -> str:
 
 
 def uid_of(stack: Stack, name: str) -> str:
-    schedule = stack.runtime.catalogue.get(name)
+    schedule = store_of(stack.runtime).catalogue.get(name)
     assert schedule is not None
     return schedule.state.uid
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.instants import SECOND, moment_of
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.operations.schedules import (
     create_schedule,
     delete_schedule,
@@ -19,13 +19,13 @@ from everwhen.operations.schedules import (
     pause_system,
     update_schedule,
 )
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.slots import JobEnd
-from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.runtime import Runtime
+from everwhen.stores.catalogue import Catalogue
+from everwhen.stores.opened import OpenStore, store_of
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.slots import StoredSlots
+from everwhen.stores.slots import Slots
 from everwhen.testing import ManualClock
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
@@ -36,8 +36,8 @@ from tests.conformance.tenant import submission
 class Cluster:
     """`ahead` goes by the database's clock as it is; `behind` has not asked since it was put forward by 20 s."""
 
-    ahead: Runtime
-    behind: Runtime
+    ahead: OpenStore
+    behind: OpenStore
 
     def add(self, **fields: Any) -> None:
         keys = {"every": "5s", "if_running": "allow", "catch_up": "run_all", **fields}
@@ -59,12 +59,12 @@ def cluster(postgres_url: str) -> Iterator[Cluster]:
         old_time = ManualClock(moment_of(stack.runtime.clock.now() - 20 * SECOND))
         store = PostgresStore(database, has_time=True)
         behind = replace(
-            stack.runtime,
+            store_of(stack.runtime),
             clock=old_time,
-            slots=StoredSlots(store, plans),
-            catalogue=StoredCatalogue(store, plans),
+            slots=Slots(store, plans),
+            catalogue=Catalogue(store, plans),
         )
-        yield Cluster(stack.runtime, behind)
+        yield Cluster(store_of(stack.runtime), behind)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import psycopg
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome, PluginUpdate
-from everwhen.ports.messages import Message
+from everwhen.model.subscription import Message
+from everwhen.stores.opened import store_of
 from tests.cluster.conftest import together
 from tests.conformance.tenant import Tenant, end_of
 
@@ -78,7 +79,7 @@ def test_two_nodes_that_remember_for_one_plugin_at_once_both_have_their_say(
 
     def settle(tenant: Tenant, claimed: ClaimedJob, key: str) -> None:
         outcome = Outcome("succeeded", also=PluginUpdate("withings", json.dumps({key: 1})))
-        tenant.runtime.slots.settle(tenant.now, [end_of(claimed, outcome)])
+        store_of(tenant.runtime).slots.settle(tenant.now, [end_of(claimed, outcome)])
 
     together(lambda: settle(runtime, one[0], "first"), lambda: settle(other, two[0], "second"))
     assert runtime.runtime.plugin_state.state_of("withings") == {"first": 1, "second": 1}

@@ -10,9 +10,9 @@ import pytest
 
 from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, PolicyInUseError
+from everwhen.model.changes import NewSchedule
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.operations.schedules import define
-from everwhen.ports.catalogue import NewSchedule
 from everwhen.stores.flows.change import create_schedules
 from everwhen.stores.flows.system import remove_policy, write_policy
 from everwhen.stores.lanes import Lane

@@ -21,6 +21,7 @@ from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations.jobs import backfill
 from everwhen.stores.flows.system import write_policy
 from everwhen.stores.lanes import Lane
+from everwhen.stores.opened import store_of
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.postgres_transaction import PostgresTransaction
@@ -277,7 +278,7 @@ def test_a_node_that_two_others_miss_at_once_is_lost_once(runtime: Tenant, other
         node.beat()
 
     def noting(node: Tenant) -> Action:
-        return lambda: node.runtime.upkeep.note_lost(node.now, node=node.node, lease=60 * SECOND)
+        return lambda: store_of(node.runtime).upkeep.note_lost(node.now, node=node.node, lease=60 * SECOND)
 
     with psycopg.connect(runtime.site.url, autocommit=True) as keeper:
         keeper.execute("BEGIN; SELECT 1 FROM nodes FOR UPDATE")

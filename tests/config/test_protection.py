@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.submission import (
     SubmissionRules,
     read_change,
@@ -60,7 +61,7 @@ def file(tmp_path: Path) -> dict[str, Declared]:
 
 @pytest.fixture
 def around(tmp_path: Path) -> SubmissionRules:
-    return rules_of(read(tmp_path, FILE), host(), [])
+    return rules_of(read(tmp_path, FILE), host(), [], bodies=BODY_SHAPES)
 
 
 def protections(definition: Definition) -> tuple[object, ...]:
@@ -212,7 +213,7 @@ plugins: {withings: {owner: ada, shared: true, config: {token_file: t}, timeouts
 @pytest.fixture
 def bobs(tmp_path: Path) -> SubmissionRules:
     """What a schedule of an owner is judged by that uses somebody else's shared plugin."""
-    return replace(rules_of(read(tmp_path, SHARED), host(), []), owner="bob")
+    return replace(rules_of(read(tmp_path, SHARED), host(), [], bodies=BODY_SHAPES), owner="bob")
 
 
 def test_a_tenant_of_a_shared_plugin_is_protected_under_its_own_keys(bobs: SubmissionRules) -> None:

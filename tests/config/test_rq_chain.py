@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.submission import SubmissionRules, read_change, read_submission, rules_of
 from everwhen.errors import SubmissionError
 from tests.config.reading import host, mistakes, read
@@ -30,7 +31,7 @@ REFUSED = [
 
 @pytest.fixture
 def around(tmp_path: Path) -> SubmissionRules:
-    return rules_of(read(tmp_path, SERVICE), host(), [])
+    return rules_of(read(tmp_path, SERVICE), host(), [], bodies=BODY_SHAPES)
 
 
 def problems(fields: dict[str, Any], around: SubmissionRules) -> list[tuple[str, str]]:

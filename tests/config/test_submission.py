@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.scalars import ZERO_BYTE
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.submission import SubmissionRules, read_change, read_submission, rules_of
 from everwhen.errors import SubmissionError, TimetableError
+from everwhen.model.fields import schedule_to_json
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.policy import Budget, Capacity
+from everwhen.model.scalars import ZERO_BYTE
 from everwhen.model.schedule import Definition
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
 from everwhen.testing import manual_scheduler
-from everwhen.views.definitions import schedule_to_json
 from tests.config.reading import host, read
 
 FILE = """
@@ -35,7 +36,7 @@ RUN = {"command": ["ls"]}
 
 @pytest.fixture
 def around(tmp_path: Path) -> SubmissionRules:
-    return rules_of(read(tmp_path, FILE), host(), ["nights", "over-rest"])
+    return rules_of(read(tmp_path, FILE), host(), ["nights", "over-rest"], bodies=BODY_SHAPES)
 
 
 def definition(fields: Mapping[str, Any], around: SubmissionRules) -> Definition:

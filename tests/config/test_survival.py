@@ -14,6 +14,7 @@ from everwhen.config.read import read_configuration
 from everwhen.config.write import written
 from everwhen.config.yaml_reader import read_document
 from everwhen.operations.apply import apply, preview
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from tests.config.reading import NOW, host
 
@@ -121,7 +122,7 @@ def test_a_configuration_survives_write_read_and_reload(
     assert s.clock.now() == NOW
     declared = read_configuration(path, host()).declared
     assert len(apply(s.runtime, declared).created) == len(schedules)
-    stored = {one.state.schedule_id: one for one in s.runtime.catalogue.of_source("config")}
+    stored = {one.state.schedule_id: one for one in store_of(s.runtime).catalogue.of_source("config")}
     for one in declared.schedules:
         assert stored[one.schedule_id].definition == one.definition
     s.clock.advance("1h")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from everwhen.config.kinds import Either, Kind, ListOf, MapOf, Record
+from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import Report
-from everwhen.config.scalars import Number, Parsed
 from everwhen.config.schema import FILE
-from everwhen.config.submission_keys import SUBMISSION
+from everwhen.model.kinds import Either, Kind, ListOf, MapOf, Record
+from everwhen.model.scalars import Number, Parsed
 
 
 def numbers(kind: Kind, path: str = "") -> Iterator[tuple[str, Kind]]:

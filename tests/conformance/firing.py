@@ -6,7 +6,7 @@ import sys
 
 from everwhen.engine.service import Service
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.wiring import open_stack
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from everwhen.model.schedule import Plan
+from everwhen.stores.opened import store_of
 from everwhen.stores.plans import Key
 from everwhen.wiring import Stack
 
@@ -16,10 +17,10 @@ class PlansOnRecord:
     def faults(self, stack: Stack) -> list[str]:
         """Return the cached plans that are not stored. A history that retention deleted is not a fault: uids are not
         reused."""
-        stack.runtime.catalogue.soonest(1)  # the next reader reloads policies that others changed
+        store_of(stack.runtime).catalogue.soonest(1)  # the next reader reloads policies that others changed
         remembered = stack.plans.remembered()
         new = {key: plan for key, plan in remembered.items() if self._proven.get(key) is not plan}
-        with stack.runtime.ledger.history(sorted({uid for uid, _ in new})) as record:
+        with store_of(stack.runtime).ledger.history(sorted({uid for uid, _ in new})) as record:
             histories = {
                 history.uid: {r.revision: r.plan for r in history.revisions} for history in record.histories
             }

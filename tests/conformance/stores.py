@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from everwhen.ports.clock import Clock
+from everwhen.clock import Clock
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
 from everwhen.wiring import Stack, open_stack
 from tests.servers.everwhen_database import PostgresDatabase

@@ -1,4 +1,4 @@
-"""A runtime with one node: what the tests do to a store, through its ports and the operations alone."""
+"""A runtime with one node: what the tests do to a store, through its verbs and the operations alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.history import Revision
 from everwhen.model.instants import instant_of
 from everwhen.model.job import Job
-from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.policy import WhenClosed
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State, Target
 from everwhen.model.shared import Shared
 from everwhen.operations import jobs as job_operations
@@ -20,9 +21,8 @@ from everwhen.operations import quiet_hours
 from everwhen.operations import schedules as operations
 from everwhen.operations.firing import Firing, trigger_schedule
 from everwhen.operations.schedules import Submission
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.slots import JobEnd, TickReport
+from everwhen.stores.flows.tick import TickReport
+from everwhen.stores.opened import OpenStore, store_of
 from everwhen.testing.manual import Duration, ManualClock
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -48,7 +48,7 @@ class Tenant:
         self.clock = clock
         self.node = node
         self.stack = site.open(clock)
-        self.runtime: Runtime = self.stack.runtime
+        self.runtime = store_of(self.stack.runtime)
         self._neighbours: list[Tenant] = []
         self.beat()
 
@@ -218,7 +218,7 @@ def _known(revision: Revision) -> tuple[object, ...]:
     return revision.revision, revision.in_force_at, revision.plan.definition, revision.plan.quiet
 
 
-def put_policy(runtime: Runtime, policy: QuietHoursPolicy) -> None:
+def put_policy(runtime: OpenStore, policy: QuietHoursPolicy) -> None:
     """Create a policy, or replace an existing one."""
     if policy.policy_id in {known.policy_id for known in runtime.catalogue.policies()}:
         quiet_hours.change_quiet_hours(runtime, policy.policy_id, lambda _: policy)

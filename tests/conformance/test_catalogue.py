@@ -10,13 +10,13 @@ from everwhen.decide import by_hand
 from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.instants import DAY
-from everwhen.model.retention import Cutoffs, Place
+from everwhen.model.queries import ScheduleFilter
+from everwhen.model.retention import Cutoffs, RetentionPosition
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.quiet_hours import delete_own_quiet_hours
-from everwhen.ports.catalogue import ScheduleFilter
 from tests.conformance.tenant import FAILED, Tenant, at, clock_of, submission
 
 # -- creating --
@@ -400,7 +400,7 @@ def test_pruning_takes_what_is_old_and_over_a_portion_at_a_time(runtime: Tenant)
         runtime.wait("1d")
     cutoffs = Cutoffs(*[runtime.now - 30 * DAY] * 5)
     portions = []
-    place: Place | None = Place("jobs")
+    place: RetentionPosition | None = RetentionPosition("jobs")
     while place is not None and place.what == "jobs":
         portion = runtime.runtime.upkeep.forget(cutoffs, place, limit=4)
         portions.append(portion.rows)

@@ -11,9 +11,9 @@ from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError,
 from everwhen.model.declared import Declarations
 from everwhen.model.instants import MINUTE
 from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.queries import JobFilter
 from everwhen.operations import quiet_hours
 from everwhen.operations.apply import apply
-from everwhen.ports.ledger import JobFilter
 from tests.conformance.tenant import FAILED, Tenant
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from everwhen.model.events import Event
 from everwhen.model.history import Recorded
 from everwhen.model.instants import HOUR, SECOND
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.model.queries import EventFilter, JobFilter
 from tests.conformance.tenant import FAILED, MANY, Tenant, at, clock_of
 
 

@@ -11,8 +11,8 @@ from everwhen.errors import StoreError
 from everwhen.model.instants import DAY
 from everwhen.model.message import message_target
 from everwhen.model.retention import Retention
+from everwhen.model.subscription import Message
 from everwhen.operations.retention import prune
-from everwhen.ports.messages import Message
 from tests.conformance.tenant import MANY, Tenant, clock_of
 
 PRESENTS = message_target({"text": "Presents!", "thread_id": "family"})

@@ -8,11 +8,11 @@ import pytest
 
 from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, QuietHoursChangedError
+from everwhen.model.changes import Change, NewSchedule, Reconciliation
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.schedules import define
-from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation
 from tests.conformance.tenant import Tenant, submission
 
 Write = Callable[[Tenant, Plan], object]

@@ -11,13 +11,13 @@ import pytest
 
 from everwhen.decide.reconcile import rewrite, switch
 from everwhen.errors import ConfigError, RemovalError, TimetableError, UnknownScheduleError
+from everwhen.model.changes import Reconciliation
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, Target
 from everwhen.operations.apply import apply, preview
 from everwhen.operations.schedules import create_schedules
-from everwhen.ports.catalogue import Reconciliation
-from everwhen.ports.runtime import Runtime
+from everwhen.stores.opened import OpenStore
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.conformance.tenant import Tenant, submission
@@ -118,7 +118,7 @@ def test_one_that_was_worked_out_before_another_came_is_not_written(runtime: Ten
 class Overtaken:
     """The catalogue of a process that another overtakes while it computes its changes."""
 
-    def __init__(self, runtime: Runtime, other: Callable[[], object]) -> None:
+    def __init__(self, runtime: OpenStore, other: Callable[[], object]) -> None:
         self._catalogue, self._other = runtime.catalogue, other
 
     def of_source(self, source: str) -> list[Schedule]:
@@ -135,7 +135,8 @@ def test_two_processes_that_start_with_one_file_on_an_empty_database_both_start(
     """The slower process finds schedules that it did not see a moment ago: they are its own, not another source's."""
     file = declarations(runtime, a={"every": "1h"}, b={"every": "2h"})
     slower = replace(
-        runtime.runtime, catalogue=Overtaken(runtime.runtime, lambda: apply(runtime.runtime, file))
+        runtime.runtime,
+        catalogue=Overtaken(runtime.runtime, lambda: apply(runtime.runtime, file)),  # type: ignore[arg-type]
     )
     assert not apply(slower, file)
     assert len(runtime.events(None, "config.reloaded")) == 1
@@ -144,7 +145,7 @@ def test_two_processes_that_start_with_one_file_on_an_empty_database_both_start(
 def test_an_id_that_came_another_way_meanwhile_is_not_taken_over(runtime: Tenant) -> None:
     stranger = submission("a", every="1h")
     other = Overtaken(runtime.runtime, lambda: create_schedules(runtime.runtime, [stranger]))
-    slower = replace(runtime.runtime, catalogue=other)
+    slower = replace(runtime.runtime, catalogue=other)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"f:1: .* was created over REST"):
         apply(slower, declarations(runtime, a={"every": "1h"}))
 

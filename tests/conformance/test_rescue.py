@@ -11,7 +11,8 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.stores.flows.rescue import give_jobs_back, put_orphans_back, rescue_found
 from everwhen.stores.lanes import Lane
-from everwhen.stores.slots import StoredSlots
+from everwhen.stores.opened import store_of
+from everwhen.stores.slots import Slots
 from tests.conformance.tenant import FAILED, LEASE, Tenant, at
 
 
@@ -139,7 +140,7 @@ def test_what_happened_to_a_job_after_it_was_found_counts(
     found = [runtime.job(claimed.job.job_id)]
     meanwhile(runtime, claimed)
     slots, before = runtime.runtime.slots, runtime.everything()
-    assert isinstance(slots, StoredSlots)
+    assert isinstance(slots, Slots)
     for flow in (rescue_found, put_orphans_back, give_jobs_back):
         take = partial(flow, plans=runtime.stack.plans, found=found, now=runtime.now)
         assert slots._store.write(Lane.SETTLE, take) == 0, flow
@@ -317,6 +318,6 @@ def test_a_passing_node_leaves_no_row_unless_something_is_still_its_own(runtime:
     runtime.claim()
     idle = runtime.neighbour("idle")
     for node in (runtime, idle):
-        node.runtime.slots.sign_off_node(runtime.now, node=node.node, is_passing=True)
+        store_of(node.runtime).slots.sign_off_node(runtime.now, node=node.node, is_passing=True)
     assert [(n.node, n.stopped_at) for n in runtime.runtime.upkeep.nodes()] == [(runtime.node, runtime.now)]
     assert runtime.neighbour().rescue() == 1

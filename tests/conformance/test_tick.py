@@ -12,7 +12,7 @@ from everwhen.model.events import Event
 from everwhen.model.job import NewJob, job_id
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import TickReport
+from everwhen.stores.flows.tick import TickReport
 from tests.conformance.tenant import Tenant, at
 
 POLL: dict[str, Any] = {"group": "withings", "command": "poll", "max_outstanding": 1}
@@ -96,6 +96,60 @@ def test_a_released_slot_goes_before_a_newer_one_of_its_key(runtime: Tenant) -> 
     assert runtime.statuses("withings.held") == ["queued"]
     runtime.step()
     assert runtime.state("withings.newer").held_reason == "outstanding_limit"
+
+
+def test_a_released_slot_is_not_fired_before_it_is_due_by_a_node_whose_time_is_behind(
+    runtime: Tenant,
+) -> None:
+    runtime.add("withings.running", every="24h", **POLL)
+    runtime.step()
+    claimed = runtime.claim()
+    runtime.wait("10s")
+    runtime.add("withings.held", every="24h", **POLL)
+    runtime.step()  # by a node that has seen the step of the clock
+    due_at = runtime.now
+    runtime.clock.set("2026-01-05T08:00:07Z")
+    runtime.settle(*claimed)  # by one that has not
+    assert runtime.tick().schedules == 0
+    assert runtime.state("withings.held").release_at == runtime.runtime.slots.next_wake_at() == due_at
+    runtime.wait("3s")
+    assert runtime.tick().fired == 1
+    (job,) = runtime.jobs("withings.held")
+    assert job.created_at == job.due_at == due_at
+
+
+def test_the_slot_behind_a_declined_one_is_not_fired_before_it_is_due_either(runtime: Tenant) -> None:
+    runtime.put_quiet_hours("02:00-03:00", "skip")
+    runtime.add("withings.running", every="24h", **POLL)
+    runtime.step()
+    claimed = runtime.claim()
+    runtime.add("withings.declined", every="24h", quiet_hours="nights", **POLL)
+    runtime.step()
+    runtime.wait("10s")
+    runtime.add("withings.next", every="24h", **POLL)
+    runtime.step()
+    due_at = runtime.now
+    runtime.put_quiet_hours("08:00-09:00", "skip")
+    runtime.clock.set("2026-01-05T08:00:07Z")
+    runtime.settle(*claimed)
+    runtime.step()
+    assert runtime.reasons("withings.declined") == ["quiet_hours"]
+    assert runtime.state("withings.next").release_at == due_at
+    runtime.wait("3s")
+    assert runtime.tick().fired == 1
+
+
+def test_a_held_slot_of_an_edited_schedule_is_not_fired_before_it_is_due(runtime: Tenant) -> None:
+    runtime.add("withings.running", every="24h", **POLL)
+    runtime.step()
+    runtime.wait("10s")
+    runtime.add("withings.held", every="24h", **POLL)
+    runtime.step()
+    due_at = runtime.now
+    runtime.clock.set("2026-01-05T08:00:07Z")
+    runtime.edit("withings.held", every="24h", **{**POLL, "max_outstanding": 2})
+    assert runtime.tick().schedules == 0
+    assert runtime.state("withings.held").release_at == due_at
 
 
 def test_the_limit_of_a_tick_holds_for_released_and_due_rows_together(runtime: Tenant) -> None:
@@ -374,7 +428,7 @@ def test_a_worker_without_a_loop_covers_no_slot(runtime: Tenant) -> None:
 
 
 def test_a_budget_is_kept_between_ticks(runtime: Tenant) -> None:
-    runtime.add("a", every="10m", if_running="allow", budget={"fires_per_hour": 2})
+    runtime.add("a", every="10m", if_running="allow", budgets={"a": {"fires_per_hour": 2}})
     for _ in range(7):
         runtime.step()
         runtime.wait("10m")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.ports.slots import TickReport
+from everwhen.stores.flows.tick import TickReport
 from tests.conformance.tenant import Tenant
 
 

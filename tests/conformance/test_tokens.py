@@ -7,11 +7,11 @@ import pytest
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import QuotaError, RepeatedRequestError, TokenError
 from everwhen.model.instants import DAY, SECOND
+from everwhen.model.queries import ScheduleFilter
 from everwhen.model.token import Answer, Token, TokenLimits, limits_of
 from everwhen.operations import sessions, submissions, tokens
+from everwhen.operations.access import Caller, key_of
 from everwhen.operations.schedules import delete_schedule
-from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import ScheduleFilter
 from tests.conformance.tenant import Tenant
 
 RUN = {"http": {"url": "https://example.com/"}}
@@ -136,7 +136,7 @@ def test_a_key_belongs_to_one_schedule(runtime: Tenant) -> None:
     assert (made == again, is_new, is_again) == (True, True, False)
     entry = runtime.runtime.catalogue.entry(made)
     assert entry is not None
-    assert (submissions.key_of(entry), entry.schedule.state.revision) == ("k", 2)
+    assert (key_of(entry), entry.schedule.state.revision) == ("k", 2)
 
 
 def test_tokens_of_an_owner_are_seen_and_ended_by_that_owner(runtime: Tenant) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from everwhen.errors import DuplicateScheduleError
 from everwhen.model.instants import moment_of
+from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import create_schedules
-from everwhen.ports.ledger import JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import FAILED, MANY, Tenant, names, submission
@@ -147,7 +148,7 @@ def test_a_runtime_opened_later_finds_everything_where_the_store_serves_several(
     runtime.add("a", every="1h")
     runtime.step()
     stack = open_stack(runtime.site.url, clock=runtime.clock)
-    found = [job.schedule_id for job in stack.runtime.ledger.jobs(JobFilter(), limit=MANY)]
+    found = [job.schedule_id for job in store_of(stack.runtime).ledger.jobs(JobFilter(), limit=MANY)]
     stack.close()
     assert found == (["a"] if runtime.capabilities.several_processes else [])
 
@@ -161,8 +162,8 @@ def test_two_processes_fire_every_slot_once(runtime: Tenant) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             first.wait(SECONDS)
         fired = [stop(first), stop(second)]
-    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=MANY)
-    with stack.runtime.ledger.history() as history:
+    jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=MANY)
+    with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
     runtime.clock.set(moment_of(stack.runtime.clock.now()))  # recorded instants must not be in the future

@@ -10,11 +10,11 @@ from everwhen.model.instants import DAY, HOUR
 from everwhen.model.message import MESSAGE
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece, OutputStream
-from everwhen.model.retention import FRONT, Cutoffs, Place, Retention
+from everwhen.model.queries import EventFilter
+from everwhen.model.retention import PASS_START, Cutoffs, Retention, RetentionPosition
 from everwhen.model.schedule import Target
 from everwhen.operations.retention import prune
 from everwhen.operations.schedules import pause_schedule
-from everwhen.ports.ledger import EventFilter
 from tests.conformance.tenant import FAILED, Tenant
 
 NOTHING_KEPT = Retention(*[1] * len(astuple(Retention())))
@@ -52,7 +52,7 @@ def test_the_whole_life_of_a_deleted_schedule_goes_at_once(runtime: Tenant) -> N
     runtime.pause("a")
     runtime.delete("a")
     before = all_before(runtime.now + 1)
-    place: Place | None = FRONT
+    place: RetentionPosition | None = PASS_START
     while place is not None:
         place = runtime.runtime.upkeep.forget(before, place, limit=1).next
         assert runtime.check().is_clean
@@ -156,7 +156,7 @@ def test_no_portion_looks_at_more_rows_than_it_may(runtime: Tenant, limit: int) 
     runtime.add("a", every="24h", if_running="allow")
     days(runtime, 6)
     before = all_before(runtime.now - 2 * DAY)
-    place: Place | None = Place("jobs")
+    place: RetentionPosition | None = RetentionPosition("jobs")
     rows = []
     while place is not None and place.what == "jobs":
         portion = runtime.runtime.upkeep.forget(before, place, limit=limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everwhen.model.instants import SECOND
-from everwhen.ports.vitals import Signs
+from everwhen.model.vitals import Signs
 from tests.conformance.tenant import FAILED, Tenant
 
 

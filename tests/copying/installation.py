@@ -17,8 +17,9 @@ from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.token import Answer
 from everwhen.operations import sessions, submissions, tokens
+from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
-from everwhen.operations.submissions import Caller
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
 from everwhen.timetable.civil_time import zone
@@ -74,9 +75,11 @@ def _declare(s: ManualScheduler) -> None:
     apply(s.runtime, Declarations(digest="first"))
     s.pause_system()
     s.resume_system()
-    s.runtime.messages.subscribe(s.clock.now(), "inbox")
+    store_of(s.runtime).messages.subscribe(s.clock.now(), "inbox")
     nights = QuietHours(zone("UTC"), (QuietWindow(parse_window("10:00-10:30")),))
-    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer"))
+    store_of(s.runtime).catalogue.add_policy(
+        s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer")
+    )
     s.add("interval", every="30m", name="naïve ☃")
     s.add("cron", cron="15 * * * *", timezone="Europe/Berlin")
     s.add("monthly", every="monthly", first_run="after_interval")
@@ -108,7 +111,7 @@ def _let_in(s: ManualScheduler) -> tuple[str, str]:
 
 def _deliver_half(s: ManualScheduler) -> int:
     """A subscriber that has had some of the messages, and a list that begins after those that were forgotten."""
-    now, messages = s.clock.now(), s.runtime.messages
+    now, messages = s.clock.now(), store_of(s.runtime).messages
     found = messages.take(now, "inbox", node=s.node, limit=3, held_until=now + HOLD)
     assert messages.advance(now, "inbox", node=s.node, cursor=found[-1].id, held_until=None)
     return int(found[-1].id)
@@ -140,7 +143,9 @@ def _leave_pending(s: ManualScheduler) -> None:
             s.settle(claimed, SUCCEEDED)
         else:
             stream = OutputStream(claimed.job.job_id, 1, "stdout")
-            s.runtime.slots.write_output(s.clock.now(), [OutputPiece(stream, 0, b"bytes \x00\xff")], [])
+            store_of(s.runtime).slots.write_output(
+                s.clock.now(), [OutputPiece(stream, 0, b"bytes \x00\xff")], []
+            )
     s.run_until(MOVED, work=False)
 
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from everwhen.errors import MovedError, StoreError, shown_url
-from everwhen.ports.database_copy import Move
+from everwhen.model.database_copy import Move
 from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.stores.sqlite_move import SqliteMove
 from everwhen.wiring import migrate_database, move_database, open_node_stack

@@ -17,13 +17,14 @@ import pytest
 
 from everwhen import Scheduler
 from everwhen.errors import CopyError, MovedError, StoreError
+from everwhen.model.database_copy import Received
 from everwhen.model.instants import instant_of, moment_of
+from everwhen.model.subscription import Message
 from everwhen.operations import sessions, tokens
 from everwhen.operations.backup import back_up
 from everwhen.operations.proof import prove
-from everwhen.ports.database_copy import Received
-from everwhen.ports.messages import Message
 from everwhen.stores.binary_rows import CHUNK, TablePacker
+from everwhen.stores.opened import store_of
 from everwhen.stores.sqlite_move import LEFT_BEHIND, SqliteTable, own_tables
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
@@ -166,14 +167,14 @@ def test_the_numbers_of_jobs_go_on(target: ManualScheduler) -> None:
 
 
 def test_tokens_and_sessions_open_the_same_doors(moved: Moved) -> None:
-    runtime = moved.target.runtime
+    runtime = store_of(moved.target.runtime)
     found = tokens.find_token(runtime, moved.installation.secret)
     assert found is not None and (found.name, found.owner, found.role) == ("ada's", "ada", "operator")
     assert sessions.find_session(runtime, moved.installation.session) == found
 
 
 def test_a_plugin_remembers_and_a_breaker_stays_open(moved: Moved) -> None:
-    runtime = moved.target.runtime
+    runtime = store_of(moved.target.runtime)
     assert runtime.plugin_state.state_of("p") == {"seen": 17}
     assert runtime.ledger.breaker("p:poll").state == "open"
     (running,) = [job for job in moved.target.jobs("g.running") if job.status == "running"]
@@ -185,13 +186,13 @@ def test_a_plugin_remembers_and_a_breaker_stays_open(moved: Moved) -> None:
 
 def take(s: ManualScheduler) -> list[Message]:
     now = s.clock.now()
-    return list(s.runtime.messages.take(now, "inbox", node=s.node, limit=100, held_until=now + 1))
+    return list(store_of(s.runtime).messages.take(now, "inbox", node=s.node, limit=100, held_until=now + 1))
 
 
 def test_a_subscriber_goes_on_behind_the_last_message_that_it_had(
     installation: Installation, target: ManualScheduler
 ) -> None:
-    kept = [message.id for message in target.runtime.messages.after(installation.cursor, limit=100)]
+    kept = [message.id for message in store_of(target.runtime).messages.after(installation.cursor, limit=100)]
     target.run_until("2026-01-05T10:20:00Z")
     assert [message.id for message in take(target)] == [*kept, kept[-1] + 1]
 
@@ -199,7 +200,7 @@ def test_a_subscriber_goes_on_behind_the_last_message_that_it_had(
 def test_a_stream_of_events_goes_on_behind_its_cursor_in_the_order_of_commits(
     target: ManualScheduler,
 ) -> None:
-    ledger = target.runtime.ledger
+    ledger = store_of(target.runtime).ledger
     everything = [recorded.id for recorded in ledger.events_after(0, limit=1_000)]
     assert everything == sorted(everything) and len(everything) > 10
     cursor, last = everything[4], everything[-1]

@@ -7,7 +7,7 @@ import sys
 
 from everwhen.engine.service import Service
 from everwhen.model.outcome import SUCCEEDED, Outcome, PluginUpdate
-from everwhen.ports.target import Run, Target
+from everwhen.target import Run, Target
 from everwhen.wiring import open_stack
 
 

@@ -14,7 +14,7 @@ from everwhen.clock import SystemClock
 from everwhen.engine.service import Service
 from everwhen.model.node import Role
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.wiring import Stack, open_stack
 
 BRIEF = 0.005

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.node import Role
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import Stack, open_stack
 
@@ -138,5 +139,5 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 def check(url: str) -> LedgerReport:
-    with opened(url) as stack, stack.runtime.ledger.history() as history:
+    with opened(url) as stack, store_of(stack.runtime).ledger.history() as history:
         return check_ledger(history, stack.runtime.clock.now())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack
 from tests.crash.nodes import check, opened, running, wait_until
 
@@ -12,7 +13,7 @@ HANG = Target("command", "hang")
 
 
 def statuses(stack: Stack) -> list[str]:
-    return sorted(job.status for job in stack.runtime.ledger.jobs(JobFilter(), limit=100))
+    return sorted(job.status for job in store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100))
 
 
 def test_case_9_two_nodes_two_schedules_of_one_command_guard_one_fires_and_one_is_held(url: str) -> None:
@@ -21,7 +22,7 @@ def test_case_9_two_nodes_two_schedules_of_one_command_guard_one_fires_and_one_i
     with running(url, "up", "up") as nodes, opened(url) as stack:
         create_schedules(stack.runtime, both)
         wait_until(lambda: statuses(stack) == ["running"])
-        states = [stack.runtime.catalogue.get(f"withings.{name}") for name in ("one", "two")]
+        states = [store_of(stack.runtime).catalogue.get(f"withings.{name}") for name in ("one", "two")]
         assert sorted(str(found and found.state.held_reason) for found in states) == [
             "None",
             "outstanding_limit",
@@ -47,15 +48,20 @@ def test_case_13_the_clock_jumps_an_hour_while_five_jobs_run_none_is_rescued_and
         for node in nodes:
             node.step_clock(3_600)
         wait_until(lambda: missed(stack) >= 58)
-        assert len(stack.runtime.ledger.events(EventFilter(types=["scheduler.clock_stepped"]), limit=9)) == 1
+        assert (
+            len(
+                store_of(stack.runtime).ledger.events(EventFilter(types=["scheduler.clock_stepped"]), limit=9)
+            )
+            == 1
+        )
         # Long enough for the step to be past, and for leases to be judged again.
         over = before + int((3_600 + 1.3 * lease) * 1_000_000)
-        wait_until(lambda: min(node.heartbeat_at for node in stack.runtime.upkeep.nodes()) > over)
-        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
+        wait_until(lambda: min(node.heartbeat_at for node in store_of(stack.runtime).upkeep.nodes()) > over)
+        jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100)
         of_five = [job for job in jobs if job.schedule_id != "minutely"]
         assert {(job.status, job.attempt, job.rescues) for job in of_five} == {("running", 1, 0)}
 
 
 def missed(stack: Stack) -> int:
-    events = stack.runtime.ledger.events(EventFilter(types=["schedule.missed"]), limit=1_000)
+    events = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.missed"]), limit=1_000)
     return sum(recorded.event.slot_count for recorded in events)

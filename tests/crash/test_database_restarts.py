@@ -10,6 +10,7 @@ import pytest
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
 from everwhen.operations.schedules import create_schedules
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.firing import Nothing
@@ -43,12 +44,12 @@ def test_a_database_that_is_killed_and_started_again_costs_no_slot_its_entry(ser
     until(lambda: service.ticker.counts.fired >= 20)
     server.kill()
     with pytest.raises(StoreError):
-        stack.runtime.slots.last_heartbeat_at()
+        store_of(stack.runtime).slots.last_heartbeat_at()
     before = service.ticker.counts.fired
     server.start()
     until(lambda: service.ticker.counts.fired >= before + 20)
     service.stop()
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
     assert report.is_clean, report

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from everwhen.model.message import message_target
+from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.ledger import JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
 from tests.crash.nodes import fate
@@ -53,7 +54,7 @@ def kill_and_check(url: str, *, kills: int) -> None:
         fire_and_kill(url, after=draw.uniform(0.05, 0.8))
     stack = open_stack(url)
     fire_and_stop(url, lambda: all(len(succeeded(stack, kind)) >= 4 for kind in KINDS))
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     assert report.is_clean, report
     assert report.jobs > 40
@@ -127,21 +128,21 @@ def close(process: subprocess.Popen[str]) -> None:
 
 
 def succeeded(stack: Stack, kind: str) -> list[str]:
-    jobs = stack.runtime.ledger.jobs(JobFilter(statuses=["succeeded"]), limit=1_000_000)
+    jobs = store_of(stack.runtime).ledger.jobs(JobFilter(statuses=["succeeded"]), limit=1_000_000)
     return sorted(job.job_id for job in jobs if job.schedule_id.startswith(kind))
 
 
 def said(stack: Stack) -> list[str]:
     """The jobs whose messages there are, each as often as there is one."""
-    return sorted(message.job_id for message in stack.runtime.messages.after(0, limit=1_000_000))
+    return sorted(message.job_id for message in store_of(stack.runtime).messages.after(0, limit=1_000_000))
 
 
 def remembered(stack: Stack) -> list[str]:
     """The jobs that are remembered, as they asked for."""
-    return sorted(stack.runtime.plugin_state.state_of("counter"))
+    return sorted(store_of(stack.runtime).plugin_state.state_of("counter"))
 
 
 def everything_settles(stack: Stack) -> bool:
     """No job is left running on a node that is gone."""
-    counts = stack.runtime.ledger.counts()
+    counts = store_of(stack.runtime).ledger.counts()
     return counts.jobs.get("running", 0) == 0

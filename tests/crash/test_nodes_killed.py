@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from everwhen.model.node import Role
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack
 from tests.crash.nodes import NodeProcess, check, fate, opened, wait_until
 from tests.servers.postgres import PostgresServer
@@ -51,7 +52,7 @@ def kill_and_check(url: str, *, kills: int) -> None:
     with opened(url) as stack:
         # What the dead ones were running is taken over: it does not stay running on a node that is gone.
         wait_until(lambda: not unreleased_on_dead_nodes(stack))
-        assert len(stack.runtime.ledger.events(EventFilter(types=["node.lost"]), limit=1_000)) >= 1
+        assert len(store_of(stack.runtime).ledger.events(EventFilter(types=["node.lost"]), limit=1_000)) >= 1
     for node in nodes:
         node.stop()
     report = check(url)
@@ -60,8 +61,10 @@ def kill_and_check(url: str, *, kills: int) -> None:
 
 
 def unreleased_on_dead_nodes(stack: Stack) -> bool:
-    alive = {n.node for n in stack.runtime.upkeep.nodes() if n.stopped_at is None and n.lost_at is None}
-    running = stack.runtime.ledger.jobs(JobFilter(statuses=["running"]), limit=1_000)
+    alive = {
+        n.node for n in store_of(stack.runtime).upkeep.nodes() if n.stopped_at is None and n.lost_at is None
+    }
+    running = store_of(stack.runtime).ledger.jobs(JobFilter(statuses=["running"]), limit=1_000)
     return any(job.node not in alive for job in running)
 
 
@@ -90,8 +93,8 @@ def outages(server: PostgresServer, *, schedulers: int, rounds: int) -> None:
         server.kill()
         server.start()
     with opened(url) as stack:
-        fired = len(stack.runtime.ledger.jobs(JobFilter(), limit=10_000))
-        wait_until(lambda: len(stack.runtime.ledger.jobs(JobFilter(), limit=10_000)) > fired + 20)
+        fired = len(store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10_000))
+        wait_until(lambda: len(store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10_000)) > fired + 20)
     for node in nodes:
         node.stop()
     report = check(url)
@@ -110,12 +113,12 @@ def test_a_job_whose_worker_is_killed_four_times_keeps_its_id_and_is_lost(url: s
             worker = NodeProcess(url, "worker")
             heard.append(worker.heard("hanging"))
             worker.kill()
-        wait_until(lambda: stack.runtime.ledger.jobs(JobFilter(), limit=2)[0].status == "lost")
+        wait_until(lambda: store_of(stack.runtime).ledger.jobs(JobFilter(), limit=2)[0].status == "lost")
         scheduler.stop()
-        (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=2)
+        (job,) = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=2)
         assert heard == [f"hanging {job.job_id} {attempt}" for attempt in (1, 2, 3, 4)]
         assert (job.attempt, job.rescues) == (4, 3)
-        schedule = stack.runtime.catalogue.get("a")
+        schedule = store_of(stack.runtime).catalogue.get("a")
         assert schedule is not None and schedule.state.error_count == 1
     assert check(url).is_clean
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from everwhen.model.node import Role
+from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.ledger import JobFilter
+from everwhen.stores.opened import store_of
 from tests.crash.nodes import NodeProcess, check, opened, running, wait_until
 from tests.crash.witness import Peaks, install_witness, succeeded_jobs, witnessed_peaks
 from tests.servers.postgres import PostgresServer
@@ -113,7 +114,7 @@ def befall(server: PostgresServer, url: str, outage: Outage) -> None:
 
 def expect_each_once(url: str, count: int) -> None:
     with opened(url) as stack:
-        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=2 * count)
+        jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=2 * count)
     assert len(jobs) == count
     assert set(Counter((job.uid, job.slot_at) for job in jobs).values()) == {1}
     assert {(job.status, job.origin) for job in jobs} == {("succeeded", "schedule")}

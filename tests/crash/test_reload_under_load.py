@@ -14,11 +14,11 @@ from everwhen.config.read import Host, read_configuration
 from everwhen.config.write import written
 from everwhen.errors import ConfigError
 from everwhen.model.declared import Declarations
-from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.outcome import SUCCEEDED, JobEnd
+from everwhen.model.queries import EventFilter
 from everwhen.operations.apply import apply
 from everwhen.operations.reload import reload
-from everwhen.ports.ledger import EventFilter
-from everwhen.ports.slots import JobEnd
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
 
@@ -59,7 +59,7 @@ class File:
 
 
 def _tick(stack: Stack, is_over: threading.Event) -> None:
-    slots, clock = stack.runtime.slots, stack.runtime.clock
+    slots, clock = store_of(stack.runtime).slots, stack.runtime.clock
     while not is_over.is_set():
         slots.heartbeat(clock.now(), node="n", version="test", is_scheduler=True)
         while slots.tick(clock.now(), limit=500, behind=False).more:
@@ -69,7 +69,7 @@ def _tick(stack: Stack, is_over: threading.Event) -> None:
 
 
 def _work(stack: Stack, is_over: threading.Event) -> None:
-    slots, clock = stack.runtime.slots, stack.runtime.clock
+    slots, clock = store_of(stack.runtime).slots, stack.runtime.clock
     while not is_over.is_set():
         claimed = slots.claim_jobs(clock.now(), node="n", limit=500)
         slots.settle(clock.now(), [JobEnd(one.job.job_id, one.job.fence, SUCCEEDED) for one in claimed])
@@ -103,10 +103,13 @@ def test_nothing_is_lost_or_doubled_while_the_file_changes(
     is_over.set()
     for thread in threads:
         thread.join()
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     assert report.is_clean, report
-    types = [recorded.event.type for recorded in stack.runtime.ledger.events(EventFilter(), limit=1_000_000)]
+    types = [
+        recorded.event.type
+        for recorded in store_of(stack.runtime).ledger.events(EventFilter(), limit=1_000_000)
+    ]
     assert (types.count("config.reloaded"), types.count("config.rejected")) == (
         1 + changes - refused,
         refused,

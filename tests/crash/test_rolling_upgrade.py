@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from everwhen.errors import StoreError
-from everwhen.ports.catalogue import ScheduleFilter
+from everwhen.model.queries import ScheduleFilter
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack, open_stack
 from tests.crash.nodes import check, opened, running, wait_until
 from tests.crash.test_nodes_killed import busy
@@ -43,4 +44,6 @@ def await_more_jobs(stack: Stack, count: int) -> None:
 
 
 def settled(stack: Stack) -> int:
-    return sum(state.run_count for state in stack.runtime.catalogue.states(ScheduleFilter(), limit=100))
+    return sum(
+        state.run_count for state in store_of(stack.runtime).catalogue.states(ScheduleFilter(), limit=100)
+    )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from everwhen.decide.restored import NUMBERS_SKIPPED, go_on_restored
+from everwhen.decide.restored import NUMBERS_SKIPPED, renumber_restored
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from tests.decide.builders import a_schedule, at
+from tests.decide.builders import a_job, a_one_shot, a_schedule, at, with_jobs
 
 BACKED_UP_AT, NOW = at("09:00"), at("12:00")
 
 
 def restored(schedule: Schedule, *, now: int = NOW, catch_up: bool = False) -> Decision:
-    return go_on_restored(schedule, BACKED_UP_AT, now, Shared(), catch_up=catch_up)
+    return renumber_restored(schedule, BACKED_UP_AT, now, Shared(), catch_up=catch_up)
 
 
 def test_numbers_go_on_a_million_higher_and_firings_where_they_were() -> None:
@@ -46,3 +46,21 @@ def test_a_chain_is_never_counted_back_to_a_slot_that_was_decided() -> None:
 def test_a_schedule_that_is_paused_stays_so() -> None:
     after = restored(a_schedule(every="1h", status="paused", next_slot_at=None, paused_by="person")).after
     assert (after.status, after.next_slot_at, after.paused_by) == ("paused", None, "person")
+
+
+def test_jobs_that_were_outstanding_are_cancelled_unless_they_are_to_be_caught_up() -> None:
+    schedule = a_schedule(every="1h", anchor_at=at("08:15"), next_slot_at=at("12:15"))
+    schedule = with_jobs(schedule, a_job(schedule, status="queued", started_at=None))
+    assert [reason for _, reason in restored(schedule).cancelled] == ["person"]
+    assert restored(schedule, catch_up=True).cancelled == []
+
+
+def test_a_next_slot_to_come_stays_and_a_webhook_has_none() -> None:
+    coming = a_schedule(every="1h", anchor_at=at("08:15"), next_slot_at=at("12:15"))
+    assert restored(coming).after.next_slot_at == at("12:15")
+    assert restored(a_schedule(on="webhook")).after.next_slot_at is None
+
+
+def test_a_one_shot_between_the_backup_and_now_is_done() -> None:
+    decision = restored(a_one_shot(at("10:00")))
+    assert (decision.after.status, decision.after.status_reason) == ("done", "in_the_past")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.decide.failing import OFTEN
 from everwhen.decide.settle import settle
 from everwhen.model.decision import Decision
 from everwhen.model.instants import MINUTE, SECOND
@@ -501,3 +502,19 @@ def test_after_an_overlap_cancel_the_next_run_waits_until_the_killed_one_has_let
     assert world.claimable() == []
     world.finish(killed)
     assert [job.slot_at for job in world.claimable()] == [at("09:01")]
+
+
+def test_a_target_that_cannot_run_any_more_makes_its_schedule_invalid() -> None:
+    schedule = a_schedule(every="1h", outstanding=1, running_jobs=1)
+    outcome = Outcome("failed", error="no such plugin", is_final=True, invalidates=True)
+    decision = settle(a_job(schedule), outcome, schedule, at("08:30"), Shared()).decision
+    assert decision is not None
+    assert (decision.after.status, decision.after.status_reason) == ("invalid", "no such plugin")
+    assert decision.after.next_slot_at is None
+
+
+def test_a_schedule_on_request_is_failing_after_as_many_runs_as_a_frequent_one() -> None:
+    schedule = a_schedule(on="webhook", outstanding=1, running_jobs=1, failed_slots=OFTEN - 1)
+    decision = settle(a_job(schedule, origin="webhook"), FAILED, schedule, at("08:30"), Shared()).decision
+    assert decision is not None
+    assert "schedule.failing" in [event.type for event in decision.events]

@@ -16,7 +16,7 @@ from everwhen.decide.status import (
     resume,
     revive,
 )
-from everwhen.errors import StatusError
+from everwhen.errors import StatusError, TimetableError
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
@@ -375,3 +375,29 @@ def test_a_pause_that_cannot_be_ended_says_why() -> None:
 def test_a_stopped_schedule_leaves_a_span_of_the_system_as_it_is() -> None:
     schedule = stopped("paused")
     assert leave_system_span(schedule, NINE, NOW, Shared()).after == schedule.state
+
+
+def test_a_pause_until_an_instant_already_past_is_refused() -> None:
+    with pytest.raises(TimetableError, match="until is already past"):
+        pause(a_schedule(every="1h"), NOW, Shared(), by="person", until=NOW)
+
+
+def test_a_pause_of_an_invalid_schedule_loses_its_until() -> None:
+    decision = invalidate(stopped(resume_at=NOW + SECOND), NOW, Shared(), "no such plugin")
+    assert (decision.after.status, decision.after.resume_at) == ("paused", None)
+    assert decision.after.status_reason == "no such plugin"
+
+
+def test_a_schedule_whose_last_slot_lay_in_a_system_pause_is_done() -> None:
+    decision = leave_system_span(a_one_shot(NINE), NINE - SECOND, NOW, Shared())
+    assert (decision.after.status, decision.after.status_reason) == ("done", "in_the_past")
+
+
+def test_a_held_slot_keeps_a_schedule_active_whose_last_slot_lay_in_a_system_pause() -> None:
+    held = {
+        "held_slot_at": NINE - 60 * SECOND,
+        "held_due_at": NINE - 60 * SECOND,
+        "held_reason": "at_capacity",
+    }
+    decision = leave_system_span(a_one_shot(NINE, **held), NINE - SECOND, NOW, Shared())
+    assert (decision.after.status, decision.after.next_slot_at) == ("active", None)

@@ -12,7 +12,7 @@ from everwhen.model.calendar import Calendar
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.model.schedule import Plan, Schedule
+from everwhen.model.schedule import Plan, Schedule, broken_plan
 from everwhen.model.shared import Shared
 from tests.decide.builders import (
     a_breaker_rule,
@@ -477,3 +477,11 @@ def test_close_slots_superseded_in_a_row_are_gathered_too() -> None:
 
 def test_a_plan_can_be_made_without_quiet_hours() -> None:
     assert a_plan(every="1h").defers == frozenset()
+
+
+def test_a_schedule_that_cannot_be_read_becomes_invalid_and_its_open_slots_get_their_entries() -> None:
+    state = a_schedule(every="1h", next_slot_at=NINE).state
+    (decision,) = tick([Schedule(state, broken_plan("reports", "unreadable row"))], NINE, Shared())
+    assert decision.after.status == "invalid"
+    assert [event.type for event in decision.events] == ["schedule.skipped", "schedule.invalidated"]
+    assert "unreadable row" in (decision.after.status_reason or "")

@@ -17,8 +17,8 @@ from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.link import Link
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.operations import schedules as operations
-from everwhen.ports.target import Run
 from everwhen.queues.rq_chain import RqLinks
+from everwhen.target import Run
 from everwhen.testing.manual import ManualClock
 from everwhen.timetable.interval import parse_seconds
 from tests.conformance.stores import STORES, StoreKind

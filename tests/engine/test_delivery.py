@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.delivery import PORTION, Deliveries, Delivery
+from everwhen.engine.delivery import PORTION, Deliveries, SubscriberDelivery
 from everwhen.model.message import message_target
+from everwhen.stores.opened import store_of
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.testing import ManualScheduler, manual_scheduler
 
@@ -41,8 +42,8 @@ class Inbox:
         self.got.append(event["source"]["message_id"].rpartition("-rc")[0].rpartition("-")[2])
 
 
-def delivery(s: ManualScheduler, inbox: Any, node: str = "node-1") -> Delivery:
-    found = Delivery(s.runtime.messages, s.clock, inbox, node=node)
+def delivery(s: ManualScheduler, inbox: Any, node: str = "node-1") -> SubscriberDelivery:
+    found = SubscriberDelivery(store_of(s.runtime).messages, s.clock, inbox, node=node)
     found.subscribe()
     return found
 
@@ -66,7 +67,7 @@ def test_a_refused_message_comes_again_after_a_pause_that_doubles(scheduler: Man
     waits: list[int] = []
     while not inbox.got:
         to_inbox.step()
-        (subscription,) = scheduler.runtime.messages.subscriptions()
+        (subscription,) = store_of(scheduler.runtime).messages.subscriptions()
         if subscription.next_attempt_at is not None:
             waits.append((subscription.next_attempt_at - scheduler.clock.now()) // 1_000_000)
             assert subscription.last_error == "ConnectionError: nobody is home"
@@ -162,7 +163,7 @@ def test_a_subscriber_that_hangs_keeps_no_other_waiting(scheduler: ManualSchedul
     gate, arrived = threading.Event(), threading.Event()
     stuck = CallbackSubscriber("stuck", lambda _event: gate.wait(PATIENCE))
     quick = CallbackSubscriber("quick", lambda _event: arrived.set())
-    deliveries = Deliveries(scheduler.runtime.messages, scheduler.clock, [stuck, quick])
+    deliveries = Deliveries(store_of(scheduler.runtime).messages, scheduler.clock, [stuck, quick])
     deliveries.start("node-1")
     scheduler.add("reminder", every="1h", target=PRESENTS)
     scheduler.step()

@@ -14,12 +14,13 @@ from everwhen.engine.dispatcher import LONGEST_LOOK, Dispatcher
 from everwhen.errors import QueueError
 from everwhen.model.delivery import Delivery
 from everwhen.model.instants import SECOND
+from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.ports.ledger import JobFilter
 from everwhen.queues.celery import CeleryQueue
 from everwhen.queues.rq import RqQueue
+from everwhen.stores.opened import store_of
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import Stack, open_stack
 
@@ -54,15 +55,15 @@ def add(stack: Stack, *names: str) -> None:
     for name in names:
         target = Target("command", json.dumps({"argv": ["true"]}))
         create_schedule(stack.runtime, Submission(name, {"every": "24h"}, target, source="config"))
-    stack.runtime.slots.tick(stack.runtime.clock.now(), limit=500, behind=False)
+    store_of(stack.runtime).slots.tick(stack.runtime.clock.now(), limit=500, behind=False)
 
 
 def job_ids(stack: Stack) -> list[str]:
-    return [job.job_id for job in stack.runtime.ledger.jobs(JobFilter(), limit=100)]
+    return [job.job_id for job in store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100)]
 
 
 def a_dispatcher(stack: Stack, queue: Any) -> Dispatcher:
-    return Dispatcher(stack.runtime.outbox, queue, stack.runtime.clock, patience=PATIENCE)
+    return Dispatcher(store_of(stack.runtime).outbox, queue, stack.runtime.clock, patience=PATIENCE)
 
 
 def test_ready_jobs_are_sent_and_then_there_is_nothing_to_do(
@@ -81,7 +82,7 @@ def test_nothing_is_marked_while_the_broker_is_away(stack: Stack) -> None:
     with pytest.raises(QueueError):
         a_dispatcher(stack, RqQueue("redis://127.0.0.1:1/0")).step()
     (job_id,) = job_ids(stack)
-    assert stack.runtime.outbox.on_its_way(job_id) is None
+    assert store_of(stack.runtime).outbox.on_its_way(job_id) is None
 
 
 class Faltering:
@@ -112,7 +113,7 @@ def test_what_was_marked_and_not_sent_is_sent_by_the_same_names(
     queue.is_broken = False
     dispatcher.step()
     assert sorted(waiting(valkey_url)) == sorted(job_ids(stack))
-    numbers = {stack.runtime.outbox.on_its_way(job_id) for job_id in job_ids(stack)}
+    numbers = {store_of(stack.runtime).outbox.on_its_way(job_id) for job_id in job_ids(stack)}
     assert {sent.number for sent in numbers if sent is not None} == {1}
 
 
@@ -165,7 +166,7 @@ def test_a_queue_that_cannot_be_asked_is_given_an_hour(stack: Stack, clock: Manu
     for _ in range(3):
         clock.advance("29m")
         dispatcher.step()
-        sent = stack.runtime.outbox.on_its_way(job_id)
+        sent = store_of(stack.runtime).outbox.on_its_way(job_id)
         assert sent is not None
         numbers.append(sent.number)
     assert numbers == [1, 1, 2]

@@ -8,6 +8,7 @@ import pytest
 
 from everwhen.engine.downtime import Downtime
 from everwhen.engine.service import Service
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 PATIENCE = 20.0
@@ -38,7 +39,7 @@ def test_a_start_says_how_long_it_was_down_what_was_missed_and_what_is_caught_up
     (line,) = started_after(s, caplog)
     assert line == (
         "was down for 3h 30m, since the last heartbeat at 2026-01-05T08:00:00+00:00:"
-        " 3 slots were missed, one run of each schedule stands for 3 slots, 4 jobs catch up"
+        " 3 slots were missed, one run of each schedule replaces 3 slots, 4 jobs catch up"
     )
 
 
@@ -56,7 +57,7 @@ def test_a_first_start_and_one_beside_a_scheduler_that_runs_say_nothing(
 ) -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     first = Downtime(s.runtime, None)
-    beside = Downtime(s.runtime, s.runtime.slots.last_heartbeat_at())
+    beside = Downtime(s.runtime, store_of(s.runtime).slots.last_heartbeat_at())
     s.clock.advance("1s")
     s.beat()  # the other one lives
     with caplog.at_level("INFO", logger="everwhen"):

@@ -6,6 +6,7 @@ import threading
 
 from everwhen.engine.janitor import AFTER_A_STEP, EVERY, FIRST_AFTER, Janitor
 from everwhen.model.retention import Retention
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
 
@@ -16,7 +17,7 @@ def test_a_pass_forgets_in_portions_and_begins_again_later() -> None:
     s = manual_scheduler(START)
     s.add("a", every="2h", if_running="allow")
     s.advance("90d")
-    janitor = Janitor(s.runtime.upkeep, s.clock, Retention(), threading.Event())
+    janitor = Janitor(store_of(s.runtime).upkeep, s.clock, Retention(), threading.Event())
     portions = 1
     while janitor.portion():
         portions += 1
@@ -48,7 +49,7 @@ class Waits(threading.Event):
 def test_it_waits_before_its_first_pass_and_between_two() -> None:
     s = manual_scheduler(START)
     waits = Waits(s)
-    janitor = Janitor(s.runtime.upkeep, s.clock, Retention(), waits)
+    janitor = Janitor(store_of(s.runtime).upkeep, s.clock, Retention(), waits)
     janitor.step()
     assert waits.seconds >= FIRST_AFTER
     while janitor.portion():
@@ -61,7 +62,7 @@ def test_it_waits_before_its_first_pass_and_between_two() -> None:
 def test_after_a_step_of_the_clock_it_forgets_nothing_for_a_day() -> None:
     s = manual_scheduler(START)
     waits = Waits(s)
-    janitor = Janitor(s.runtime.upkeep, s.clock, Retention(), waits)
+    janitor = Janitor(store_of(s.runtime).upkeep, s.clock, Retention(), waits)
     s.clock.advance(int(FIRST_AFTER) - 1)
     janitor.distrust_clocks()
     janitor.step()
@@ -71,7 +72,7 @@ def test_after_a_step_of_the_clock_it_forgets_nothing_for_a_day() -> None:
 def test_it_ends_with_the_service_in_the_middle_of_a_wait() -> None:
     s = manual_scheduler(START)
     ended = threading.Event()
-    janitor = Janitor(s.runtime.upkeep, s.clock, Retention(), ended)
+    janitor = Janitor(store_of(s.runtime).upkeep, s.clock, Retention(), ended)
     ended.set()
     janitor.step()  # or this test would last ten minutes
     assert ended.is_set()

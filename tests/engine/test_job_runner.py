@@ -14,8 +14,9 @@ from everwhen.engine.job_runner import Claim, JobRunner
 from everwhen.engine.ticker import Ticker
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.queries import EventFilter
 from everwhen.operations.jobs import cancel_job, get_output
-from everwhen.ports.ledger import EventFilter
+from everwhen.stores.opened import store_of
 from everwhen.targets.command import CommandTarget
 from everwhen.wiring import Stack, open_stack
 from tests.engine.test_worker import Away, Blocking, add, has_status, job_of, running_jobs
@@ -30,7 +31,7 @@ def stack() -> Iterator[Stack]:
 
 
 def fire(stack: Stack) -> None:
-    ticker = Ticker(stack.runtime.slots, stack.runtime.clock)
+    ticker = Ticker(store_of(stack.runtime).slots, stack.runtime.clock)
     while ticker.step():
         pass
 
@@ -39,7 +40,7 @@ def claim_of(stack: Stack, schedule_id: str) -> Claim:
     job_id = job_of(stack, schedule_id).job_id
 
     def claim(node: str) -> ClaimedJob | None:
-        runtime = stack.runtime
+        runtime = store_of(stack.runtime)
         return runtime.slots.claim_job(runtime.clock.now(), node=node, job_id=job_id)
 
     return claim
@@ -50,7 +51,7 @@ def a_job_runner(stack: Stack, targets: dict[str, Any] | None = None, **keys: An
 
 
 def nodes(stack: Stack) -> list[str]:
-    return [node.node for node in stack.runtime.upkeep.nodes()]
+    return [node.node for node in store_of(stack.runtime).upkeep.nodes()]
 
 
 def test_a_delivered_job_runs_and_is_settled_and_its_node_leaves_no_row(stack: Stack) -> None:
@@ -113,10 +114,10 @@ def test_its_lease_is_beaten_while_it_runs_and_nobody_takes_the_job(stack: Stack
         done = threading.Thread(target=partial(job_runner.carry, claim_of(stack, "a")))
         done.start()
         assert target.begun.wait(30)
-        (first,) = stack.runtime.upkeep.nodes()
+        (first,) = store_of(stack.runtime).upkeep.nodes()
 
         def has_beaten() -> bool:
-            (now,) = stack.runtime.upkeep.nodes()
+            (now,) = store_of(stack.runtime).upkeep.nodes()
             return now.heartbeat_at > first.heartbeat_at + 600_000
 
         until(has_beaten)
@@ -142,8 +143,10 @@ def test_r8_a_block_that_is_left_by_an_exception_ends_its_job_and_gives_the_leas
         pid = pid_in(tmp_path / "pid")
         raise TimeIsUpError
     until(lambda: not is_alive(pid))
-    assert [node.stopped_at is not None for node in stack.runtime.upkeep.nodes()] == [True]
-    assert stack.runtime.slots.rescue(stack.runtime.clock.now(), node="another", lease=30_000_000) == 1
+    assert [node.stopped_at is not None for node in store_of(stack.runtime).upkeep.nodes()] == [True]
+    assert (
+        store_of(stack.runtime).slots.rescue(stack.runtime.clock.now(), node="another", lease=30_000_000) == 1
+    )
     job = job_of(stack, "a")
     assert (job.status, job.rescues) == ("queued", 1)
 
@@ -152,7 +155,7 @@ def test_an_outcome_is_kept_until_the_database_is_back(stack: Stack) -> None:
     target = Blocking()
     add(stack, "a", "blocking")
     fire(stack)
-    stack.runtime.slots = away = Away(stack.runtime.slots, hangs=False)
+    store_of(stack.runtime).slots = away = Away(store_of(stack.runtime).slots, hangs=False)  # type: ignore[assignment]
     with a_job_runner(stack, {"blocking": target}) as job_runner:
         done = threading.Thread(target=partial(job_runner.carry, claim_of(stack, "a")))
         done.start()
@@ -184,5 +187,5 @@ def test_r8_a_claim_whose_answer_was_lost_is_put_back_and_the_node_stays_on_reco
     job = job_of(stack, "a")
     assert (job.status, job.rescues, running_jobs(stack, "a")) == ("queued", 0, 0)
     assert nodes(stack) == [job_runner.node]  # a commit that comes later still is found by it
-    found = stack.runtime.ledger.events(EventFilter(types=["job.lost"]), limit=10)
+    found = store_of(stack.runtime).ledger.events(EventFilter(types=["job.lost"]), limit=10)
     assert not found

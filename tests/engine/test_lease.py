@@ -9,6 +9,7 @@ from everwhen.engine.service import Service
 from everwhen.errors import ConfigError
 from everwhen.model.events import Event
 from everwhen.model.node import Role
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualClock, ManualScheduler
 from everwhen.wiring import open_stack
@@ -30,7 +31,7 @@ def lost(s: ManualScheduler) -> list[Event]:
 def test_a_node_is_on_record_with_its_role(role: Role) -> None:
     s = manual_scheduler(START)
     lease = a_lease(s, role)
-    (node,) = [node for node in s.runtime.upkeep.nodes() if node.node == lease.node]
+    (node,) = [node for node in store_of(s.runtime).upkeep.nodes() if node.node == lease.node]
     assert (node.role, node.heartbeat_at, node.clock_skew) == (role, s.clock.now(), 0)
 
 
@@ -212,7 +213,7 @@ def test_a_start_that_fails_leaves_no_node_behind() -> None:
     with pytest.raises(ConfigError):
         service.start(refuse)
     assert service.status == "stopped"
-    assert [node.stopped_at for node in s.runtime.upkeep.nodes() if node.node == service.node] == [
+    assert [node.stopped_at for node in store_of(s.runtime).upkeep.nodes() if node.node == service.node] == [
         s.clock.now()
     ]
 

@@ -21,12 +21,13 @@ from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.slots import TickReport
-from everwhen.ports.target import Run
+from everwhen.stores.flows.tick import TickReport
+from everwhen.stores.opened import store_of
+from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import Stack, open_stack
@@ -58,7 +59,8 @@ def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
 
 def event_types(stack: Stack) -> list[str]:
     return [
-        recorded.event.type for recorded in reversed(stack.runtime.ledger.events(EventFilter(), limit=1_000))
+        recorded.event.type
+        for recorded in reversed(store_of(stack.runtime).ledger.events(EventFilter(), limit=1_000))
     ]
 
 
@@ -107,7 +109,9 @@ def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed
     trigger_schedule(stack.runtime, "asked-for")
     target.may_end.set()
     service.stop()
-    jobs = [(job.schedule_id, job.status) for job in stack.runtime.ledger.jobs(JobFilter(), limit=10)]
+    jobs = [
+        (job.schedule_id, job.status) for job in store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
+    ]
     assert jobs == [("asked-for", "queued"), ("running", "succeeded")]
 
 
@@ -118,25 +122,25 @@ def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
     service = serve(stack, Recording(), role="scheduler")
     for number in range(5):
         add(stack, f"a{number}", every="1h")
-    service.ticker._batch, tick = 2, stack.runtime.slots.tick
+    service.ticker._batch, tick = 2, store_of(stack.runtime).slots.tick
 
     def tick_and_be_told(*arguments: Any, **keys: Any) -> TickReport:
         report = tick(*arguments, **keys)
         service.prepare_to_stop()
         return report
 
-    monkeypatch.setattr(stack.runtime.slots, "tick", tick_and_be_told)
+    monkeypatch.setattr(store_of(stack.runtime).slots, "tick", tick_and_be_told)
     service.start()
     until(lambda: service.status == "stopping")
     service.stop()
-    assert len(stack.runtime.ledger.jobs(JobFilter(), limit=10)) == 2
+    assert len(store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)) == 2
 
 
 def test_an_evaluation_that_is_over_leaves_the_rest_to_the_next() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for number in range(5):
         s.add(f"a{number}", every="24h")
-    ticker, asked = Ticker(s.runtime.slots, s.clock, batch=2), iter([False, True])
+    ticker, asked = Ticker(store_of(s.runtime).slots, s.clock, batch=2), iter([False, True])
     assert ticker.step(lambda: next(asked))
     assert (ticker.counts.fired, ticker.counts.checks) == (4, 1)
     assert not ticker.step()
@@ -187,7 +191,7 @@ def test_a_target_that_raises_is_a_failed_job_and_the_worker_goes_on() -> None:
     service.start()
     assert target.ran.wait(10)
     service.stop()  # waits for the job to be settled
-    schedule = stack.runtime.catalogue.get("a")
+    schedule = store_of(stack.runtime).catalogue.get("a")
     assert schedule is not None and "boom" in (schedule.state.last_error or "")
 
 
@@ -208,7 +212,7 @@ def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
     service.start()
     assert target.ran.wait(10)
     service.stop()
-    schedule = stack.runtime.catalogue.get("a")
+    schedule = store_of(stack.runtime).catalogue.get("a")
     assert schedule is not None and schedule.state.run_count == 1
 
 
@@ -222,9 +226,9 @@ def test_told_twice_to_stop_it_ends_what_runs_at_once_and_gives_it_back() -> Non
         threading.Event().wait(0.01)
     service.kill()
     service.stop(timeout=30)
-    schedule = stack.runtime.catalogue.get("a")
+    schedule = store_of(stack.runtime).catalogue.get("a")
     assert schedule is not None and (schedule.state.last_error, schedule.state.running_jobs) == (None, 0)
-    (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=10)
+    (job,) = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
     assert (job.status, job.attempt, job.rescues) == ("queued", 1, 0)
 
 
@@ -234,7 +238,7 @@ def test_a_job_that_somebody_kills_while_its_node_runs_has_failed() -> None:
     spec = '{"argv": ["sh", "-c", "kill -TERM $$"]}'
     create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
-    while not (jobs := stack.runtime.ledger.jobs(JobFilter(statuses=["failed"]), limit=10)):
+    while not (jobs := store_of(stack.runtime).ledger.jobs(JobFilter(statuses=["failed"]), limit=10)):
         threading.Event().wait(0.01)
     service.stop()
     assert [job.error for job in jobs] == ["killed by SIGTERM"]
@@ -251,7 +255,7 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     clock.advance("22s")  # before its first evaluation, and before its second heartbeat
     service.ticker.step()
     service.stop()
-    found = stack.runtime.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
+    found = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
     stack.close()
     events = [recorded.event for recorded in found]
     missed = sorted((moment_of(event.slot_at or 0).second, event.reason) for event in events)
@@ -285,13 +289,13 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
             create_schedule(stack.runtime, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
 
     service = Service(stack.runtime, {}, role="scheduler")
-    slots: Any = SlowTicks(stack.runtime.slots, clock)
+    slots: Any = SlowTicks(store_of(stack.runtime).slots, clock)
     service.ticker = Ticker(slots, clock, batch=2)  # not all of them in one transaction
     service.prepare(declare)
     clock.advance(timedelta(seconds=opening))
     service.ticker.step()
-    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10)
-    missed = stack.runtime.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
+    jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
+    missed = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
     service.stop()
     stack.close()
     assert missed == []
@@ -320,8 +324,8 @@ def test_a_pause_ends_on_time_and_not_at_the_next_check() -> None:
     while "schedule.resumed" not in event_types(stack):
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
-    (resumed,) = stack.runtime.ledger.events(EventFilter(types=["schedule.resumed"]), limit=2)
-    (paused,) = stack.runtime.ledger.events(EventFilter(types=["schedule.paused"]), limit=2)
+    (resumed,) = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.resumed"]), limit=2)
+    (paused,) = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.paused"]), limit=2)
     assert resumed.event.actor == "until"
     assert resumed.event.at - paused.event.at > 250_000
     service.stop()
@@ -334,10 +338,10 @@ def test_a_pause_that_was_prolonged_or_ended_meanwhile_is_left_alone() -> None:
     s.clock.advance("2m")
     s.resume("a")
     resumed = s.state("a")
-    assert s.runtime.catalogue.change(s.clock.now(), "a", end_pause).after == resumed
+    assert store_of(s.runtime).catalogue.change(s.clock.now(), "a", end_pause).after == resumed
     s.pause("a", until=s.clock.now() + 60_000_000)
     paused = s.state("a")
-    assert s.runtime.catalogue.change(s.clock.now(), "a", end_pause).after == paused
+    assert store_of(s.runtime).catalogue.change(s.clock.now(), "a", end_pause).after == paused
 
 
 def test_a_step_of_the_clock_is_told_apart_from_time_that_passed() -> None:
@@ -391,7 +395,7 @@ class Refusing:
 def test_a_step_of_the_clock_that_could_not_be_recorded_is_recorded_later_once() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     service = Service(s.runtime, {})
-    s.runtime.slots = refusing = Refusing(s.runtime.slots)
+    store_of(s.runtime).slots = refusing = Refusing(store_of(s.runtime).slots)  # type: ignore[assignment]
     s.clock.step("1h")
     for _ in range(2):
         with pytest.raises(StoreError):
@@ -492,7 +496,7 @@ class CountedTicks:
 def test_an_idle_evaluation_asks_the_database_once() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
-    slots = CountedTicks(s.runtime.slots)
+    slots = CountedTicks(store_of(s.runtime).slots)
     ticker = Ticker(slots, s.clock)  # type: ignore[arg-type]
     ticker.step()
     assert (ticker.counts.fired, slots.ticks) == (1, 2)
@@ -504,7 +508,7 @@ def test_what_is_far_behind_is_found_although_nothing_came_due_of_late() -> None
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h", first_run="after_interval", catch_up="run_once")
     s.clock.advance("1h30m")
-    ticker = Ticker(s.runtime.slots, s.clock)
+    ticker = Ticker(store_of(s.runtime).slots, s.clock)
     ticker.step()
     assert ticker.counts.fired == 1
 

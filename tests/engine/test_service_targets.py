@@ -16,7 +16,7 @@ from everwhen.operations.schedules import (
     get_schedule,
     invalidate_schedule,
 )
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.wiring import Stack, build_service, open_stack

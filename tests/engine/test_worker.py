@@ -16,12 +16,13 @@ from everwhen.errors import SchedulerShutdownError, StoreError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job, get_output, report_outcome
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.slots import Exchange
-from everwhen.ports.target import Run
+from everwhen.stores.opened import store_of
+from everwhen.stores.slots import Exchange
+from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
 from everwhen.wiring import Stack, open_stack
@@ -81,7 +82,9 @@ def job_of(stack: Stack, schedule_id: str) -> Job:
 
 
 def jobs_of(stack: Stack, schedule_id: str) -> list[Job]:
-    return [j for j in stack.runtime.ledger.jobs(JobFilter(), limit=100) if j.schedule_id == schedule_id]
+    return [
+        j for j in store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100) if j.schedule_id == schedule_id
+    ]
 
 
 def has_status(stack: Stack, schedule_id: str, status: str) -> Callable[[], bool]:
@@ -89,7 +92,7 @@ def has_status(stack: Stack, schedule_id: str, status: str) -> Callable[[], bool
 
 
 def running_jobs(stack: Stack, schedule_id: str) -> int:
-    schedule = stack.runtime.catalogue.get(schedule_id)
+    schedule = store_of(stack.runtime).catalogue.get(schedule_id)
     assert schedule is not None
     return schedule.state.running_jobs
 
@@ -200,7 +203,7 @@ class Refusing:
 
 
 def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
-    stack.runtime.slots = slots = Refusing(stack.runtime.slots)
+    store_of(stack.runtime).slots = slots = Refusing(store_of(stack.runtime).slots)  # type: ignore[assignment]
     service = a_service(stack, {"command": CommandTarget()})
     service.start()
     add(stack, "a", "command", {"argv": ["true"]})
@@ -246,9 +249,9 @@ def test_r8_an_exchange_whose_answer_was_lost_ends_nothing_twice_and_leaves_noth
         add(stack, f"s{number}", "command", {"argv": ["true"]})
     while service.ticker.step():
         pass
-    slots = Forgetful(stack.runtime.slots, losses=losses)
+    slots = Forgetful(store_of(stack.runtime).slots, losses=losses)
     slots.claim_jobs = slots._slots.claim_jobs  # type: ignore[method-assign]
-    stack.runtime.slots = slots
+    store_of(stack.runtime).slots = slots  # type: ignore[assignment]
     service = a_service(stack, {"command": CommandTarget()}, max_workers=1)
     service.start()
     for number in range(4):
@@ -264,14 +267,14 @@ def test_r8_an_exchange_whose_answer_was_lost_ends_nothing_twice_and_leaves_noth
 def test_r8_a_job_whose_claim_was_never_answered_runs_and_none_of_its_rescues_is_spent(
     stack: Stack, on_lost: str
 ) -> None:
-    stack.runtime.slots = slots = Forgetful(stack.runtime.slots, losses=5)
+    store_of(stack.runtime).slots = slots = Forgetful(store_of(stack.runtime).slots, losses=5)  # type: ignore[assignment]
     service = a_service(stack, {"command": CommandTarget()})
     service.start()
     add(stack, "a", "command", {"argv": ["true"]}, on_lost=on_lost)
     until(has_status(stack, "a", "succeeded"))
     job = job_of(stack, "a")
     assert (slots.left, job.attempt, job.rescues, running_jobs(stack, "a")) == (0, 6, 0, 0)
-    found = stack.runtime.ledger.events(EventFilter(types=["job.lost", "job.rescued"]), limit=10)
+    found = store_of(stack.runtime).ledger.events(EventFilter(types=["job.lost", "job.rescued"]), limit=10)
     assert {(e.event.type, e.event.detail["began"]) for e in found} == {("job.rescued", False)}
     assert len(found) == 5
     service.stop()
@@ -280,7 +283,7 @@ def test_r8_a_job_whose_claim_was_never_answered_runs_and_none_of_its_rescues_is
 def test_r8_a_claim_that_the_store_repeated_without_a_word_is_found_at_the_next_heartbeat(
     stack: Stack,
 ) -> None:
-    stack.runtime.slots = Forgetful(stack.runtime.slots, is_silent=True)
+    store_of(stack.runtime).slots = Forgetful(store_of(stack.runtime).slots, is_silent=True)  # type: ignore[assignment]
     service = a_service(stack, {"command": CommandTarget()}, lease=0.3)
     service.start()
     add(stack, "a", "command", {"argv": ["true"]})
@@ -331,7 +334,7 @@ class Away:
 def test_g1_a_stop_while_the_database_is_away_leaves_no_process_and_holds_its_timeout(
     stack: Stack, tmp_path: Path, hangs: bool
 ) -> None:
-    stack.runtime.slots = slots = Away(stack.runtime.slots, hangs=hangs)
+    store_of(stack.runtime).slots = slots = Away(store_of(stack.runtime).slots, hangs=hangs)  # type: ignore[assignment]
     mark, target = tmp_path / "pid", Blocking()
     service = a_service(stack, {"command": CommandTarget(), "blocking": target})
     service.start()
@@ -352,7 +355,7 @@ def test_g1_a_stop_while_the_database_is_away_leaves_no_process_and_holds_its_ti
 
 
 def test_g1_jobs_are_settled_when_the_database_is_back_before_the_timeout(stack: Stack) -> None:
-    stack.runtime.slots = slots = Away(stack.runtime.slots, hangs=True)
+    store_of(stack.runtime).slots = slots = Away(store_of(stack.runtime).slots, hangs=True)  # type: ignore[assignment]
     target = Blocking()
     service = a_service(stack, {"blocking": target})
     service.start()
@@ -378,7 +381,7 @@ def test_a_job_that_was_rescued_from_its_node_and_claimed_by_it_again_runs_once_
     service.start()
     add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ >> {pids}; exec sleep 60"]})
     until(lambda: len(pids.read_text().split()) == 1)
-    assert stack.runtime.slots.rescue(stack.runtime.clock.now(), node="another", lease=0) == 1
+    assert store_of(stack.runtime).slots.rescue(stack.runtime.clock.now(), node="another", lease=0) == 1
     stack.runtime.wake_workers()
     until(lambda: len(pids.read_text().split()) == 2)
     first, second = map(int, pids.read_text().split())
@@ -399,7 +402,7 @@ def test_r9_a_copy_that_cannot_be_stopped_takes_its_worker_beside_the_new_one(st
     add(stack, "a", "blocking")
     assert target.begun.wait(30)
     target.begun.clear()
-    assert stack.runtime.slots.rescue(stack.runtime.clock.now(), node="another", lease=0) == 1
+    assert store_of(stack.runtime).slots.rescue(stack.runtime.clock.now(), node="another", lease=0) == 1
     stack.runtime.wake_workers()
     assert target.begun.wait(30)
     assert service.worker.running_count == 2

@@ -18,10 +18,11 @@ PACKAGE = Path(__file__).parents[2] / "examples" / "pigeon-post"
 
 RUN = """
 import json, sys, threading
+from everwhen.stores.opened import store_of
 from everwhen.model.agent_schedule import agent_target
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.ports.ledger import JobFilter
+from everwhen.model.queries import JobFilter
 from everwhen.wiring import build_service, open_stack
 
 folder = sys.argv[1]
@@ -42,7 +43,7 @@ service.start()
 for _ in range(2):
     assert ended.acquire(timeout=60)
 service.stop()
-jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10)
+jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
 print(json.dumps({job.schedule_id: [job.status, job.result, job.error] for job in jobs}))
 stack.close()
 """

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from everwhen.ports.ledger import JobFilter
+from everwhen.model.queries import JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.wiring import open_stack
 from tests.cli.test_nodes import stop
 from tests.cli.test_up import lines_until
@@ -35,7 +36,7 @@ def test_the_example_of_jobs_on_rq_runs_as_it_says(tmp_path: Path, valkey_url: s
     try:
 
         def both_ran() -> bool:
-            jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
+            jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100)
             ran = {job.schedule_id for job in jobs if job.status == "succeeded"}
             return ran == {"heartbeat", "report"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.fields import Shape, with_defaults
+from everwhen.model.defaults import Shape, with_defaults
 from everwhen.model.manifest import Manifest, parse_manifest
 from tests.targets.plugins import a_manifest
 
@@ -93,8 +93,8 @@ def test_a_person_may_say_that_it_is_run_again_all_the_same() -> None:
     ("shape", "unsaid"),
     [
         ("general", {}),
-        ("pipelit", {"max_retries": 3, "retry_delay": "5m", "timeout": "600s", "on_exhausted": "stop"}),
-        ("syris", {"retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}),
+        ("seconds", {"max_retries": 3, "retry_delay": "5m", "timeout": "600s", "on_exhausted": "stop"}),
+        ("spec", {"retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}),
     ],
 )
 def test_a_shape_has_its_defaults_and_the_target_comes_before_them(

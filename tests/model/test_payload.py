@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from everwhen.errors import TimetableError
-from everwhen.model.payload import LARGEST_PAYLOAD
+from everwhen.errors import SubmissionError, TimetableError
+from everwhen.model.payload import LARGEST_PAYLOAD, payload_text
 from everwhen.testing import manual_scheduler
 
 FITS = {"text": "x" * (LARGEST_PAYLOAD - len('{"text": ""}'))}
@@ -15,8 +15,11 @@ FITS = {"text": "x" * (LARGEST_PAYLOAD - len('{"text": ""}'))}
 def test_a_payload_may_be_64_kib_and_not_a_byte_more() -> None:
     s = manual_scheduler()
     s.add("fits", every="1h", payload=FITS)
+    larger = {"text": FITS["text"] + "x"}
     with pytest.raises(TimetableError, match="payload is 65537 bytes as JSON; at most 65536 are taken"):
-        s.add("larger", every="1h", payload={"text": FITS["text"] + "x"})
+        payload_text(larger)
+    with pytest.raises(SubmissionError, match="payload: is 65,537 bytes long; at most 65,536 are taken"):
+        s.add("larger", every="1h", payload=larger)
     assert s.state("fits").status == "active"
 
 
@@ -40,6 +43,8 @@ def test_a_payload_by_hand_is_as_large_as_one_that_is_declared() -> None:
 )
 def test_what_is_no_json_object_is_refused(payload: Any, complaint: str) -> None:
     with pytest.raises(TimetableError, match=complaint):
+        payload_text(payload)
+    with pytest.raises(SubmissionError, match="payload"):
         manual_scheduler().add("a", every="1h", payload=payload)
 
 
@@ -47,4 +52,6 @@ def test_a_payload_that_holds_itself_is_refused() -> None:
     payload: dict[str, Any] = {}
     payload["self"] = payload
     with pytest.raises(TimetableError, match="payload cannot be written as JSON"):
+        payload_text(payload)
+    with pytest.raises(SubmissionError, match="payload"):
         manual_scheduler().add("a", every="1h", payload=payload)

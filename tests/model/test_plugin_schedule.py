@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.model.declare import declare
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.manifest import Manifest, parse_manifest
 from everwhen.model.plugin_schedule import (
     merged_payload,

@@ -14,6 +14,7 @@ from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied, apply, preview
 from everwhen.operations.reload import reload
 from everwhen.operations.schedules import invalidate_schedule
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 RUN = {"command": ["true"]}
@@ -25,7 +26,7 @@ class Place:
     def __init__(self, folder: Path, **keys: Any) -> None:
         self.path = folder / "everwhen.yaml"
         self.scheduler: ManualScheduler = manual_scheduler("2026-01-05T08:00:00Z", **keys)
-        self.runtime = self.scheduler.runtime
+        self.runtime = store_of(self.scheduler.runtime)
         self.sections: dict[str, Any] = {}
 
     def read(self) -> Declarations:
@@ -159,7 +160,7 @@ def test_quiet_hours_of_the_file_come_change_and_go_with_it(place: Place) -> Non
     assert len(s.jobs("a")) == 15 + 23
     place.sections = {}
     place.apply(a={"cron": "0 * * * *"})
-    assert s.runtime.catalogue.policies() == []
+    assert store_of(s.runtime).catalogue.policies() == []
     assert s.check().is_clean
 
 

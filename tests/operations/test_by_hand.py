@@ -10,8 +10,9 @@ import pytest
 from everwhen.errors import RequestError
 from everwhen.model.outcome import Outcome
 from everwhen.operations.firing import fire_schedule, trigger_schedule
-from everwhen.operations.jobs import backfill, cancel_job
+from everwhen.operations.jobs import backfill, cancel_job, get_job
 from everwhen.operations.schedules import pause_system, resume_system
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")
@@ -146,7 +147,7 @@ def test_a_backfill_that_is_to_cancel_ends_the_schedules_own_jobs() -> None:
     s.tick()
     (own,) = s.claim()
     assert len(fill(s, if_running="cancel").slots) == 3
-    assert s.runtime.ledger.job(own.job.job_id).reason == "overlap"
+    assert get_job(s.runtime, own.job.job_id).reason == "overlap"
     s.settle(own)
     assert s.check().is_clean
 
@@ -195,7 +196,7 @@ def test_a_running_job_of_a_deleted_schedule_is_cancelled_by_its_id() -> None:
     s.delete(running.job.schedule_id)
     cancelled = cancel_job(s.runtime, running.job.job_id)
     assert (cancelled.status, cancelled.reason) == ("cancelled", "person")
-    assert s.runtime.slots.cancel_requests(s.node) == [running.job.job_id]
+    assert store_of(s.runtime).slots.cancel_requests(s.node) == [running.job.job_id]
     s.settle(running)
     s.advance(0)  # the place is free again
     assert [job.status for job in s.jobs()] == ["cancelled", "succeeded"]
@@ -217,7 +218,7 @@ def test_the_probe_of_a_deleted_schedule_gives_its_breaker_back_when_it_is_cance
     s.delete(probe.job.schedule_id)
     cancel_job(s.runtime, probe.job.job_id)
     (key,) = {job.breaker_key for job in s.jobs()}
-    assert s.runtime.ledger.breaker(key).state == "open"
+    assert store_of(s.runtime).ledger.breaker(key).state == "open"
 
 
 def test_a_job_of_a_deleted_schedule_that_has_ended_stays_as_it_is() -> None:
@@ -260,7 +261,7 @@ def test_a_request_moves_errors_retries_and_the_breaker() -> None:
     state = s.state("hook")
     assert (state.status, state.error_count) == ("dead", 2)
     assert [job.origin for job in s.jobs()] == ["webhook", "retry"]
-    assert s.runtime.ledger.breaker(s.jobs()[0].breaker_key).state == "open"
+    assert store_of(s.runtime).ledger.breaker(s.jobs()[0].breaker_key).state == "open"
     assert s.check().is_clean
 
 
@@ -268,7 +269,7 @@ def test_a_request_moves_errors_retries_and_the_breaker() -> None:
     "fields",
     [
         {"max_outstanding": 1},
-        {"budget": {"fires_per_day": 1}},
+        {"budgets": {"g": {"fires_per_day": 1}}},
         {"circuit_breaker": {"threshold": 1, "reset_after": "10h"}},
     ],
     ids=["guard", "budget", "breaker"],

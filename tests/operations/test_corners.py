@@ -12,6 +12,7 @@ from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations.jobs import backfill
 from everwhen.operations.schedules import list_schedules, pause_system, resume_system
 from everwhen.operations.why import why
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -54,7 +55,7 @@ def test_backfilled_jobs_take_the_groups_capacity() -> None:
     ("fields", "reason"),
     [
         ({"only_between": "10:00-11:00"}, "outside_window"),
-        ({"budget": {"fires_per_day": 1}}, "budget"),
+        ({"owner": "a", "budgets": {"a": {"fires_per_day": 1}}}, "budget"),
         ({"max_outstanding": 1}, "outstanding_limit"),
         ({"circuit_breaker": {"threshold": 1, "reset_after": "10h"}}, "circuit_open"),
     ],
@@ -94,7 +95,9 @@ def test_a_second_retry_waits_while_the_probe_is_out() -> None:
 def test_a_held_slot_of_a_schedule_without_a_next_one_survives_a_system_pause() -> None:
     s = scheduler("2026-01-05T21:59:00Z")
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("22:00-07:00")),))
-    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "defer"))
+    store_of(s.runtime).catalogue.add_policy(
+        s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "defer")
+    )
     s.add("once", at="2026-01-05T22:30:00Z", quiet_hours="nights")
     s.add("late", at="2026-01-05T22:45:00Z")
     s.advance("35m")
@@ -131,7 +134,7 @@ def test_a_retry_that_comes_due_while_its_breaker_is_open_waits_until_it_may_be_
     s.settle(claimed, FAILED)
     s.sleep("1m")
     assert s.claim() == []
-    assert s.runtime.slots.next_ready_at() == s.clock.now() + 29 * 60_000_000
+    assert store_of(s.runtime).slots.next_ready_at() == s.clock.now() + 29 * 60_000_000
     s.sleep("29m")
     (probe,) = s.claim()
     assert probe.job.is_probe

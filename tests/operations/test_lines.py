@@ -6,6 +6,7 @@ from typing import Any
 
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")
@@ -100,7 +101,7 @@ def test_the_stagger_goes_on_from_portion_to_portion() -> None:
         s.add(f"a{number}", every="1h", first_run="after_interval", catch_up="run_all")
     s.sleep("1h30m")
     for _ in range(3):
-        s.runtime.slots.tick(s.clock.now(), limit=2, behind=True)
+        store_of(s.runtime).slots.tick(s.clock.now(), limit=2, behind=True)
     waits = [job.not_before and (job.not_before - s.clock.now()) // SECOND for job in s.jobs()]
     assert waits == [None, 10, 20, 30, 40]
 
@@ -147,9 +148,9 @@ def test_a_chain_far_behind_says_that_there_is_more() -> None:
     s.add("a", every="1s", interval_from="completion", catch_up="skip")
     s.step()
     s.sleep("1h")
-    report = s.runtime.slots.tick(s.clock.now(), limit=500, behind=True)
+    report = store_of(s.runtime).slots.tick(s.clock.now(), limit=500, behind=True)
     assert report.more
-    while report.more:
-        report = s.runtime.slots.tick(s.clock.now(), limit=500, behind=True)
+    while store_of(s.runtime).slots.tick(s.clock.now(), limit=500, behind=True).more:
+        pass
     assert s.jobs("a")[-1].slot_at >= s.clock.now() - 2 * SECOND  # live within its grace
     assert s.check().is_clean

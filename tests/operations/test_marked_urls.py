@@ -7,7 +7,7 @@ import json
 import pytest
 
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule, update_schedule
+from everwhen.operations.schedules import Submission, create_schedule, get_schedule, update_schedule
 from everwhen.testing import manual_scheduler
 
 
@@ -18,5 +18,5 @@ def test_a_url_is_marked_with_its_door_whatever_it_says_of_itself(source: str) -
     submission = Submission("a", {"every": "1h"}, target, source=source)
     for write in (create_schedule, update_schedule):
         write(s.runtime, submission)
-        schedule = s.runtime.catalogue.get("a")
+        schedule = get_schedule(s.runtime, "a")
         assert json.loads(schedule.definition.target.spec) == {"url": "http://127.0.0.1/", "source": source}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from everwhen.clock import SystemClock
 from everwhen.operations.nodes import list_nodes
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import LEASE
@@ -12,11 +13,11 @@ from tests.conformance.tenant import LEASE
 def test_nodes_that_live_are_listed_and_those_that_are_gone_on_request() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for node in ("leaving", "dying"):
-        s.runtime.slots.heartbeat(s.clock.now(), node=node, version="1", is_scheduler=False)
-    s.runtime.slots.sign_off_node(s.clock.now(), node="leaving")
+        store_of(s.runtime).slots.heartbeat(s.clock.now(), node=node, version="1", is_scheduler=False)
+    store_of(s.runtime).slots.sign_off_node(s.clock.now(), node="leaving")
     s.clock.advance("40s")
     s.beat()
-    s.runtime.upkeep.note_lost(s.clock.now(), node=s.node, lease=LEASE)
+    store_of(s.runtime).upkeep.note_lost(s.clock.now(), node=s.node, lease=LEASE)
     assert [node.node for node in list_nodes(s.runtime)] == [s.node]
     assert {node.node for node in list_nodes(s.runtime, also_gone=True)} == {s.node, "leaving", "dying"}
 
@@ -25,7 +26,7 @@ def test_a_node_whose_clock_is_off_is_reported_with_how_far(postgres_url: str) -
     """On PostgreSQL the clock is the database's, and every node says how far its own is from that."""
     stack = open_stack(postgres_url)
     try:
-        beat = stack.runtime.slots.heartbeat
+        beat = store_of(stack.runtime).slots.heartbeat
         beat(stack.runtime.clock.now(), node="right", version="1", is_scheduler=True)
         (right,) = list_nodes(stack.runtime)
         assert abs(right.clock_skew) < 2_000_000

@@ -18,6 +18,7 @@ from everwhen.errors import (
 from everwhen.model.decision import Decision
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.queries import ScheduleFilter
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, Target
 from everwhen.model.shared import Shared
 from everwhen.operations.breakers import get_breaker, reset_breaker
@@ -33,7 +34,7 @@ from everwhen.operations.schedules import (
     uids_from,
 )
 from everwhen.operations.upcoming import upcoming
-from everwhen.ports.catalogue import ScheduleFilter
+from everwhen.stores.opened import store_of
 from everwhen.stores.sqlite_database import Lane
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
@@ -55,7 +56,7 @@ def test_creating_many_is_all_or_nothing() -> None:
     submissions = [Submission(name, {"every": "1h"}, Target("command")) for name in ("a", "b", "a")]
     with pytest.raises(DuplicateScheduleError, match='duplicate schedule id "a"'):
         create_schedules(s.runtime, submissions)
-    assert s.runtime.catalogue.states(ScheduleFilter(), limit=10) == []
+    assert store_of(s.runtime).catalogue.states(ScheduleFilter(), limit=10) == []
 
 
 def test_uids_drawn_for_many_are_twelve_hexadecimal_digits_each_its_own() -> None:
@@ -79,7 +80,7 @@ def test_schedules_are_listed_by_id_and_filter() -> None:
     for name in ("c", "a", "b"):
         s.add(name, every="1h")
     s.pause("b")
-    catalogue = s.runtime.catalogue
+    catalogue = store_of(s.runtime).catalogue
     assert [state.schedule_id for state in catalogue.states(ScheduleFilter(), limit=2)] == ["a", "b"]
     assert [state.schedule_id for state in catalogue.states(ScheduleFilter(), limit=9, after="b")] == ["c"]
     assert [state.schedule_id for state in catalogue.states(ScheduleFilter(status="paused"), limit=9)] == [
@@ -180,7 +181,7 @@ def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:
     s.sleep("1h")
     with pytest.raises(BackfillError, match="no past slots"):
         backfill(s.runtime, "chain", start, s.clock.moment)
-    with pytest.raises(BackfillError, match="3,600 slots, and 1,000 are the most"):
+    with pytest.raises(BackfillError, match="3,600 slots, and at most 1,000 are filled"):
         backfill(s.runtime, "many", start, s.clock.moment)
 
 
@@ -276,7 +277,7 @@ def test_a_change_that_waited_for_its_turn_counts_from_its_turn() -> None:
         definition = replace(schedule.definition, trigger=Every(3, "3s"))
         return edit(schedule, Plan("a", definition, None), now, shared)
 
-    s.runtime.catalogue.change(asked_at, "a", slower)
+    store_of(s.runtime).catalogue.change(asked_at, "a", slower)
     s.advance("10s")
     report = s.check()
     assert report.is_clean, report
@@ -289,7 +290,7 @@ def test_a_switch_of_the_system_that_waited_for_its_turn_counts_from_its_turn() 
     asked_at = s.clock.now()
     s.clock.advance(1)
     s.step()
-    s.runtime.catalogue.set_system_paused(asked_at, is_paused=True)
+    store_of(s.runtime).catalogue.set_system_paused(asked_at, is_paused=True)
     s.advance("5s")
     s.resume_system()
     s.advance("5s")
@@ -322,7 +323,7 @@ def test_slots_that_fail_in_a_row_are_said_once_until_the_next_success(every: st
 def test_the_last_firing_that_a_budget_has_room_for_is_said() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for name in ("a", "b"):
-        s.add(name, every="10m", budgets={"team": {"fires_per_hour": 3}})
+        s.add(name, every="10m", owner="team", budgets={"team": {"fires_per_hour": 3}})
     s.advance("2h")
     reached = s.events(None, "budget.reached")
     assert {one.detail["key"] for one in reached} == {"budget:team"}

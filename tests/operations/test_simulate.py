@@ -45,7 +45,7 @@ MIXED: list[dict[str, Any]] = [
 
 
 def test_a_simulation_fires_and_skips_what_the_engine_does(tmp_path: Path) -> None:
-    found = a_day(declared(tmp_path, *MIXED)).tally.lines
+    found = a_day(declared(tmp_path, *MIXED)).counts.lines
     engine = manual_scheduler("2026-01-05T00:00:00Z")
     for fields in MIXED:
         engine.add(fields["id"], **{key: value for key, value in fields.items() if key != "id"})
@@ -64,10 +64,10 @@ def test_a_long_run_makes_the_following_slots_skip(tmp_path: Path) -> None:
     found = a_day(
         declared(tmp_path, {"id": "a", "every": "1h"}), Scenario(Behaviour(150 * MINUTE, 150 * MINUTE))
     )
-    line = found.tally.lines["a"]
+    line = found.counts.lines["a"]
     assert (line.ended["timed_out"], line.skipped) == (23, {})  # its timeout is an hour; the last still runs
     patient = declared(tmp_path, {"id": "a", "every": "1h", "timeout": 0})
-    line = a_day(patient, Scenario(Behaviour(150 * MINUTE, 150 * MINUTE))).tally.lines["a"]
+    line = a_day(patient, Scenario(Behaviour(150 * MINUTE, 150 * MINUTE))).counts.lines["a"]
     assert (line.fired, line.skipped) == (8, {"already_running": 16})
 
 
@@ -75,14 +75,14 @@ def test_a_small_call_executor_makes_jobs_wait(tmp_path: Path) -> None:
     three = declared(tmp_path, *({"id": f"s{n}", "cron": "0 * * * *"} for n in range(3)))
     busy = Scenario(Behaviour(5 * MINUTE, 5 * MINUTE))
     alone, together = (a_day(three, busy, max_workers=call_executor) for call_executor in (1, 8))
-    assert (alone.tally.peak_running, together.tally.peak_running) == (1, 3)
-    assert max(line.longest_wait for line in alone.tally.lines.values()) == 10 * MINUTE
-    assert max(line.longest_wait for line in together.tally.lines.values()) == 0
+    assert (alone.counts.peak_running, together.counts.peak_running) == (1, 3)
+    assert max(line.longest_wait for line in alone.counts.lines.values()) == 10 * MINUTE
+    assert max(line.longest_wait for line in together.counts.lines.values()) == 0
 
 
 def test_a_slot_whose_job_still_waits_at_the_end_has_fired(tmp_path: Path) -> None:
     piling_up = declared(tmp_path, {"id": "a", "every": "1h", "if_running": "queue", "timeout": 0})
-    line = a_day(piling_up, Scenario(Behaviour(2 * HOUR, 2 * HOUR))).tally.lines["a"]
+    line = a_day(piling_up, Scenario(Behaviour(2 * HOUR, 2 * HOUR))).counts.lines["a"]
     assert (line.slots, line.fired, sum(line.fired_in), line.ended) == (24, 24, 24, {"succeeded": 11})
 
 
@@ -93,14 +93,14 @@ def test_capacity_of_a_group_is_kept(tmp_path: Path) -> None:
         "schedules": {f"s{n}": {"cron": "0 * * * *", "if_running": "queue"} for n in range(3)},
     }
     found = a_day(declared(tmp_path, agents={"bot": agent}), Scenario(Behaviour(MINUTE, MINUTE)))
-    assert found.tally.peak_running == 1
-    assert {line.fired for line in found.tally.lines.values()} == {23}  # cron is strictly after
+    assert found.counts.peak_running == 1
+    assert {line.fired for line in found.counts.lines.values()} == {23}  # cron is strictly after
 
 
 def test_an_outage_misses_slots_and_catch_up_stands_for_them(tmp_path: Path) -> None:
     two = declared(tmp_path, {"id": "a", "every": "1h"}, {"id": "b", "every": "1h", "catch_up": "run_once"})
     down = Scenario(Behaviour(0, 0), outages=[(START + 2 * HOUR, START + 6 * HOUR + 30 * MINUTE)])
-    lines = a_day(two, down).tally.lines
+    lines = a_day(two, down).counts.lines
     assert (lines["a"].missed, lines["a"].fired) == ({"down": 5}, 19)
     assert (lines["b"].missed.total(), lines["b"].caught_up, lines["b"].fired) == (0, 4, 20)
     assert lines["a"].slots == lines["b"].slots == 24
@@ -109,7 +109,7 @@ def test_an_outage_misses_slots_and_catch_up_stands_for_them(tmp_path: Path) -> 
 def test_failures_come_by_the_share_and_the_same_every_time(tmp_path: Path) -> None:
     every_minute = declared(tmp_path, {"id": "a", "every": "1m"})
     ended = [
-        a_day(every_minute, Scenario(Behaviour(0, SECOND, 0.25))).tally.lines["a"].ended for _ in range(2)
+        a_day(every_minute, Scenario(Behaviour(0, SECOND, 0.25))).counts.lines["a"].ended for _ in range(2)
     ]
     assert ended[0] == ended[1]
     assert 0.2 < ended[0]["failed"] / ended[0].total() < 0.3
@@ -117,7 +117,7 @@ def test_failures_come_by_the_share_and_the_same_every_time(tmp_path: Path) -> N
 
 def test_a_disabled_schedule_is_listed_and_silent(tmp_path: Path) -> None:
     found = a_day(declared(tmp_path, {"id": "a", "every": "1m", "enabled": False}))
-    assert found.tally.lines["a"].slots == 0
+    assert found.counts.lines["a"].slots == 0
 
 
 def test_runs_can_be_those_on_record(tmp_path: Path) -> None:
@@ -127,13 +127,13 @@ def test_runs_can_be_those_on_record(tmp_path: Path) -> None:
     engine.advance("3h")
     runs = recorded_runs(engine.runtime, Scenario())
     both = declared(tmp_path, {"id": "a", "every": "1h"}, {"id": "new", "every": "1h"})
-    lines = a_day(both, runs=runs).tally.lines
+    lines = a_day(both, runs=runs).counts.lines
     assert (lines["a"].ended["failed"], lines["new"].ended["succeeded"]) == (24, 24)
 
 
 def test_the_time_line_spreads_a_range_of_skips(tmp_path: Path) -> None:
     found = a_day(declared(tmp_path, {"id": "a", "every": "1m", "only_between": "12:00-24:00"}))
-    line = found.tally.lines["a"]
+    line = found.counts.lines["a"]
     assert line.passed_in[:30] == [24] * 30 and sum(line.passed_in) == 720
     assert line.fired_in[30:] == [24] * 30
 
@@ -172,3 +172,10 @@ def test_a_mistake_in_a_scenario_is_named(tmp_path: Path, text: str, message: st
     with pytest.raises(ConfigError) as caught:
         read_scenario(path)
     assert message in str(caught.value)
+
+
+def test_a_retry_gives_its_place_back_when_it_ends(tmp_path: Path) -> None:
+    """Failing runs with a retry each leave no place taken, so none of the later slots is held."""
+    often = {"id": "a", "every": "1h", "max_outstanding": 1, "max_retries": 1, "retry_delay": "1m"}
+    line = a_day(declared(tmp_path, often), Scenario(Behaviour(0, 0, failing=1.0))).counts.lines["a"]
+    assert line.ended["failed"] == 2 * line.fired and line.fired >= 23

@@ -9,7 +9,6 @@ from typing import get_args
 
 import pytest
 
-from everwhen.decide import sentences
 from everwhen.decide.edit import edit
 from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.status import invalidate
@@ -25,6 +24,7 @@ from everwhen.model.shared import Shared
 from everwhen.operations.schedules import get_schedule, pause_schedule, pause_system, resume_system
 from everwhen.operations.upcoming import explain_silence
 from everwhen.operations.why import why
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every, parse_instant
@@ -46,12 +46,12 @@ def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
 @pytest.mark.parametrize(
     ("fields", "listed"),
     [
-        (sentences.SKIPPED, reasons.SKIP_REASONS),
-        (sentences.MISSED, reasons.MISS_REASONS),
-        (sentences.HELD, reasons.HOLD_REASONS),
-        (sentences.SPANS, get_args(reasons.SpanReason)),
-        (sentences.STANDING, get_args(reasons.SpanReason)),
-        (sentences.CANCELLED, get_args(reasons.CancelReason)),
+        (reasons.SKIPPED, reasons.SKIP_REASONS),
+        (reasons.MISSED, reasons.MISS_REASONS),
+        (reasons.HELD, reasons.HOLD_REASONS),
+        (reasons.SPANS, get_args(reasons.SpanReason)),
+        (reasons.ONGOING, get_args(reasons.SpanReason)),
+        (reasons.CANCELLED, get_args(reasons.CancelReason)),
     ],
 )
 def test_every_reason_has_its_sentence_and_no_other_has_one(
@@ -63,24 +63,24 @@ def test_every_reason_has_its_sentence_and_no_other_has_one(
 @pytest.mark.parametrize(
     ("fields", "reason", "expected"),
     [
-        (sentences.SKIPPED, "excluded_day", "the schedule does not run on a Monday (not_on)"),
+        (reasons.SKIPPED, "excluded_day", "the schedule does not run on a Monday (not_on)"),
         (
-            sentences.SKIPPED,
+            reasons.SKIPPED,
             "outside_window",
             "09:00 is outside its window 10:00-18:00 Europe/Paris (only_between)",
         ),
         (
-            sentences.SKIPPED,
+            reasons.SKIPPED,
             "quiet_hours",
             "quiet hours nights (Mon Tue 22:00-10:00, its dates America/New_York) were in force",
         ),
-        (sentences.SKIPPED, "circuit_open", "the circuit breaker mail was open"),
-        (sentences.SKIPPED, "queue_full", "1,000 jobs were waiting already (queue_limit)"),
-        (sentences.SKIPPED, "budget", "the budget of firings was spent (team)"),
-        (sentences.MISSED, "catch_up_limit", "more slots had been missed than the 100 that may be caught up"),
-        (sentences.HELD, "outstanding_limit", "2 jobs of its kind may be outstanding, and that many are"),
+        (reasons.SKIPPED, "circuit_open", "the circuit breaker mail was open"),
+        (reasons.SKIPPED, "queue_full", "1,000 jobs were waiting already (queue_limit)"),
+        (reasons.SKIPPED, "budget", "the budget of firings was spent (team)"),
+        (reasons.MISSED, "catch_up_limit", "more slots had been missed than the 100 that may be caught up"),
+        (reasons.HELD, "outstanding_limit", "2 jobs of its kind may be outstanding, and that many are"),
         (
-            sentences.HELD,
+            reasons.HELD,
             "at_capacity",
             "g may run 1 job at once, and that many are running (max_concurrent)",
         ),
@@ -110,11 +110,11 @@ def test_quiet_hours_of_all_days_name_none_of_them() -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(Window(22 * 60, 10 * 60)),))
     definition = Definition(Every(60, "1m"), zone("UTC"), Target("command"))
     plan = Plan("a", definition, QuietHoursPolicy("q", "nights", hours))
-    said = cause(sentences.SKIPPED, "quiet_hours", plan, at("08:00:00"))
+    said = cause(reasons.SKIPPED, "quiet_hours", plan, at("08:00:00"))
     assert said.startswith("quiet hours nights (22:00-10:00 UTC) were in force")
 
 
-@pytest.mark.parametrize("fields", [sentences.SKIPPED, sentences.MISSED, sentences.HELD])
+@pytest.mark.parametrize("fields", [reasons.SKIPPED, reasons.MISSED, reasons.HELD])
 def test_a_reason_whose_rule_is_gone_from_the_definition_still_has_a_sentence(fields: dict[str, str]) -> None:
     plan = Plan("a", Definition(Every(60, "1m"), zone("UTC"), Target("command")), None)
     for reason in fields:
@@ -416,7 +416,7 @@ def test_slots_beyond_a_spent_budget_are_foretold_until_it_refills() -> None:
     s = scheduler()
     budget = Budget("team", per_hour=2)
     s.add("a", every="20m")
-    s.runtime.catalogue.change(s.clock.now(), "a", with_budget(budget))
+    store_of(s.runtime).catalogue.change(s.clock.now(), "a", with_budget(budget))
     s.advance("25m")
     assert [(slot.skip_reason, slot.until) for slot in s.upcoming("a", 2)] == [
         ("budget", at("09:00")),
@@ -508,10 +508,61 @@ def test_an_invalid_schedule_says_what_is_wrong_and_what_heals_it() -> None:
     s = scheduler()
     s.add("a", every="1h")
     s.step()
-    s.runtime.catalogue.change(
+    store_of(s.runtime).catalogue.change(
         s.clock.now(), "a", lambda one, now, shared: invalidate(one, now, shared, "gone")
     )
     assert "The schedule is invalid: gone. It goes on by itself when a reload" in said(s, "a")
+
+
+@pytest.mark.parametrize(
+    ("stop", "resume", "event"),
+    [
+        (lambda s: s.pause("a"), lambda s: s.resume("a"), "schedule.paused"),
+        (lambda s: pause_system(s.runtime), lambda s: resume_system(s.runtime), "system.paused"),
+    ],
+)
+def test_a_slot_inside_a_span_cites_the_event_that_began_it(
+    stop: Callable[[ManualScheduler], object], resume: Callable[[ManualScheduler], object], event: str
+) -> None:
+    s = scheduler()
+    s.add("a", every="1m")
+    s.advance("90s")
+    stop(s)
+    s.advance("5m")
+    resume(s)
+    s.advance("5m")
+    found = why(s.runtime, "a", at("08:03:00"))
+    assert found.fate == "span" and found.evidence is not None
+    assert [one.event.type for one in found.evidence.events] == [event]
+
+
+def test_a_superseded_slot_says_why_it_was_held() -> None:
+    s = scheduler()
+    for name in ("g.one", "g.two"):
+        s.add(name, every="1m", group="g", max_concurrent=1)
+    s.tick()
+    held = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    s.sleep("1m")
+    s.tick()
+    found = why(s.runtime, held, at("08:00:00"))
+    assert (found.fate, found.reason) == ("skipped", "superseded")
+    assert (
+        "was skipped: it was held because g may run 1 job at once, and that many were running (max_concurrent), and "
+        "the next slot came first"
+    ) in found.sentence
+
+
+def test_a_slot_that_was_held_when_its_schedule_was_paused_says_why_it_was_held() -> None:
+    s = scheduler()
+    for name in ("g.one", "g.two"):
+        s.add(name, every="1h", group="g", max_concurrent=1)
+    s.tick()
+    held = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    pause_schedule(s.runtime, held)
+    assert (
+        "it was held because g may run 1 job at once, and that many were running (max_concurrent), and the schedule "
+        "was stopped before it was decided"
+    ) in said(s, held, "08:00:00")
 
 
 def test_a_slot_that_will_be_deferred_is_held_and_not_skipped() -> None:
@@ -556,7 +607,7 @@ def test_the_start_of_a_scheduler_has_the_last_heartbeat_when_the_nodes_are_forg
     s.add("a", every="1h", first_run="after_interval")
     s.sleep("90m")
     detail = {"last_heartbeat_at": at("08:31:07")}
-    s.runtime.slots.record([Event("scheduler.started", s.clock.now(), detail=detail)])
+    store_of(s.runtime).slots.record([Event("scheduler.started", s.clock.now(), detail=detail)])
     s.restart()
     s.step()
     assert "the last heartbeat before it was at 08:31:07 UTC" in said(s, "a", "09:00")

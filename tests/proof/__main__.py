@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from everwhen.stores.opened import store_of
 from tests.proof.account import Account, gather
 from tests.proof.apart import is_apart, move_apart, settle_in
 from tests.proof.nemesis import Nemesis
@@ -90,8 +91,13 @@ def _command(fields: argparse.Namespace, kind: str) -> str:
 def _keep(world: World, account: Account, where: Path) -> None:
     """Keep the logs, and the full record of the schedules whose record is wrong."""
     shutil.copytree(world.folder, where, dirs_exist_ok=True)
+    if world.postgres is not None:
+        shutil.copy(world.postgres.folder / "log", where / "postgres.log")
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
-    with world.stack.runtime.ledger.history(sorted(uids)) as record, (where / "faults.txt").open("w") as file:
+    with (
+        store_of(world.stack.runtime).ledger.history(sorted(uids)) as record,
+        (where / "faults.txt").open("w") as file,
+    ):
         for history in record.histories if uids else ():
             print(
                 history.schedule_id,

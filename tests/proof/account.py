@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from everwhen.model.events import EventType
 from everwhen.model.job import Job
+from everwhen.model.queries import EventFilter
 from everwhen.operations.proof import prove
-from everwhen.ports.ledger import EventFilter
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks, witnessed_peaks
 from tests.proof.work import Line, read_lines
@@ -32,7 +33,7 @@ class Account:
 
 
 def gather(world: World) -> Account:
-    runtime = world.stack.runtime
+    runtime = store_of(world.stack.runtime)
     account = Account(prove(runtime), read_lines(world.runs))
     with runtime.ledger.history() as record:
         for history in record.histories:

@@ -103,8 +103,13 @@ class Nemesis:
 
     def _is_whole(self, strike: Strike) -> bool:
         """Return whether the victim has recovered from its last fault: killing a process that has not started yet
-        shows nothing, and on a busy machine a start takes seconds."""
+        shows nothing, and on a busy machine a start takes seconds.
+
+        The clock is not stepped within a user's action, which may wait for a database that is away: waiting for it
+        here would prolong every fault that lasts."""
         takes = HOWS[strike.kind].takes
+        if "the clock" in takes and self.world.hands.locked():
+            return False
         machine = self.world.machines[strike.machine - 1]
         victims = [machine.scheduler] if "scheduler {}" in takes else []
         victims += machine.workers if "worker {}" in takes else []

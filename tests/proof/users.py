@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from everwhen.errors import SchedulerError, StoreError
+from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import State, Status
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.firing import fire_schedule, trigger_schedule
@@ -29,7 +30,7 @@ from everwhen.operations.schedules import (
     revive_schedule,
     update_schedule,
 )
-from everwhen.ports.ledger import JobFilter
+from everwhen.stores.opened import store_of
 from tests.proof.schedules import NOBODYS, submission
 from tests.proof.worlds import World
 
@@ -43,7 +44,7 @@ class Users:
     def __init__(self, world: World, seed: int, *, every: float) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.surprises: list[str] = []
-        self._world, self._runtime = world, world.stack.runtime
+        self._world, self._runtime = world, store_of(world.stack.runtime)
         self._draw = random.Random(f"{seed} users")
         self._every = every
         self._gone = threading.Event()
@@ -115,7 +116,7 @@ class Users:
         revive_schedule(self._runtime, self._some(self._draw.choice(("dead", "done"))).schedule_id)
 
     def _cancel(self) -> None:
-        jobs = self._runtime.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=100)
+        jobs = store_of(self._runtime).ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=100)
         jobs = [job for job in jobs if not job.schedule_id.startswith(NOBODYS)]
         if jobs:
             cancel_job(self._runtime, self._draw.choice(jobs).job_id)

@@ -18,9 +18,10 @@ from typing import NamedTuple
 from everwhen.errors import StoreError
 from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
+from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import list_schedules, update_schedule
-from everwhen.ports.ledger import JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Nemesis, Struck
 from tests.proof.processes import Supervised
@@ -45,7 +46,7 @@ OUTSTANDING = JobFilter(statuses=["queued", "running"])
 def bring_to_rest(world: World, nemesis: Nemesis) -> list[str]:
     """Let nothing fire any more, wait until every due slot is decided and every job is over, and stop the nodes;
     return what did not come to rest."""
-    runtime = world.stack.runtime
+    runtime = store_of(world.stack.runtime)
     rest = _Rest(world, nemesis)
     rest.wait("back at work", lambda: [p.name for p in world.processes if not p.is_at_work])
     _hush(world, rest)
@@ -56,7 +57,7 @@ def bring_to_rest(world: World, nemesis: Nemesis) -> list[str]:
 
 
 def _hush(world: World, rest: _Rest) -> None:
-    runtime = world.stack.runtime
+    runtime = store_of(world.stack.runtime)
     world.fields = hushed_file(world.fields)
     world.write_file()
 

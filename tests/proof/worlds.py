@@ -24,7 +24,7 @@ from everwhen.operations.schedules import create_schedules
 from everwhen.wiring import Stack, open_stack
 from tests.crash.witness import install_witness
 from tests.proof.apart import command, is_apart, mount_memory
-from tests.proof.clocks import ClockOf, SettableClock, faketime
+from tests.proof.clocks import ClockOf, SettableClock, compiler
 from tests.proof.network import SUBNET, SWITCH_ADDRESS, Cable, lay_switch
 from tests.proof.plan import HOWS, Kind
 from tests.proof.processes import ROOT, Supervised
@@ -128,8 +128,8 @@ class World:
             return (
                 "one machine, nothing to cut it off from" if is_apart() else "needs root, `unshare` and `ip`"
             )
-        if "clock" in kind and faketime() is None:
-            return "needs libfaketime"
+        if "clock" in kind and compiler() is None:
+            return "needs a C compiler (cc)"
         if kind == "step a machine's clock" and self.clock is self.machines[0].clock:
             return "the machine's clock is the database's clock here"
         return None
@@ -222,13 +222,12 @@ def _machine(world: World, number: int, clock: SettableClock, cable: Cable | Non
 
 def _environment(world: World, name: str, clock: SettableClock) -> Mapping[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    paths = [ROOT, ROOT / "src", *([ROOT / "tests/proof/faked"] if clock.environment() else [])]
     broker = {} if world.valkey is None else {"EVERWHEN_REDIS": _seen_from_machines(world.valkey.url)}
     return {
         **kept,
         **clock.environment(),
         **broker,
-        "PYTHONPATH": ":".join(map(str, paths)),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         "EVERWHEN_CONFIG": str(world.folder / "everwhen.yaml"),
         "EVERWHEN_DATABASE": _seen_from_machines(world.url),
         "EVERWHEN_PROOF_RUNS": str(world.runs),

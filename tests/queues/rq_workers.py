@@ -16,9 +16,10 @@ import pytest
 
 from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import open_stack
 from tests.queues.links_at_hand import LinksAtHand
@@ -89,7 +90,7 @@ class ChainRuntime:
     def __init__(self, url: str, redis: str, folder: Path, queue: str = "default") -> None:
         self.url, self.folder = url, folder
         self.stack = open_stack(url)
-        self.runtime = self.stack.runtime
+        self.runtime = store_of(self.stack.runtime)
         self.queue = LinksAtHand(redis, queue)
         self.environ = {
             **os.environ,

@@ -17,6 +17,7 @@ from everwhen.model.delivery import Delivery
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import get_job
 from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack, open_stack
 
 
@@ -37,8 +38,8 @@ def sent(stack: Stack, name: str) -> Delivery:
     target = Target("command", json.dumps({"argv": ["true"]}))
     create_schedule(stack.runtime, Submission(name, {"every": "24h"}, target, source="config"))
     now = stack.runtime.clock.now()
-    stack.runtime.slots.tick(now, limit=10, behind=False)
-    (delivery,) = stack.runtime.outbox.hand_over(now, limit=10, until=now + 60_000_000)
+    store_of(stack.runtime).slots.tick(now, limit=10, behind=False)
+    (delivery,) = store_of(stack.runtime).outbox.hand_over(now, limit=10, until=now + 60_000_000)
     return delivery
 
 
@@ -47,7 +48,7 @@ def test_a_message_is_run_once_and_dropped_in_silence_when_it_comes_again(stack:
     assert queue_workers.run_job(delivery.job_id, delivery.number)
     assert not queue_workers.run_job(delivery.job_id, delivery.number)
     job = get_job(stack.runtime, delivery.job_id)
-    assert (job.status, job.attempt, stack.runtime.upkeep.nodes()) == ("succeeded", 1, [])
+    assert (job.status, job.attempt, store_of(stack.runtime).upkeep.nodes()) == ("succeeded", 1, [])
 
 
 def test_threads_of_one_process_carry_side_by_side(stack: Stack) -> None:

@@ -71,6 +71,8 @@ def test_what_lay_between_backup_and_restore_does_not_fire_and_why_says_so(place
     said = why(runtime.runtime, "a", BEGUN + 4 * MINUTE)
     assert (said.fate, said.reason) == ("span", "restored")
     assert "lies between a backup and its restore" in said.sentence
+    assert said.evidence is not None
+    assert [one.event.type for one in said.evidence.events] == ["system.restored"]
     (event,) = runtime.events(None, "system.restored")
     assert event.detail == {"backed_up_at": BEGUN + 2 * MINUTE, "catch_up": False}
     assert runtime.check().is_clean, runtime.check()

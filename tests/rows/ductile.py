@@ -22,7 +22,8 @@ from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.operations.reload import reload
 from everwhen.operations.validity import restore_valid_schedules
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.stores.sqlite_database import path_of
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.plugin import PluginTarget
@@ -78,13 +79,15 @@ class DuctileNode:
         assert report.is_clean, report
 
     def _take_file(self) -> None:
-        runtime = self.scheduler.runtime
+        runtime = store_of(self.scheduler.runtime)
         load_file(self.folder / "everwhen.yaml", runtime)
         restore_valid_schedules(runtime, open_target_registry(runtime, plugin_dirs=(self.plugins,)).fault_of)
 
     def _run(self, claimed: ClaimedJob) -> Outcome:
         """As a worker does; without the guardian that a target registry has, for nobody dies here while a job runs."""
-        target = PluginTarget(plugins_in([self.plugins]), self.scheduler.runtime.plugin_state)
+        target = PluginTarget(
+            plugins_in([self.plugins]), store_of(self.scheduler.runtime).plugin_state.state_of
+        )
         return asyncio.run(target.run(claimed.definition.target.spec, run_of(claimed)))
 
     # -- what is to be seen from outside --

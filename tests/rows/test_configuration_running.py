@@ -11,11 +11,11 @@ import pytest
 
 from everwhen.config.read import Host, read_configuration
 from everwhen.errors import ConfigError
-from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.operations.apply import Applied, apply
 from everwhen.operations.reload import reload
 from everwhen.operations.schedules import check
-from everwhen.ports.slots import JobEnd
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualClock
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack, plugins_in
@@ -38,7 +38,7 @@ class Home(WorkingNode):
     def take(self, text: str) -> Applied:
         """Write the file and reload it."""
         (self.folder / "everwhen.yaml").write_text(text)
-        runtime = self.scheduler.runtime
+        runtime = store_of(self.scheduler.runtime)
         host = Host({}, lambda: "Europe/Berlin", runtime.clock.now(), plugins_in)
         return reload(runtime, lambda: read_configuration(self.folder / "everwhen.yaml", host).declared)
 
@@ -61,7 +61,7 @@ def versions(number: int) -> str:
 def test_d47_a_tick_sees_one_configuration_however_many_reloads_go_on_beside_it(tmp_path: Path) -> None:
     clock = ManualClock("2026-01-05T08:00:00Z")
     stack = open_stack(f"sqlite:///{tmp_path}/d47.db", clock=clock)
-    host, slots = Host({}, lambda: "UTC", clock.now()), stack.runtime.slots
+    host, slots = Host({}, lambda: "UTC", clock.now()), store_of(stack.runtime).slots
     declared = []
     for number in (1, 2):
         (tmp_path / "everwhen.yaml").write_text(versions(number))
@@ -88,7 +88,7 @@ def test_d47_a_tick_sees_one_configuration_however_many_reloads_go_on_beside_it(
     is_over.set()
     reloading.join()
     assert all(len(each) == 1 for each in seen)
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         assert check_ledger(history, clock.now()).is_clean
     stack.close()
 

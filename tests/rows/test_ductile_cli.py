@@ -8,10 +8,10 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.ports.slots import JobEnd
+from everwhen.stores.opened import store_of
 from everwhen.wiring import open_stack
 
 
@@ -20,7 +20,7 @@ def a_plugin_that_failed(url: str) -> None:
     stack = open_stack(url)
     fields = {"every": "1h", "command": "poll", "circuit_breaker": {"threshold": 1}}
     create_schedule(stack.runtime, Submission("withings.hourly", fields, Target("plugin"), group="withings"))
-    slots, now = stack.runtime.slots, stack.runtime.clock.now
+    slots, now = store_of(stack.runtime).slots, stack.runtime.clock.now
     slots.tick(now(), limit=10, behind=False)
     (claimed,) = slots.claim_jobs(now(), node="n", limit=10)
     slots.settle(now(), [JobEnd(claimed.job.job_id, claimed.job.fence, Outcome("failed", error="no"))])

@@ -12,7 +12,7 @@ import pytest
 from everwhen.model.plugin_schedule import plugin_target
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.target_registry import open_target_registry
 from everwhen.wiring import build_service, open_stack
 from tests.api.serving import serving

@@ -9,6 +9,7 @@ import pytest
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")
@@ -193,7 +194,7 @@ def test_d26_the_breaker_opens_after_threshold_failures_in_a_row() -> None:
     s.advance("5m")
     assert [job.status for job in s.jobs(name)] == ["failed"] * 3
     assert [event.reason for event in s.events(name, "schedule.skipped")] == ["circuit_open"] * 3
-    assert s.runtime.ledger.breaker("withings:poll").state == "open"
+    assert store_of(s.runtime).ledger.breaker("withings:poll").state == "open"
 
 
 def test_d27_it_stays_open_for_reset_after() -> None:
@@ -215,9 +216,9 @@ def test_d28_one_probe_is_let_through_and_its_success_closes() -> None:
     s.advance("30m", work=False)
     probes = [job for job in s.jobs(name) if job.is_probe]
     assert len(probes) == 1
-    assert s.runtime.ledger.breaker("withings:poll").state == "half_open"
+    assert store_of(s.runtime).ledger.breaker("withings:poll").state == "half_open"
     s.step()
-    assert s.runtime.ledger.breaker("withings:poll").state == "closed"
+    assert store_of(s.runtime).ledger.breaker("withings:poll").state == "closed"
 
 
 def test_d29_state_and_history_of_a_breaker_are_kept() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.plugin_schedule import plugin_target
 from everwhen.operations.validity import restore_valid_schedules
+from everwhen.stores.opened import store_of
 from tests.rows.node import WorkingNode
 from tests.targets.plugins import put_plugin
 
@@ -45,7 +46,7 @@ class Node(WorkingNode):
 
     @property
     def seen(self) -> list[Any]:
-        found: list[Any] = self.scheduler.runtime.plugin_state.state_of("withings").get("seen", [])
+        found: list[Any] = store_of(self.scheduler.runtime).plugin_state.state_of("withings").get("seen", [])
         return found
 
 
@@ -122,7 +123,7 @@ def test_what_a_plugin_remembers_survives_a_restart_and_a_crash_between_two_runs
     node.scheduler.restart()
     node.scheduler.clock.advance("1m")
     node.scheduler.beat()
-    node.scheduler.runtime.slots.rescue(
+    store_of(node.scheduler.runtime).slots.rescue(
         node.scheduler.clock.now(), node=node.scheduler.node, lease=30_000_000
     )
     node.scheduler.step()

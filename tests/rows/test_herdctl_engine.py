@@ -15,8 +15,9 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import Submission
-from everwhen.ports.slots import TickReport
-from everwhen.ports.target import Run
+from everwhen.stores.flows.tick import TickReport
+from everwhen.stores.opened import store_of
+from everwhen.target import Run
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import Stack, open_stack
 
@@ -90,8 +91,8 @@ def test_h2_an_error_in_a_check_is_logged_and_the_loop_goes_on(caplog: pytest.Lo
     gate = Gate()
     gate.pass_through.set()
     stack = open_stack("sqlite://")
-    breaking = Breaking(stack.runtime.slots, failures=2)
-    stack.runtime.slots = breaking
+    breaking = Breaking(store_of(stack.runtime).slots, failures=2)
+    store_of(stack.runtime).slots = breaking  # type: ignore[assignment]
     service = Service(stack.runtime, {"gate": gate}, check_interval=5.0)
     add(stack, "a", every="1h")
     with caplog.at_level(logging.ERROR, logger="everwhen"):
@@ -190,7 +191,7 @@ def test_h24_running_jobs_are_counted_per_agent_and_in_all() -> None:
     s.add("writer.draft", group="writer", every="5m")
     s.tick()
     assert len(s.claim()) == 3
-    shared = s.runtime.catalogue.shared_of(operations.get_schedule(s.runtime, "reviewer.one"))
+    shared = store_of(s.runtime).catalogue.shared_of(operations.get_schedule(s.runtime, "reviewer.one"))
     assert shared.limit("capacity:reviewer").running == 2
 
 
@@ -201,7 +202,7 @@ def test_h25_a_stale_running_mark_cannot_exist_because_leases_expire() -> None:
     (lost,) = s.claim()
     s.sleep("1m")
     s.restart()
-    s.runtime.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
+    store_of(s.runtime).slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
     assert s.state(name).running_jobs == 0
     (again,) = s.claim()
     assert (again.job.job_id, again.job.attempt) == (lost.job.job_id, 2)
@@ -215,7 +216,7 @@ def test_h31_a_check_only_reads_and_a_tick_of_many_slots_is_one_transaction() ->
     s = scheduler()
     for number in range(300):
         s.add(f"at-once-{number}", every="1h", first_run="after_interval")
-    slots, commits = s.stack.runtime.slots, s.stack.database.change_counter
+    slots, commits = store_of(s.stack.runtime).slots, s.stack.database.change_counter
     before = commits()
     slots.tick(s.clock.now(), limit=500, behind=False)
     assert commits() == before  # nothing is due: nothing is written

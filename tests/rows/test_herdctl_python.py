@@ -34,8 +34,9 @@ from everwhen import (
     update_schedule_state,
 )
 from everwhen.errors import UnknownScheduleError
+from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.ledger import JobFilter
+from everwhen.stores.opened import store_of
 from tests.crash.nodes import opened
 from tests.scheduler.waiting import until
 
@@ -339,7 +340,9 @@ def test_h24_the_running_jobs_of_this_process_are_counted_per_agent_and_in_all(g
 def fired(url: str) -> list[str]:
     """The schedules of all jobs, oldest first."""
     with opened(url) as stack:
-        return [job.schedule_id for job in reversed(stack.runtime.ledger.jobs(JobFilter(), limit=100))]
+        return [
+            job.schedule_id for job in reversed(store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100))
+        ]
 
 
 def test_h26_a_stop_fires_nothing_more_wakes_the_loop_and_waits_for_what_runs(url: str, gate: Gate) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import psycopg
 
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import QuietHoursPolicy, State, Target
 from everwhen.operations.schedules import Submission, create_schedules, get_schedule
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from everwhen.verify.ledger import check_ledger
@@ -24,7 +25,7 @@ def add(stack: Stack, names: list[str], target: Target = GO, group: str | None =
 
 
 def fired(stack: Stack) -> Counter[tuple[str, int]]:
-    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10_000)
+    jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10_000)
     return Counter((job.schedule_id, job.slot_at) for job in jobs)
 
 
@@ -33,7 +34,7 @@ def state(stack: Stack, name: str) -> State:
 
 
 def is_clean(stack: Stack) -> bool:
-    with stack.runtime.ledger.history() as history:
+    with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     assert report.is_clean, report
     return True
@@ -56,7 +57,7 @@ def test_m4_whatever_the_moment_what_became_of_a_slot_and_the_next_time_agree(po
     """Quiet hours are skipped on record; the rest fires: each with the next time, in one commit."""
     always = QuietHours(zone("UTC"), (QuietWindow(parse_window("00:00-24:00")),))
     with opened(postgres_url) as stack:
-        stack.runtime.catalogue.add_policy(
+        store_of(stack.runtime).catalogue.add_policy(
             stack.runtime.clock.now(), QuietHoursPolicy("always", "always", always, "skip")
         )
         add(stack, ["quiet"], every="1s", quiet_hours="always")
@@ -65,7 +66,7 @@ def test_m4_whatever_the_moment_what_became_of_a_slot_and_the_next_time_agree(po
             wait_until(lambda: is_clean(stack) and sum(n for n in fired(stack).values()) >= 3)
             wait_until(lambda: is_clean(stack) and state(stack, "quiet").skip_count >= 2)
         assert {name for name, _ in fired(stack)} == {"loud"}
-        skipped = stack.runtime.ledger.events(EventFilter(types=["schedule.skipped"]), limit=10)
+        skipped = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.skipped"]), limit=10)
         assert {recorded.event.reason for recorded in skipped} == {"quiet_hours"}
         loud, last_slot_at = state(stack, "loud"), max(slot_at for _, slot_at in fired(stack))
         assert loud.last_slot_at == last_slot_at and loud.next_slot_at == last_slot_at + 1_000_000
@@ -82,12 +83,12 @@ def test_d43_on_several_nodes_breaker_and_guard_are_keyed_by_plugin_and_command(
         add(stack, ["withings.one", "withings.two"], FAIL, command="poll", **plugin)
         add(stack, ["withings.other"], GO, command="token_refresh", **plugin)
         with running(postgres_url, "scheduler", "scheduler", "worker", "worker"):
-            wait_until(lambda: stack.runtime.ledger.breaker("withings:poll").state == "open")
-            assert stack.runtime.ledger.breaker("withings:poll").failure_count == 5
+            wait_until(lambda: store_of(stack.runtime).ledger.breaker("withings:poll").state == "open")
+            assert store_of(stack.runtime).ledger.breaker("withings:poll").failure_count == 5
             before = fired(stack).total()
             wait_until(lambda: fired(stack).total() >= before + 2)
-        assert stack.runtime.ledger.breaker("withings:token_refresh").state == "closed"
-        names = [job.schedule_id for job in stack.runtime.ledger.jobs(JobFilter(), limit=100)]
+        assert store_of(stack.runtime).ledger.breaker("withings:token_refresh").state == "closed"
+        names = [job.schedule_id for job in store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100)]
         assert names.count("withings.one") + names.count("withings.two") == 5
         assert min(names.count("withings.one"), names.count("withings.two")) >= 1
         assert is_clean(stack)

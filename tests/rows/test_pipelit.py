@@ -10,6 +10,7 @@ import pytest
 from everwhen import recover_scheduled_jobs
 from everwhen.errors import StatusError, UnknownScheduleError
 from everwhen.model.outcome import Outcome
+from everwhen.operations.schedules import get_schedule
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")
@@ -44,7 +45,7 @@ def test_p2_it_ends_when_paused_when_repeats_are_exhausted_and_after_too_many_fa
 def test_p3_the_columns_of_a_scheduled_job_are_kept() -> None:
     s = a_job(name="Daily report", owner="7", payload={"report_type": "daily"}, total_repeats=0)
     s.advance("1m")
-    schedule = s.runtime.catalogue.get("job")
+    schedule = get_schedule(s.runtime, "job")
     state, definition = schedule.state, schedule.definition
     assert (state.uid, definition.name, definition.owner) == (UUID, "Daily report", "7")
     assert definition.payload == '{"report_type": "daily"}'

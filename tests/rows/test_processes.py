@@ -14,9 +14,10 @@ import pytest
 from everwhen.clock import SystemClock
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, moment_of
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules, get_schedule
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import Stack
 from tests.crash.nodes import ROOT, check, opened, running, wait_until
@@ -59,7 +60,7 @@ def test_h30_memory_grows_with_running_jobs_not_with_schedules(tmp_path: Path) -
 
 def slots_of(stack: Stack, name: str) -> list[int]:
     """Oldest first."""
-    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=1_000)
+    jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=1_000)
     return sorted(job.slot_at for job in jobs if job.schedule_id == name)
 
 
@@ -85,7 +86,7 @@ def test_h32_a_disable_by_another_process_is_honoured_at_the_next_pass(url: str)
 
 def events_of(stack: Stack, *types: Any) -> list[Event]:
     """Oldest first."""
-    found = stack.runtime.ledger.events(EventFilter(types=types), limit=100)
+    found = store_of(stack.runtime).ledger.events(EventFilter(types=types), limit=100)
     return [recorded.event for recorded in reversed(found)]
 
 
@@ -101,6 +102,6 @@ def test_m8_catch_up_is_decided_at_start_and_whenever_a_schedule_is_found_behind
         wait_until(lambda: len(events_of(stack, "schedule.caught_up")) == 2)
         assert [event.type for event in events_of(stack, *types)] == [types[0], types[1], types[2], types[1]]
         assert [event.slot_count for event in events_of(stack, "schedule.caught_up")] == [6, 6]
-        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10)
+        jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
         assert [job.origin for job in jobs] == ["catch_up"] * 2
         assert jobs[0].slot_at - jobs[1].slot_at == 60 * MINUTE

@@ -8,7 +8,8 @@ import pytest
 
 from everwhen import Scheduler
 from everwhen.errors import UnknownScheduleError
-from everwhen.ports.ledger import JobFilter
+from everwhen.model.queries import JobFilter
+from everwhen.stores.opened import store_of
 from tests.crash.nodes import check, opened
 from tests.rows.served import ServedNode, served
 from tests.targets.plugins import put_plugin
@@ -24,7 +25,7 @@ WITHINGS = """plugins:
 def statuses(url: str) -> list[tuple[str, str]]:
     """Oldest first."""
     with opened(url) as stack:
-        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
+        jobs = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=100)
         return [(job.uid, job.status) for job in reversed(jobs)]
 
 

@@ -18,9 +18,10 @@ import pytest
 from everwhen import recover_scheduled_jobs
 from everwhen.clock import SystemClock
 from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.ledger import JobFilter
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import open_stack
 from tests.boundaries.tap import Boundary, installed, tapped
@@ -49,9 +50,9 @@ def tick_in_a_minute(url: str, meet: Callable[[Boundary], None] = lambda boundar
     clock = ManualClock(START)
     clock.advance("1m")
     with closing(open_stack(url, clock=clock)) as stack, tapped(meet):
-        assert stack.runtime.slots.tick(clock.now(), limit=500, behind=False).fired == 5
-        assert stack.runtime.slots.tick(clock.now(), limit=500, behind=True).fired == 5
-        assert stack.runtime.slots.next_wake_at() == clock.now() + 30 * SECOND
+        assert store_of(stack.runtime).slots.tick(clock.now(), limit=500, behind=False).fired == 5
+        assert store_of(stack.runtime).slots.tick(clock.now(), limit=500, behind=True).fired == 5
+        assert store_of(stack.runtime).slots.next_wake_at() == clock.now() + 30 * SECOND
 
 
 def test_m10_on_a_file_every_look_for_due_rows_goes_through_the_partial_index(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_p12_an_existing_id_makes_the_enqueue_a_no_op_so_recovery_is_idempotent(
     assert sorted(recovered) == [0] * (PROCESSES - 1) + [1]
     assert recover_scheduled_jobs(url) == 0
     with opened(url) as stack:
-        (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=10)
+        (job,) = store_of(stack.runtime).ledger.jobs(JobFilter(), limit=10)
     assert (job.job_id, job.status) == (f"sched-{uid}-n1-rc0", "queued")
     for again in (job.job_id, "another-id-for-the-same-slot"):
         with pytest.raises((sqlite3.IntegrityError, psycopg.errors.UniqueViolation)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -16,7 +17,9 @@ def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
 
 def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
+    store_of(s.runtime).catalogue.add_policy(
+        s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action)
+    )
 
 
 def test_m4_quiet_hours_skip_on_record_and_advance_in_the_same_commit() -> None:
@@ -37,7 +40,7 @@ def test_m4_a_fired_slot_its_row_and_its_next_time_are_one_commit() -> None:
     s = scheduler()
     s.add("a", every="1h")
     commits = s.stack.database.change_counter()
-    s.runtime.slots.tick(s.clock.now(), limit=10, behind=False)
+    store_of(s.runtime).slots.tick(s.clock.now(), limit=10, behind=False)
     assert s.stack.database.change_counter() == commits + 1
     assert (len(s.jobs("a")), s.state("a").next_run_at) == (1, s.clock.now() + 3_600_000_000)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from everwhen.model.message import message_target
 from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -19,7 +20,7 @@ TEMPLATE = {
 
 
 def said(s: ManualScheduler) -> list[dict[str, Any]]:
-    return [json.loads(message.body) for message in s.runtime.messages.after(0, limit=1_000)]
+    return [json.loads(message.body) for message in store_of(s.runtime).messages.after(0, limit=1_000)]
 
 
 def test_m1_a_schedule_emits_message_events_and_all_of_it_is_in_the_database() -> None:
@@ -42,7 +43,9 @@ def test_m1_a_schedule_emits_message_events_and_all_of_it_is_in_the_database() -
 def test_m4_in_quiet_hours_nothing_is_said_and_the_skip_is_on_record() -> None:
     s = manual_scheduler("2026-01-05T21:30:00Z")
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("22:00-07:00")),))
-    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "skip"))
+    store_of(s.runtime).catalogue.add_policy(
+        s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "skip")
+    )
     s.add("greeting", cron="0 * * * *", quiet_hours="nights", target=message_target(TEMPLATE))
     s.advance("9h30m")
     assert [event["occurred_at"] for event in said(s)] == ["2026-01-06T07:00:00Z"]

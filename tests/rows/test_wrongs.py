@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -85,7 +86,7 @@ def test_w9_after_an_outage_a_daily_job_runs_by_its_policy_at_once(policy: str, 
 def test_w11_quiet_hours_are_kept_by_every_kind_of_trigger(fields: dict[str, Any]) -> None:
     s = scheduler("2026-01-05T22:00:00Z")
     hours = QuietHours(zone("Europe/Paris"), (QuietWindow(parse_window("22:00-08:00")),))
-    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours))
+    store_of(s.runtime).catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours))
     s.add("a", quiet_hours="nights", **fields)
     s.advance("8h30m")  # until 07:30 in Paris
     assert s.jobs("a") == []

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from everwhen.model.job import Job
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.stores.opened import OpenStore, store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.scheduler.waiting import PATIENCE, until
@@ -42,19 +42,19 @@ def serving(url: str, *fields: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def looking_at(url: str) -> Iterator[Runtime]:
+def looking_at(url: str) -> Iterator[OpenStore]:
     stack = open_stack(url)
     try:
-        yield stack.runtime
+        yield store_of(stack.runtime)
     finally:
         stack.close()
 
 
-def jobs(runtime: Runtime) -> list[Job]:
+def jobs(runtime: OpenStore) -> list[Job]:
     return runtime.ledger.jobs(JobFilter(), limit=1_000)
 
 
-def events(runtime: Runtime, kind: str) -> int:
+def events(runtime: OpenStore, kind: str) -> int:
     return sum(found.event.type == kind for found in runtime.ledger.events(EventFilter(), limit=1_000))
 
 
@@ -70,7 +70,7 @@ def asked(path: Path) -> str:
     return answer.decode().partition("\r\n\r\n")[2].strip().strip('"')
 
 
-def await_runs(runtime: Runtime, processes: int) -> None:
+def await_runs(runtime: OpenStore, processes: int) -> None:
     def is_enough() -> bool:
         return (
             events(runtime, "scheduler.started") >= processes

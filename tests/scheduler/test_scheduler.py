@@ -26,14 +26,15 @@ from everwhen.errors import (
     TimetableError,
     UnknownScheduleError,
 )
+from everwhen.model.fields import schedule_to_json
+from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import list_schedules
-from everwhen.ports.ledger import EventFilter
 from everwhen.scheduler.options import NewSchedule, TriggerOptions
 from everwhen.scheduler.submission import rules_of
-from everwhen.stores.catalogue import StoredCatalogue
-from everwhen.views.definitions import schedule_to_json
+from everwhen.stores.catalogue import Catalogue
+from everwhen.stores.opened import store_of
 from tests.scheduler.waiting import until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}
@@ -171,7 +172,7 @@ def test_a_restart_with_the_same_declarations_changes_nothing(url: str) -> None:
         with scheduler:
             found = [scheduler.get_schedule(name) for name in ("poll", "soon")]
             revisions.append([(one.uid, one.revision, one.next_run_at) for one in found[1:]])
-            events = scheduler._runtime.ledger.events(EventFilter(), limit=100)
+            events = store_of(scheduler._runtime).ledger.events(EventFilter(), limit=100)
             reloads = [e for e in events if e.event.type == "config.reloaded"]
     assert revisions[0] == revisions[1]
     assert len(reloads) == 1
@@ -340,7 +341,7 @@ def test_an_isolated_function_runs_in_a_process_of_its_own(url: str) -> None:
     with scheduler:
         until(lambda: scheduler.get_schedule("apart").run_count == 1)
         job_id = scheduler.get_schedule("apart").last_success_job_id
-        job = scheduler._runtime.ledger.job(job_id or "")
+        job = store_of(scheduler._runtime).ledger.job(job_id or "")
     assert job is not None and job.result is not None
     assert int(job.result) != os.getpid()
 
@@ -390,13 +391,13 @@ def test_many_are_added_together_or_not_at_all() -> None:
 
 
 def test_many_are_judged_by_one_reading_of_the_quiet_hours(monkeypatch: pytest.MonkeyPatch) -> None:
-    scheduler, readings, policies = Scheduler("sqlite://"), [], StoredCatalogue.policies
+    scheduler, readings, policies = Scheduler("sqlite://"), [], Catalogue.policies
 
-    def counted(catalogue: StoredCatalogue) -> list[QuietHoursPolicy]:
+    def counted(catalogue: Catalogue) -> list[QuietHoursPolicy]:
         readings.append(catalogue)
         return policies(catalogue)
 
-    monkeypatch.setattr(StoredCatalogue, "policies", counted)
+    monkeypatch.setattr(Catalogue, "policies", counted)
     scheduler.add_many([{"id": f"n{n}", "every": "1h", "function": process_id} for n in range(50)])
     assert len(readings) == 1
 
@@ -474,7 +475,7 @@ def test_jobs_of_python_functions_run_only_where_the_same_name_is_declared(url: 
     with context:
         fired = context.trigger("poll")
         until(lambda: context.get_state().check_count >= 3)
-        job = context._runtime.ledger.job(fired.job_id or "")
+        job = store_of(context._runtime).ledger.job(fired.job_id or "")
         assert job is not None and job.status == "queued"
     with shop:
         until(lambda: len(record.runs) == 2)
@@ -536,7 +537,7 @@ scheduler.stop()
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
     scheduler = Scheduler(url)
     assert scheduler.get_schedule("there").status == "paused"
-    events = scheduler._runtime.ledger.events(EventFilter(), limit=100)
+    events = store_of(scheduler._runtime).ledger.events(EventFilter(), limit=100)
     kinds = [found.event.type for found in events]
     assert (kinds.count("scheduler.started"), kinds.count("scheduler.stopped")) == (2, 2)
     scheduler.close()

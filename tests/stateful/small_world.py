@@ -14,11 +14,13 @@ from heapq import heappop, heappush
 from everwhen.decide.edit import create
 from everwhen.decide.settle import settle
 from everwhen.decide.tick import tick
+from everwhen.model.counters import ORDINARY
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.history import History, Recorded, Revision, ScheduleHistory
 from everwhen.model.job import Job, NewJob
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.row_changes import start_job
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.verify.ledger import LedgerReport, check_ledger
@@ -157,17 +159,16 @@ class SmallWorld:
             self._start(row, job)
 
     def _start(self, row: Row, job: Job) -> None:
-        row.state = row.state.started(self.now)
+        row.state = ORDINARY.added_to(row.state, self.now)
         if job.not_before is not None:
             row.state = row.state._replace(
                 waiting=row.state.waiting - 1,
                 retries_waiting=row.state.retries_waiting - (job.origin == "retry"),
             )
-        started = job.started(self.now, None, "n", job.is_probe)
+        started = start_job(job, self.now, None, "n", job.is_probe)
         if not job.is_counted:
             self._shared.move(job.guard_key, outstanding=1)
             self._shared.move(job.capacity_key, outstanding=1)
-            started = started._replace(is_counted=True)
         if job.capacity_key is not None:
             self._shared.move(job.capacity_key, running=1)
         row.outstanding[job.job_id] = started

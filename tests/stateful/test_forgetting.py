@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everwhen.model.instants import DAY, HOUR, SECOND
-from everwhen.model.retention import FRONT, Cutoffs, Place
+from everwhen.model.retention import PASS_START, Cutoffs, RetentionPosition
 from tests.stateful.definitions import Luck, seeded
 from tests.stateful.steps import WEIGHTS
 from tests.stateful.test_state_machine import FRACTIONS, START, prove
@@ -20,7 +20,7 @@ def forget_some(world: World, luck: Luck) -> None:
     if luck.randint(0, 3) == 0:
         ages = [ages[0]] * len(ages)
     before = Cutoffs(*(world.now - age for age in ages))
-    place: Place | None = FRONT
+    place: RetentionPosition | None = PASS_START
     for _ in range(luck.choice([3, 30, 300])):
         if place is None:
             return

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 
 from everwhen.decide import by_hand, edit, status
 from everwhen.errors import SchedulerError
+from everwhen.model.changes import NewSchedule
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.job import Job
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.policy import IfRunning
+from everwhen.model.queries import EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.ports.catalogue import NewSchedule, ScheduleFilter
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.restore import BACKED_UP_AT, go_on_from_backup
+from everwhen.stores.opened import store_of
 from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.sqlite_transaction import SqliteStore
@@ -59,7 +59,7 @@ class World:
 
     def _open(self) -> None:
         self.stack: Stack = self._site.open(self._clock)
-        runtime = self.stack.runtime
+        runtime = store_of(self.stack.runtime)
         self.slots, self.catalogue, self.ledger = runtime.slots, runtime.catalogue, runtime.ledger
         self.upkeep = runtime.upkeep
 
@@ -194,7 +194,7 @@ class World:
 
     def put_policy(self, policy: QuietHoursPolicy) -> None:
         self.policies[policy.policy_id] = policy
-        put_policy(self.stack.runtime, policy)
+        put_policy(store_of(self.stack.runtime), policy)
 
     def pause_system(self, is_paused: bool) -> None:
         self.catalogue.set_system_paused(self.now, is_paused)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from everwhen.model.claim import ClaimedJob
-from everwhen.ports.slots import Exchange
+from everwhen.stores.slots import Exchange
 from everwhen.testing.manual import ManualClock
 from tests.conformance.stores import Capabilities, sqlite_in_memory
 from tests.conformance.tenant import FAILED, START, Tenant, end_of, names

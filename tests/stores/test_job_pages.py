@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.ports.ledger import JobFilter
+from everwhen.model.queries import JobFilter
 from everwhen.stores.job_pages import COUNTED, FEW_JOBS, MOST_UIDS, WALK, Rows, Way, page_of, way_of
 
 MILLION = Rows(1, 1_000_000)

@@ -7,6 +7,7 @@ import psycopg
 from everwhen.model.schedule import Target
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualClock
 from everwhen.wiring import open_stack
 
@@ -19,7 +20,7 @@ FROM jobs LIMIT 1"""
 def test_a_row_that_was_drawn_early_and_committed_late_is_counted_once(postgres_url: str) -> None:
     stack = open_stack(postgres_url, clock=ManualClock())
     try:
-        runtime, vitals = stack.runtime, stack.runtime.vitals
+        runtime, vitals = stack.runtime, store_of(stack.runtime).vitals
         create_schedule(
             runtime, Submission("a", {"every": "1h", "if_running": "allow"}, Target("command", "{}"))
         )

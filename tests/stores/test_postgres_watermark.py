@@ -14,6 +14,7 @@ from everwhen.model.instants import SECOND
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import create_schedules
 from everwhen.stores.job_rows import NEXT_READY
+from everwhen.stores.opened import store_of
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_watermark import DISTANCE, EARLIEST, Watermark
 from everwhen.testing import ManualClock
@@ -75,7 +76,7 @@ def stack(postgres_url: str) -> Iterator[Stack]:
 
 
 def claimed(stack: Stack) -> list[str]:
-    taken = stack.runtime.slots.claim_jobs(stack.runtime.clock.now(), node="n", limit=100)
+    taken = store_of(stack.runtime).slots.claim_jobs(stack.runtime.clock.now(), node="n", limit=100)
     return [one.job.schedule_id for one in taken]
 
 
@@ -97,7 +98,7 @@ def test_an_idle_claim_does_not_pass_the_jobs_that_ran_since_an_old_snapshot_was
         connection.execute(_RAN, (At(long_ago),))
         connection.execute(_OVER)
         assert claimed(stack) == []
-        mark = stack.runtime.slots._store._marks.ready.at  # type: ignore[attr-defined]
+        mark = store_of(stack.runtime).slots._store._marks.ready.at  # type: ignore[attr-defined]
         assert pages_read(stack, EARLIEST) > 200
         assert pages_read(stack, mark) < 20
 
@@ -106,7 +107,7 @@ def test_a_job_that_waits_for_capacity_is_not_passed_by(stack: Stack) -> None:
     """However long: the mark stays below it."""
     fields: dict[str, Any] = {"every": "24h", "if_running": "queue", "max_concurrent": 1}
     create_schedules(stack.runtime, [submission(f"g.{n}", group="g", **fields) for n in range(2)])
-    stack.runtime.slots.tick(stack.runtime.clock.now(), limit=10, behind=False)
+    store_of(stack.runtime).slots.tick(stack.runtime.clock.now(), limit=10, behind=False)
     with stack.database.connection() as connection:
         connection.execute("UPDATE jobs SET ready_at = ready_at - interval '1 hour'")
     first = claimed(stack)
@@ -132,10 +133,10 @@ def test_a_job_of_a_clock_that_was_put_back_is_ready_at_once(postgres_url: str) 
 def test_a_dispatcher_finds_what_others_wrote_below_its_mark(stack: Stack) -> None:
     with closing(open_stack(stack.database.url)) as other:
         create_schedules(other.runtime, [submission("a", every="24h")])
-        other.runtime.slots.tick(other.runtime.clock.now(), limit=10, behind=False)
+        store_of(other.runtime).slots.tick(other.runtime.clock.now(), limit=10, behind=False)
     with stack.database.connection() as connection:
         connection.execute("UPDATE jobs SET ready_at = ready_at - interval '1 hour'")
     now = stack.runtime.clock.now()
-    stack.runtime.slots._store._marks.ready.raise_to(now)  # type: ignore[attr-defined]
-    (delivery,) = stack.runtime.outbox.hand_over(now, limit=10, until=now + SECOND)
+    store_of(stack.runtime).slots._store._marks.ready.raise_to(now)  # type: ignore[attr-defined]
+    (delivery,) = store_of(stack.runtime).outbox.hand_over(now, limit=10, until=now + SECOND)
     assert delivery.job_id.endswith("-n1-rc0")

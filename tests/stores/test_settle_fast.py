@@ -1,4 +1,4 @@
-"""The short way to settle writes what the long way writes, row for row."""
+"""The fast path of a settlement writes what the full path writes, row for row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everwhen.model.outcome import SUCCEEDED, NewMessage, Outcome
+from everwhen.model.outcome import SUCCEEDED, JobEnd, NewMessage, Outcome
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import write_shared
 from everwhen.stores.flows.settle import settle_full, settle_jobs
 from everwhen.stores.flows.settle_fast import settle_fast
@@ -46,7 +45,7 @@ def a_runtime() -> Iterator[Tenant]:
         site.close()
 
 
-def whole_way(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
+def settle_by_full_path(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
     shared = Shared()
     settled = settle_full(tx, plans, ends, shared, now)
     write_shared(tx, shared, now)
@@ -119,18 +118,31 @@ def befall(runtime: Tenant, what: str, name: str) -> None:
 FATES = ["nothing"] * 4 + ["deleted", "edited", "paused", "triggered", "cancelled"]
 
 
-@settings(max_examples=60)
-@given(
-    schedules=st.lists(st.tuples(fields(), st.sampled_from(FATES), st.booleans()), min_size=1, max_size=5),
-    told=st.lists(st.tuples(outcomes(), st.sampled_from([0, 0, 0, 0, 0, 1])), min_size=10, max_size=10),
-    again=st.booleans(),
-    has_failed=st.booleans(),
-)
-def test_the_short_way_to_settle_writes_what_the_long_way_writes(
-    schedules: list[tuple[dict[str, Any], str, bool]],
-    told: list[tuple[Outcome, int]],
-    again: bool,
-    has_failed: bool,
+SCHEDULES = st.lists(st.tuples(fields(), st.sampled_from(FATES), st.booleans()), min_size=1, max_size=5)
+TOLD = st.lists(st.tuples(outcomes(), st.sampled_from([0, 0, 0, 0, 0, 1])), min_size=10, max_size=10)
+Schedules = list[tuple[dict[str, Any], str, bool]]
+
+
+@settings(max_examples=150)  # of up to ten ends each
+@given(schedules=SCHEDULES, told=TOLD, again=st.booleans(), has_failed=st.booleans())
+def test_a_fast_settlement_writes_what_the_full_one_writes(
+    schedules: Schedules, told: list[tuple[Outcome, int]], again: bool, has_failed: bool
+) -> None:
+    compare_settlements(schedules, told, again=again, has_failed=has_failed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+@settings(max_examples=5_000, derandomize=False)
+@given(schedules=SCHEDULES, told=TOLD, again=st.booleans(), has_failed=st.booleans())
+def test_a_fast_settlement_writes_what_the_full_one_writes_in_many_cases(
+    schedules: Schedules, told: list[tuple[Outcome, int]], again: bool, has_failed: bool
+) -> None:
+    compare_settlements(schedules, told, again=again, has_failed=has_failed)
+
+
+def compare_settlements(
+    schedules: Schedules, told: list[tuple[Outcome, int]], *, again: bool, has_failed: bool
 ) -> None:
     with a_runtime() as runtime:
         for number, (rule, _, is_triggered) in enumerate(schedules):
@@ -151,10 +163,12 @@ def test_the_short_way_to_settle_writes_what_the_long_way_writes(
         ends = [end_of(one, outcome) for one, (outcome, _) in pairs]
         ends = [replace(end, fence=end.fence + off) for end, (_, (_, off)) in zip(ends, pairs, strict=True)]
         ends += ends[:1] if again else []
-        assert what_it_writes(runtime, settle_jobs, ends) == what_it_writes(runtime, whole_way, ends)
+        assert what_it_writes(runtime, settle_jobs, ends) == what_it_writes(
+            runtime, settle_by_full_path, ends
+        )
 
 
-def left_by_the_short_way(runtime: Tenant, ends: Sequence[JobEnd]) -> Sequence[JobEnd]:
+def left_by_the_fast_path(runtime: Tenant, ends: Sequence[JobEnd]) -> Sequence[JobEnd]:
     left: list[Sequence[JobEnd]] = []
 
     def settle(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
@@ -165,7 +179,7 @@ def left_by_the_short_way(runtime: Tenant, ends: Sequence[JobEnd]) -> Sequence[J
     return left[0]
 
 
-def test_a_plain_success_goes_the_short_way_and_one_that_others_wait_for_does_not() -> None:
+def test_a_plain_success_takes_the_fast_path_and_one_that_others_wait_for_does_not() -> None:
     with a_runtime() as runtime:
         runtime.add("plain", every="1h", max_outstanding=1)
         runtime.add("counted", every="1h", total_repeats=2)
@@ -175,7 +189,7 @@ def test_a_plain_success_goes_the_short_way_and_one_that_others_wait_for_does_no
         runtime.step()
         claimed = {one.job.schedule_id: end_of(one) for one in runtime.claim()}
         runtime.trigger("queued")
-        left = left_by_the_short_way(runtime, list(claimed.values()))
+        left = left_by_the_fast_path(runtime, list(claimed.values()))
         assert {end.job_id for end in left} == {
             claimed[name].job_id for name in ("counted", "chained", "broken", "queued")
         }

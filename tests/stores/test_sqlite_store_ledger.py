@@ -1,4 +1,4 @@
-"""The ledger port on SQLite: what it reads is what was written, in pages, by the indexes that it names."""
+"""The ledger on SQLite: what it reads is what was written, in pages, by the indexes that it names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from everwhen.model.breaker import Breaker
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import BreakerRule
+from everwhen.model.queries import Counts, EventFilter, JobFilter
 from everwhen.model.schedule import Definition, Target
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, Ledger
 from everwhen.stores import ledger
+from everwhen.stores.ledger import Ledger
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
 from tests.stateful.world import World

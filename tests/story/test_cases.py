@@ -9,6 +9,7 @@ import pytest
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -22,7 +23,9 @@ def scheduler(start: str) -> ManualScheduler:
 
 def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
+    store_of(s.runtime).catalogue.add_policy(
+        s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action)
+    )
 
 
 def fired(s: ManualScheduler, schedule_id: str) -> list[str]:
@@ -203,7 +206,7 @@ def test_case_13_the_clock_jumps_an_hour_while_five_jobs_run_none_is_rescued_and
     running = s.claim()
     s.clock.step("1h")
     s.beat()  # its own lease is its own
-    assert s.runtime.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000) == 0
+    assert store_of(s.runtime).slots.rescue(s.clock.now(), node=s.node, lease=30_000_000) == 0
     s.step()
     assert len(running) == 5
     assert sum(event.slot_count for event in s.events("minutely", "schedule.missed")) == 59
@@ -222,7 +225,7 @@ def test_case_14_killed_four_times_it_keeps_its_id_and_is_lost_at_last() -> None
         attempts.append((claimed.job.job_id, claimed.job.attempt))
         s.sleep("1m")
         s.restart()
-        s.runtime.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
+        store_of(s.runtime).slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
     uid = s.state("a").uid
     assert attempts == [(f"sched-{uid}-n1-rc0", number) for number in (1, 2, 3, 4)]
     assert [job.status for job in s.jobs("a")] == ["lost"]

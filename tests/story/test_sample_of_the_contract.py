@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from everwhen.cli.node_resources import NodeResources
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import Configuration, Host, read_configuration
 from everwhen.config.submission import read_submission, rules_of
-from everwhen.engine.delivery import Delivery
+from everwhen.engine.delivery import SubscriberDelivery
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.operations.apply import apply
 from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.stores.opened import store_of
 from everwhen.targets.http import HttpTarget
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import plugins_in, python_fault
@@ -63,14 +65,14 @@ class Day:
         self.loop = asyncio.Runner()  # one for all, as a worker has it: connections belong to it
         self.folder = path.parent
         self.scheduler: ManualScheduler = manual_scheduler("2026-12-24T00:50:00Z", outcome=self._run)
-        runtime = self.scheduler.runtime
+        runtime = store_of(self.scheduler.runtime)
         self.host = Host(os.environ, lambda: "Europe/Berlin", runtime.clock.now(), plugins_in, python_fault)
         self.configuration: Configuration = read_configuration(path, self.host)
         self.node_resources = NodeResources(
             self.scheduler.stack, self.configuration, self.configuration.settings
         )
         (inbox,) = self.node_resources.subscribers
-        self.inbox = Delivery(runtime.messages, runtime.clock, inbox, node="manual-1")
+        self.inbox = SubscriberDelivery(runtime.messages, runtime.clock, inbox, node="manual-1")
         self.inbox.subscribe()
         apply(runtime, self.configuration.declared)
 
@@ -107,7 +109,7 @@ def test_every_door_of_the_sample_fires(day: Day) -> None:
     one = read_submission(  # Pipelit's door: the file says what the workflow is, and REST when it runs
         {"workflow_id": 1, "trigger_node_id": "trigger_schedule_abc123", "interval_seconds": 7200},
         "daily-report",
-        rules_of(day.configuration, day.host, ["nights"]),
+        rules_of(day.configuration, day.host, ["nights"], bodies=BODY_SHAPES),
     )
     create_schedule(s.runtime, Submission(one.schedule_id, one.fields, one.target, group=one.group))
     s.fire("reviewer.on-push", {"body": {"ref": "main"}})

@@ -14,7 +14,7 @@ from typing import Any
 
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.http import HttpTarget
 
 Answer = Callable[[socket.socket, "Seen"], None]

@@ -12,7 +12,7 @@ from typing import Any
 from everwhen.engine.running import Running
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Nowhere, Output, Run, Stream, Target
+from everwhen.target import Nowhere, Output, Run, Stream, Target
 
 PATIENCE = 30.0
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import Outcome
-from everwhen.model.work_item import WorkItem, WorkOutcome
-from everwhen.ports.work_source import WorkSource
+from everwhen.model.work_item import WorkItem, WorkOutcome, WorkSource
 from everwhen.targets.agent import AgentTarget
 from everwhen.testing import ManualClock
 from everwhen.work_sources.directory import open_directory
@@ -183,7 +182,7 @@ def test_a_report_that_fails_never_fails_the_run() -> None:
     kept = Kept()
     outcome = ask(["cat"], inbox=Inbox(ITEM, fails="complete"), run=a_run(output=kept))
     assert outcome.status == "succeeded"
-    assert kept.text("log") == "the work source was not told: the inbox is on fire\n"
+    assert kept.text("log") == "the outcome was not reported to the work source: the inbox is on fire\n"
 
 
 @pytest.mark.parametrize("verb", ["fetch", "claim"])
@@ -220,7 +219,7 @@ def test_a_run_that_is_out_of_time_has_failed_with_its_item() -> None:
     assert ask(["sleep", "600"], inbox=inbox, run=run).status == "timed_out"
     verb, _, done = inbox.told[-1]
     assert (verb, done.status) == ("complete", "failure")
-    assert done.error.startswith("the time was up")
+    assert done.error.startswith("timed out")
 
 
 def test_a_claim_that_comes_after_the_cancel_is_given_back() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.command import CommandTarget, signal_name
 from tests.targets.running import Kept, a_run, is_alive, perform, pid_in
 
@@ -153,5 +153,5 @@ def test_an_environment_that_the_system_does_not_take_fails_the_run() -> None:
     outcome = run("true", env={"HUGE": "x" * 200_000})
     assert outcome == Outcome(
         "failed",
-        error="cannot start 'true': its arguments and its environment are larger than the system takes",
+        error="cannot start 'true': its arguments and its environment are larger than the system allows",
     )

@@ -13,7 +13,7 @@ import pytest
 
 from everwhen.engine.call_executor import CallExecutor
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run, Target
+from everwhen.target import Run, Target
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.python_call import PythonTarget
 from tests.targets import functions

@@ -10,7 +10,7 @@ import pytest
 
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.http_addresses import Address, ForbiddenAddressError, is_public, require, unresolved
 from everwhen.targets.http_exchange import retry_after
 from tests.targets.http_server import NOW, Requests, Seen, Server, a_server, reset, status
@@ -163,8 +163,8 @@ def test_a_see_other_asks_for_the_result() -> None:
 @pytest.mark.parametrize(
     ("location", "fault"),
     [
-        ("file:///etc/passwd", "'file:///etc/passwd', which is no http or https URL"),
-        ("http://[::bad/", "'http://[::bad/', which is no URL: "),
+        ("file:///etc/passwd", "'file:///etc/passwd', which is not an http or https URL"),
+        ("http://[::bad/", "'http://[::bad/', which is not a URL: "),
     ],
 )
 def test_a_redirect_to_no_url_is_final_and_says_where_it_led(location: str, fault: str) -> None:
@@ -384,7 +384,7 @@ def test_a_plain_server_behind_https_is_no_success() -> None:
 def test_words_that_make_no_request_are_final(fields: dict[str, Any]) -> None:
     outcome = perform(Requests(), fields)
     assert outcome.is_final
-    assert "this is no request" in (outcome.error or "")
+    assert "this is not a valid request" in (outcome.error or "")
 
 
 def test_a_long_answer_is_output_and_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def test_what_cannot_be_loaded_says_so_to_its_jobs_and_to_nobody_else(kind: str,
         (
             "row",
             "picky",
-            "the target \"picky\" cannot tell: AttributeError: 'Definition' object has no attribute 'nothing'",
+            "the check of target \"picky\" failed: AttributeError: 'Definition' object has no attribute 'nothing'",
         ),
         ("any", "bad", 'the target "bad" cannot be loaded: RuntimeError: no feathers'),
         ("any", "raven", 'no target of kind "raven" on this node'),

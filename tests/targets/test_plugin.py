@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import Outcome, PluginUpdate
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.plugin import PluginTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from tests.targets.plugins import put_plugin
@@ -39,7 +39,7 @@ def ask(
     memory: Memory | None = None,
     **keys: Any,
 ) -> Outcome:
-    target = PluginTarget(PluginFolders([directory]), memory or Memory())
+    target = PluginTarget(PluginFolders([directory]), (memory or Memory()).state_of)
     spec = {"name": "withings", "command": command, "config": config or {}}
     return perform(target, spec, run, **keys)
 
@@ -115,7 +115,7 @@ def test_an_answer_counts_whatever_the_exit_code(tmp_path: Path) -> None:
 
 def test_an_error_without_a_sentence_gets_one(tmp_path: Path) -> None:
     outcome = shell(tmp_path, """cat >/dev/null; echo '{"status": "error"}'""")
-    assert outcome == Outcome("failed", error="the plugin reports an error and does not say which")
+    assert outcome == Outcome("failed", error="the plugin reports an error without a message")
 
 
 def test_its_complaints_and_its_logs_are_output_and_its_answer_is_not(tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ print(json.dumps({{"status": "ok", "result": f"used {{token}}", "state_updates":
     [
         ("cat >/dev/null", "nothing on standard output"),
         ("cat >/dev/null; exit 3", "exit code 3; nothing on standard output"),
-        ("cat >/dev/null; echo Traceback", "standard output is no JSON: b'Traceback\\n'"),
-        ("cat >/dev/null; echo why >&2; printf '{\"status\": '", "no JSON: b'{\"status\": '; why"),
-        ("cat >/dev/null; head -c 300 /dev/urandom", "standard output is no JSON: b"),
+        ("cat >/dev/null; echo Traceback", "standard output is not valid JSON: b'Traceback\\n'"),
+        ("cat >/dev/null; echo why >&2; printf '{\"status\": '", "valid JSON: b'{\"status\": '; why"),
+        ("cat >/dev/null; head -c 300 /dev/urandom", "standard output is not valid JSON: b"),
         ("kill -KILL $$", "killed by SIGKILL; nothing on standard output"),
         (f"cat >/dev/null; echo '{OK}'; kill -SEGV $$", "killed by SIGSEGV"),
     ],

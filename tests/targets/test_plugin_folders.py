@@ -65,7 +65,7 @@ def test_an_entrypoint_that_is_not_executable_is_refused(tmp_path: Path) -> None
 def test_a_folder_is_no_entrypoint(tmp_path: Path) -> None:
     put_plugin(tmp_path, entrypoint="bin")
     (tmp_path / "withings" / "bin").mkdir()
-    with pytest.raises(ManifestError, match="is no file"):
+    with pytest.raises(ManifestError, match="is not a file"):
         PluginFolders([tmp_path]).find("withings")
 
 
@@ -136,7 +136,7 @@ def test_what_only_its_owner_may_write_to_is_no_warning(tmp_path: Path) -> None:
 def test_a_manifest_that_is_no_yaml_is_refused(tmp_path: Path, text: bytes) -> None:
     home = put_plugin(tmp_path)
     (home / "manifest.yaml").write_bytes(text)
-    with pytest.raises(ManifestError, match="is no YAML"):
+    with pytest.raises(ManifestError, match="is not valid YAML"):
         PluginFolders([tmp_path]).find("withings")
 
 

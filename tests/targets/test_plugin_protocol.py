@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.plugin_protocol import Response, request_of, response_of
 
 RUN = Run(
@@ -69,16 +69,16 @@ def test_an_error_may_be_retried_unless_it_says_otherwise() -> None:
     [
         (b"", "nothing on standard output"),
         (b" \n", "nothing on standard output"),
-        (b"Traceback (most recent", "standard output is no JSON: b'Traceback (most recent'"),
-        (b'{"status": "o', "standard output is no JSON"),
-        (b'{"status": "ok"}{"status": "ok"}', "standard output is no JSON"),
-        (b'{"status": "ok", "state_updates": {"x": NaN}}', "standard output is no JSON"),
-        (b"\xff\xfe\x00", "standard output is no JSON: b'\\xff\\xfe\\x00'"),
-        (b"[" * 100_000, "standard output is no JSON"),
+        (b"Traceback (most recent", "standard output is not valid JSON: b'Traceback (most recent'"),
+        (b'{"status": "o', "standard output is not valid JSON"),
+        (b'{"status": "ok"}{"status": "ok"}', "standard output is not valid JSON"),
+        (b'{"status": "ok", "state_updates": {"x": NaN}}', "standard output is not valid JSON"),
+        (b"\xff\xfe\x00", "standard output is not valid JSON: b'\\xff\\xfe\\x00'"),
+        (b"[" * 100_000, "standard output is not valid JSON"),
         (b'["ok"]', 'no status "ok" or "error"'),
         (b'{"status": "fine"}', 'no status "ok" or "error"'),
         (b'{"status": {}}', 'no status "ok" or "error"'),
-        (b'{"status": "ok", "state_updates": [1]}', "state_updates is no object"),
+        (b'{"status": "ok", "state_updates": [1]}', "state_updates is not an object"),
     ],
 )
 def test_anything_else_is_a_fault_that_shows_its_first_bytes(output: bytes, fault: str) -> None:

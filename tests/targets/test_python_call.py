@@ -11,7 +11,7 @@ import pytest
 
 from everwhen.engine.call_executor import CallExecutor
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.python_call import PythonTarget
 from tests.targets import functions
 from tests.targets.running import Kept, a_run, perform, until

@@ -36,7 +36,7 @@ MODULE = '''
 import json
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.resources import Resources
 
 
@@ -60,7 +60,7 @@ from everwhen.api.schemas import named_schemas
 from everwhen.config.problems import Report
 from everwhen.config.read import Host, examine
 from everwhen.config.schema import json_schema
-from everwhen.views.definitions import run_to_json
+from everwhen.model.target_kinds import run_to_json
 from everwhen.target_registry import open_target_registry
 from everwhen.testing import manual_scheduler
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.delivery import Delivery
+from everwhen.engine.delivery import SubscriberDelivery
 from everwhen.errors import SchedulerError
 from everwhen.model.message import message_target
+from everwhen.stores.opened import store_of
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.subscribers import HttpSubscriber
 from everwhen.testing import ManualClock, manual_scheduler
@@ -91,7 +92,9 @@ def test_nobody_there_is_a_refusal() -> None:
 def test_a_message_comes_until_it_is_taken() -> None:
     inbox, scheduler = Inbox(500, 404), manual_scheduler("2026-01-05T08:00:00Z")
     with a_server(inbox) as url:
-        delivery = Delivery(scheduler.runtime.messages, scheduler.clock, subscriber(url), node="here")
+        delivery = SubscriberDelivery(
+            store_of(scheduler.runtime).messages, scheduler.clock, subscriber(url), node="here"
+        )
         delivery.subscribe()
         scheduler.add("reminder", every="1h", target=message_target({"text": "Presents!"}))
         scheduler.step()

@@ -12,9 +12,9 @@ import pytest
 
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
-from everwhen.ports.target import Run
-from everwhen.ports.target import Target as Work
-from everwhen.ports.workflows import DispatchEvent, Workflow
+from everwhen.model.workflow import DispatchEvent, Workflow
+from everwhen.target import Run
+from everwhen.target import Target as Work
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.workflow import WorkflowRegistry, WorkflowTarget
 from everwhen.testing import ManualClock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.telemetry.durations import BOUNDS, JobDurations
 from everwhen.testing import ManualClock
 

@@ -8,11 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from everwhen.model.instants import SECOND
-from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.ports.slots import JobEnd
-from everwhen.ports.target import Run
+from everwhen.stores.opened import store_of
+from everwhen.target import Run
 from everwhen.telemetry.durations import JobDurations
 from everwhen.telemetry.metrics import LoopSigns, Metrics
 from everwhen.testing import ManualClock
@@ -39,7 +39,7 @@ def add(stack: Stack, name: str, **fields: object) -> None:
 
 def tick(stack: Stack) -> None:
     for behind in (False, True):
-        stack.runtime.slots.tick(stack.runtime.clock.now(), limit=500, behind=behind)
+        store_of(stack.runtime).slots.tick(stack.runtime.clock.now(), limit=500, behind=behind)
 
 
 def samples(metrics: Metrics) -> Samples:
@@ -93,7 +93,7 @@ def test_a_million_schedules_make_no_more_series_than_one(stack: Stack, clock: M
     tick(stack)
     clock.advance("5m")
     tick(stack)
-    stack.runtime.slots.heartbeat(clock.now(), node="n", version="1", is_scheduler=True)
+    store_of(stack.runtime).slots.heartbeat(clock.now(), node="n", version="1", is_scheduler=True)
     after = set(samples(metrics))
     assert after - before == {("everwhen_scheduler_last_heartbeat_timestamp_seconds", ())}
 
@@ -103,7 +103,7 @@ def test_what_is_late_is_told_unless_the_switch_is_on(stack: Stack, clock: Manua
     add(stack, "a", first_run="after_interval")
     clock.advance("3m")
     assert (value(metrics, "lag_seconds"), value(metrics, "overdue_schedules")) == (120, 1)
-    stack.runtime.catalogue.set_system_paused(clock.now(), True)
+    store_of(stack.runtime).catalogue.set_system_paused(clock.now(), True)
     clock.advance("1m")
     assert (value(metrics, "lag_seconds"), value(metrics, "overdue_schedules")) == (0, 0)
     assert value(metrics, "system_paused") == 1
@@ -149,8 +149,8 @@ def test_skips_that_are_gathered_on_a_row_are_counted_at_once_and_not_twice(
         tick(stack)
         assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == slots - 1
         clock.advance("10s")
-    (job,) = stack.runtime.slots.claim_jobs(clock.now(), node="n", limit=1)
-    stack.runtime.slots.settle(clock.now(), [JobEnd(job.job.job_id, job.job.fence, SUCCEEDED)])
+    (job,) = store_of(stack.runtime).slots.claim_jobs(clock.now(), node="n", limit=1)
+    store_of(stack.runtime).slots.settle(clock.now(), [JobEnd(job.job.job_id, job.job.fence, SUCCEEDED)])
     tick(stack)  # it fires, which writes what was gathered
     clock.advance("10s")
     assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 6

@@ -183,3 +183,26 @@ def test_seconds_are_cut_or_rounded_up() -> None:
     assert epoch_seconds_up(moment.replace(microsecond=0)) == epoch_seconds(moment)
     assert wall_of(reading_of(datetime(2026, 1, 1, 12))) == datetime(2026, 1, 1, 12)
     assert DAY == 86_400
+
+
+class AtTheEdge(Stepping):
+    """A zone that changes where one probed stretch of time ends and the next begins."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        return None if moment is None else self._of(epoch_seconds(moment.replace(tzinfo=UTC)))
+
+    def fromutc(self, moment: datetime) -> datetime:
+        return moment + self._of(epoch_seconds(moment.replace(tzinfo=UTC)))
+
+    def _of(self, instant: int) -> timedelta:
+        return timedelta(hours=int(instant >= 52 << 25))
+
+
+def test_a_change_at_the_edge_of_a_probed_stretch_is_found_once() -> None:
+    where, edge = zone_of(AtTheEdge()), 52 << 25
+    assert where.span_at(edge - 1).end == edge == where.span_at(edge).start
+    assert (where.offset_at(edge - 1), where.offset_at(edge)) == (0, 3_600)
+
+
+def test_a_zone_shows_its_name() -> None:
+    assert repr(zone("Europe/Berlin")) == "Zone('Europe/Berlin')"

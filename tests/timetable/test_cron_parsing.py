@@ -142,3 +142,15 @@ def test_the_number_of_a_weekday_may_have_a_leading_zero() -> None:
 
 def test_equal_day_fields_share_one_rule() -> None:
     assert parse_cron("0 9 * * 1-5").days is parse_cron("30 17 * * 1-5").days
+
+
+def test_an_expression_is_shown_as_it_was_written() -> None:
+    assert str(parse_cron("0 9 * * 1-5")) == "0 9 * * 1-5"
+
+
+def test_the_days_of_many_years_are_computed_again_when_they_were_forgotten() -> None:
+    days = parse_cron("0 0 1 1 *").days
+    first = days.year_of(0)
+    for year in range(1970, 2_300):
+        assert days.year_of((year - 1970) * 365 + 200).mask == 1
+    assert days.year_of(0) == first

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everwhen.timetable.civil_time import DAY, FIXED, LATEST, WILD, DstRule, epoch_seconds, zone
+from everwhen.timetable.civil_time import DAY, FIXED, LATEST, WILD, DstRule, epoch_seconds, zone, zone_of
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.cron_series import CronSeries
 from tests.timetable.expressions import random_expression
@@ -162,3 +162,51 @@ def test_next_and_previous_round_trip(seed: int, instant: int, name: str) -> Non
     before = series.previous_before(slot_at)
     assert before is None or before <= instant
     assert before is None or series.next_after(before) == slot_at
+
+
+class ChangesOnce(tzinfo):
+    """A zone that another library brings: its offset changes at one instant."""
+
+    def __init__(self, at: int, before: int, after: int) -> None:
+        self._at, self._before, self._after = at, timedelta(hours=before), timedelta(hours=after)
+
+    def fromutc(self, moment: datetime) -> datetime:
+        return moment + self._of(epoch_seconds(moment.replace(tzinfo=UTC)))
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        if moment is None:
+            return None
+        return self._of(epoch_seconds(moment.replace(tzinfo=UTC) - self._before))
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return timedelta(0)
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "ONCE"
+
+    def _of(self, instant: int) -> timedelta:
+        return self._before if instant < self._at else self._after
+
+
+def test_a_last_slot_that_a_gap_skips_has_no_successor() -> None:
+    gap_at = epoch_seconds(datetime(9999, 12, 28, 2, tzinfo=UTC))
+    where = zone_of(ChangesOnce(gap_at, 0, 1))
+    series = CronSeries(parse_cron("30 2 28 12 *"), where, DstRule("skip", "first"))
+    assert series.next_after(gap_at - DAY) is None
+
+
+def test_after_a_repeated_hour_the_slot_inside_it_is_the_next_days() -> None:
+    series = CronSeries(parse_cron("30 2 * * *"), zone("Europe/Berlin"))
+    again = epoch_seconds(datetime(2026, 10, 25, 1, 10, tzinfo=UTC))  # 02:10 for the second time
+    assert series.next_after(again) == epoch_seconds(datetime(2026, 10, 26, 1, 30, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("text", ["0 12 * * *", "15 3 1 1 *", "30 2 * * *"])
+def test_the_next_datetime_in_the_zone_of_the_series_is_that_of_the_next_instant(text: str) -> None:
+    where = zone("Europe/Berlin")
+    series = CronSeries(parse_cron(text), where)
+    for hours in range(0, 9_000, 25):  # more distances than it caches
+        moment = where.datetime(1_767_225_600 + hours * 3_600 + hours)
+        slot_at = series.next_after(epoch_seconds(moment))
+        assert slot_at is not None
+        assert series.next_datetime(moment) == series.next_datetime(moment) == where.datetime(slot_at)

@@ -29,7 +29,7 @@ from everwhen.timetable.trigger import Cron, Every, Trigger
 from everwhen.timetable.windows import Window
 from everwhen.verify.entries import Kind
 from everwhen.verify.ledger import LedgerReport, check_ledger
-from everwhen.verify.outcomes import Bounds, Outcomes
+from everwhen.verify.outcomes import NumberRange, Outcomes
 from tests.stateful.small_world import SmallWorld
 
 UID = "a1b2c3d4e5f6"
@@ -506,7 +506,7 @@ def test_ends_at_one_instant_may_have_come_in_any_order() -> None:
     assert (str(repeat), str(retry)) == ("1", "0 to 2")
     repeat, retry = outcomes.in_a_row([9], stop)
     assert (str(repeat), str(retry)) == ("0 to 1", "0 to 2")
-    assert outcomes.in_a_row([10], stop) == (Bounds(), Bounds())
+    assert outcomes.in_a_row([10], stop) == (NumberRange(), NumberRange())
 
 
 @pytest.mark.parametrize(("behind", "is_clean"), [(SECOND, True), (2 * MINUTE, False), (-SECOND, False)])

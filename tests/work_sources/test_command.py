@@ -84,9 +84,9 @@ def test_a_released_item_is_free_again(tmp_path: Path) -> None:
         ("echo '[1]'", "fetch: no JSON object"),
         ("true", "fetch: no JSON: "),
         ("""echo '{"items": {}}'; exit 0""", None),
-        ("""echo '{"items": {"a": 1}}'""", "items is no list"),
-        ("""echo '{"items": [{"title": "no id"}]}'""", "is no work item"),
-        ("""echo '{"items": ["a"]}'""", "is no work item"),
+        ("""echo '{"items": {"a": 1}}'""", "items is not a list"),
+        ("""echo '{"items": [{"title": "no id"}]}'""", "is not a work item"),
+        ("""echo '{"items": ["a"]}'""", "is not a work item"),
         ("kill -9 $$", "exit code -9"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 
 
 class PigeonTarget:

@@ -10,22 +10,26 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Coroutine, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Annotated, Any, NoReturn
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Security
+from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from starlette.responses import Response
 
+from everwhen.api.calls import json_body
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.proxies import caller_address
 from everwhen.api.request_guard import SAFE
-from everwhen.model.token import ROLES, AccessRole, Token
+from everwhen.config.api_settings import Network
+from everwhen.model.token import ROLES, AccessRole, Token, actor_of
+from everwhen.operations.access import Caller
 from everwhen.operations.sessions import find_session, is_proven
-from everwhen.operations.submissions import Caller
-from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.tokens import find_token, hash_of, record_denial
+from everwhen.runtime import Runtime
 
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
@@ -220,3 +224,112 @@ def _address(context: ApiContext, request: Request) -> str:
 
 def _too_many(wait: float, detail: str) -> RefusedError:
     return RefusedError(429, detail, headers={"retry-after": str(int(wait) + 1)})
+
+
+# -- the address of a caller behind proxies --
+
+UNKNOWN = "unknown"
+
+
+def caller_address(request: Request, trusted: Sequence[Network]) -> str:
+    """Return the rightmost address that is not a trusted proxy's; where only proxies are known, the farthest one.
+
+    A proxy appends the address that it got a request from. Everything to the left of what trusted proxies appended may
+    be an invention of the caller.
+    """
+    farthest = _parse_address(request.client.host) if request.client is not None else None
+    if farthest is None:
+        return UNKNOWN
+    for hop in _hops(request):
+        if not _is_trusted(farthest, trusted):
+            break
+        further = _parse_address(hop)
+        if further is None:  # whoever wrote that is no proxy that we know
+            break
+        farthest = further
+    return str(farthest)
+
+
+def _hops(request: Request) -> list[str]:
+    """Return the addresses that were forwarded, the nearest first."""
+    named = ",".join(request.headers.getlist("x-forwarded-for"))
+    return named.split(",")[::-1]
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address in a text, which may have a port; None when there is none."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _is_trusted(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
+    return any(address in network for network in trusted)
+
+
+# -- bodies that are read when the caller is known --
+
+MOST_OF_ANYBODY = 1 << 20  # where no token is needed
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class ReadRequest(Request):
+    """A request whose body was read: the framework gets its data."""
+
+    fields: Any = None
+
+    async def json(self) -> Any:
+        return self.fields
+
+
+class AuthenticatedRoute(APIRoute):
+    """A route whose body has a model: the body is read when the caller is known, and parsed like every other body.
+
+    The framework by itself would read and parse a body first, whoever sends it, on the thread of the event loop.
+    """
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+        is_open = (self.openapi_extra or {}).get("security") == []
+
+        async def handler(request: Request) -> Response:
+            if not is_open:
+                await refuse_unknown(request)
+            return await handle(await _read(request, MOST_OF_ANYBODY if is_open else None))
+
+        return handler
+
+
+async def _read(request: Request, most: int | None) -> ReadRequest:
+    found = ReadRequest(request.scope, request.receive)
+    if most is not None:
+        await _count(found, most)
+    if await found.body() and _is_json(request):
+        found.fields = (await json_body(found)).fields
+    return found
+
+
+async def _count(request: ReadRequest, most: int) -> None:
+    pieces, length = [], 0
+    async for piece in request.stream():
+        length += len(piece)
+        if length > most:
+            raise RefusedError(
+                413, f"Without a token a body has at most {most} bytes.", headers={"connection": "close"}
+            )
+        pieces.append(piece)
+    request._body = b"".join(pieces)  # where `body` keeps it
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))

@@ -18,8 +18,6 @@ from everwhen.api.request_guard import RequestGuard
 from everwhen.api.routes import (
     agents,
     breakers,
-    config,
-    health,
     hooks,
     jobs,
     quiet_hours,
@@ -28,7 +26,6 @@ from everwhen.api.routes import (
     schedules,
     streams,
     system,
-    timeline,
     tokens,
 )
 from everwhen.api.schemas import named_schemas
@@ -49,9 +46,8 @@ ROUTERS = (
     agents.router,
     tokens.router,
     system.router,
-    config.router,
-    timeline.router,
-    health.router,
+    system.config_router,
+    system.health_router,
     docs_page.router,
 )
 ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.

@@ -21,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from everwhen.api.calls import refuse_masks
 from everwhen.api.context import ApiContext
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
-from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError, refusal_to_json
 from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
 from everwhen.config.submission import read_submission
@@ -31,7 +31,7 @@ from everwhen.engine.low_priority import low_priority
 from everwhen.errors import SchedulerError, StoreError
 from everwhen.model.declared import Declared
 from everwhen.operations import submissions
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.views.problems import Fields, fields_of
 
 MOST_VALUES_OF_MANY = 200_000  # of a list of JSON: 10,000 schedules with 20 each

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import FailFast, Field
 
-from everwhen.api.datetimes import Moment
-from everwhen.api.payloads import Identifier, Line, Problem, Shape, When
+from everwhen.api.payloads import Identifier, Line, Moment, Problem, Shape, When
 from everwhen.api.schedule_payloads import Schedule
 from everwhen.model.policy import IfRunning
 from everwhen.views.values import Object

@@ -1,12 +1,12 @@
-"""What every call shares: its body, its answer, and how OpenAPI tells of both.
+"""What every call shares: its body, its answer, and how OpenAPI documents both.
 
 A call is a plain function in `routes`: it runs on a thread, because operations wait for the database, and returns
-`answer(words)`. Its answers are documented by `says`, which adds what every call may answer.
+`answer(fields)`. Its answers are documented by `described`, which adds what every call may answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -17,8 +17,17 @@ from starlette.responses import Response
 
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
+from everwhen.api.payloads import model_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
 from everwhen.api.request_guard import LARGE
+from everwhen.errors import SubmissionError
+from everwhen.model.masks import MASK, masked, named_items
+from everwhen.model.queries import Entry
+from everwhen.operations.firing import Firing
+from everwhen.operations.jobs import get_job
+from everwhen.views.jobs import Fired, Job
+from everwhen.views.schedules import schedule_to_json
+from everwhen.views.shape import View
 from everwhen.views.values import encoded, read_cursor
 
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
@@ -28,8 +37,23 @@ DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 
 
 def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Words as JSON. Text that is no Unicode cannot come in, so it does not go out either."""
+    """Return an answer as JSON."""
     return Response(encoded(fields), status, dict(headers or {}), "application/json")
+
+
+def shown(context: ApiContext, entry: Entry) -> Response:
+    """Return a schedule; its ETag is its revision."""
+    return answer(schedule_to_json(entry, context.place_of(entry)), headers={"etag": etag(entry)})
+
+
+def etag(entry: Entry) -> str:
+    return f'"{entry.schedule.state.revision}"'
+
+
+def fired(context: ApiContext, firing: Firing, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the job that a request made, or why there is none."""
+    job = None if firing.job_id is None else Job.of(get_job(context.runtime, firing.job_id))
+    return answer(Fired.of(firing, job=job), 202, headers)
 
 
 def nothing() -> Response:
@@ -40,19 +64,19 @@ def nothing() -> Response:
 
 
 class Body(NamedTuple):
-    """A body as it came, and what it says."""
+    """A body as it came, and its data."""
 
     raw: bytes
     fields: Any
 
 
 async def json_body(request: Request) -> Body:
-    """The body as plain JSON data; what is none is refused with the place of the first mistake."""
+    """Return the body as plain data; refuse what is not valid JSON with the place of the first mistake."""
     return await parse_body(await request.body())
 
 
 async def schedule_body(request: Request) -> Body:
-    """The same of one schedule."""
+    """Return the body of one schedule, which has a limit of its own."""
     raw = await request.body()
     if len(raw) > MOST_SCHEDULE:
         raise RefusedError(413, f"A schedule has at most {MOST_SCHEDULE} bytes.")
@@ -100,7 +124,7 @@ IdempotencyKey = Annotated[
 
 
 def revision_in(if_match: str | None) -> int | None:
-    """The revision that a header If-Match names; None when any will do."""
+    """Return the revision that a header If-Match names; None when any revision will do."""
     if if_match is None or if_match.strip() == "*":
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
@@ -109,6 +133,33 @@ def revision_in(if_match: str | None) -> int | None:
             422, 'If-Match names a revision, such as "3".', faults=[("If-Match", "is no revision")]
         )
     return int(number)
+
+
+# -- masks --
+
+_ANY_SECRET = "x" * 40
+
+
+def refuse_masks(fields: Any) -> None:
+    """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
+    run = fields.get("run") if isinstance(fields, dict) else None
+    found = [
+        (path, "is the mask of an answer; write the secret itself, or leave run out")
+        for path in _masks_in(run)
+    ]
+    if found:
+        raise SubmissionError(found)
+
+
+def _masks_in(value: Any, key: str = "", path: str = "run") -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _masks_in(item, str(name), f"{path}.{name}")
+    elif isinstance(value, list):
+        for number, (name, item) in enumerate(named_items(value, key)):
+            yield from _masks_in(item, name, f"{path}[{number}]")
+    elif isinstance(value, str) and MASK in value and masked(value.replace(MASK, _ANY_SECRET), key) == value:
+        yield path
 
 
 # -- cursors --
@@ -120,7 +171,7 @@ def row_in(cursor: str | None) -> int | None:
 
 
 def numbers_in(cursor: str | None, count: int) -> list[int] | None:
-    """The numbers of a cursor that has so many."""
+    """Return the numbers of a cursor that has so many."""
     if cursor is None:
         return None
     numbers = read_cursor(cursor, count)
@@ -129,24 +180,38 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
     return numbers
 
 
-# -- what OpenAPI tells --
+# -- what OpenAPI documents --
 
 
 def responses(
-    model: type[BaseModel] | None,
+    model: type[BaseModel | View] | None,
     about: str,
     *problems: int,
     status: int = 200,
     media_type: str | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The answers of a call: what it says when all is well, its own problems, and those that every call has."""
+    """Return the answers of a call: that of success, its own problems, and those that every call has."""
     well: dict[str, Any] = {"description": about}
     if model is not None:
-        well["model"] = model
+        well["model"] = model_of(model) if issubclass(model, View) else model
     if media_type is not None:
         well["content"] = {media_type: {"schema": {"type": "string"}}}
     every = sorted({*problems, 400, 401, 403, 408, 413, 421, 422, 429, 431, 503})
     return {status: well, **{number: _documented(number) for number in every if number != status}}
+
+
+def described(
+    summary: str,
+    model: type[BaseModel | View] | None,
+    about: str,
+    *problems: int,
+    status: int = 200,
+    media_type: str | None = None,
+) -> dict[str, Any]:
+    """Return how a call is registered: its summary, its status, and its answers. The calls make their answers."""
+    found = responses(model, about, *problems, status=status, media_type=media_type)
+    settings = {"summary": summary, "response_model": None, "responses": found}
+    return settings if status == 200 else {**settings, "status_code": status}
 
 
 _ABOUT = {
@@ -175,7 +240,7 @@ def _documented(status: int) -> dict[str, Any]:
 def request_body(
     schema: Mapping[str, Any], examples: Mapping[str, Any], *, is_required: bool = True
 ) -> dict[str, Any]:
-    """The body of a call that is judged by other means than a model."""
+    """Return the documentation of a body that is checked by other means than a model."""
     shown = {name: {"summary": name, "value": value} for name, value in examples.items()}
     content = {"application/json": {"schema": dict(schema), "examples": shown}}
     return {"requestBody": {"required": is_required, "content": content}}

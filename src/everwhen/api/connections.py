@@ -16,8 +16,7 @@ from typing import Any, NoReturn, cast
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from everwhen.api.problems import problem
-from everwhen.api.security_headers import SECURITY_HEADERS
+from everwhen.api.problems import SECURITY_HEADERS, problem
 
 SLOWEST = 64 << 10  # bytes a second
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered

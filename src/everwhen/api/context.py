@@ -2,39 +2,108 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyio.to_thread import run_sync
 from starlette.requests import Request
 
 from everwhen.api.connections import ConnectionLimits
-from everwhen.api.node_hooks import NodeHooks
-from everwhen.api.rates import Rates
-from everwhen.api.readiness import Readiness, Unready
-from everwhen.api.record import event_source, message_source
-from everwhen.api.streams import Streams
+from everwhen.api.hosting import NodeHooks
+from everwhen.api.streams import Streams, event_source, message_source
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
 from everwhen.installed_kinds import safe_kinds
+from everwhen.model.fault import SILENT, describe_fault
 from everwhen.model.group import Groups
+from everwhen.model.queries import Entry
 from everwhen.model.replaced import replaced
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
+from everwhen.operations.access import Caller
 from everwhen.operations.groups import usable_groups
-from everwhen.operations.submissions import Caller
+from everwhen.operations.quiet_hours import policy_ids
+from everwhen.operations.reload import config_revision
+from everwhen.operations.submissions import config_places
+from everwhen.operations.system import next_wake_at
 from everwhen.operations.tokens import hash_of
-from everwhen.ports.catalogue import Entry
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token
 FAILURES_PER_MINUTE = 20  # of one address
 OUTAGES_PER_MINUTE = 2  # told in the log, of one kind
 
+MOST_BUCKETS = 10_000
+READY_WITHIN = 2.0  # seconds
+SILENT_WITH_QUEUE = "the database or the broker does not answer"
+
+Unready = Callable[[], str | None]
+"""Why a node is not ready; None when it is. Strangers may read it: it names no host and no file."""
+
 log = logging.getLogger("everwhen")
+
+
+class Rates:
+    """Token buckets: at most `burst` requests at once, and `per_second` in the long run, for each key."""
+
+    def __init__(self, *, burst: int, per_second: float, monotonic: Callable[[], float]) -> None:
+        self._burst = float(burst)
+        self._per_second = per_second
+        self._monotonic = monotonic
+        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was
+        self.unlimited = False  # for those who measure
+
+    def take(self, key: str) -> float:
+        """Take one; return 0 when it was there, else the seconds until it will be."""
+        if self.unlimited:
+            return 0.0
+        now = self._monotonic()
+        left, at = self._buckets.pop(key, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        is_there = left >= 1
+        self._buckets[key] = (left - 1 if is_there else left, now)
+        if len(self._buckets) > MOST_BUCKETS:
+            # The one that was used longest ago: by now it is the fullest, so forgetting it forgives the least.
+            del self._buckets[next(iter(self._buckets))]
+        return 0.0 if is_there else (1 - left) / self._per_second
+
+
+class Readiness:
+    """Whether the node of this process does its work; a process without a node needs nothing but the database.
+
+    All callers share one question to the database, so that one that does not answer keeps no thread per caller. After
+    two seconds they are told that it does not answer.
+    """
+
+    def __init__(self, runtime: Runtime, unready: Unready | None, *, has_queue: bool = False) -> None:
+        self._runtime = runtime
+        self._unready = unready
+        self._silent = SILENT_WITH_QUEUE if has_queue and unready is not None else SILENT
+        self._question: asyncio.Task[str | None] | None = None
+
+    async def reason(self) -> str | None:
+        """Return why it is not ready; None when it is."""
+        if self._question is None or self._question.done():
+            self._question = asyncio.create_task(run_sync(self._ask, abandon_on_cancel=True))
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(self._question), READY_WITHIN)
+        return self._silent
+
+    def _ask(self) -> str | None:
+        if self._unready is not None:
+            return self._unready()
+        try:
+            next_wake_at(self._runtime)
+        except StoreError as error:
+            return describe_fault(error)
+        return None
 
 
 @dataclass(slots=True)
@@ -99,15 +168,16 @@ class ApiContext:
     def rules_for(self, caller: Caller, fields: object) -> SubmissionRules:
         """What a submission of this caller is judged by."""
         names = _policies(fields)
-        found = {policy.policy_id for policy in self.runtime.catalogue.policies()} if names else set()
+        found = policy_ids(self.runtime) if names else frozenset()
         around = self.rules()
         return replaced(
             around,
             now=self.runtime.clock.now(),
-            quiet_hours=frozenset(found),
+            quiet_hours=found,
             groups=usable_groups(around.groups, caller.token.owner),
             owner=caller.token.owner,
             may_refer=caller.may_run_code,
+            bodies=BODY_SHAPES,
             # To look whether a function is there is to import its module, which runs it.
             python_fault=around.python_fault if caller.may_run_code else None,
         )
@@ -116,9 +186,9 @@ class ApiContext:
         """The file and line that declare a schedule."""
         if entry.source != "config":
             return None
-        revision, _ = self.runtime.catalogue.config_revision()
+        revision, _ = config_revision(self.runtime)
         if self._places[0] != revision:
-            self._places = (revision, self.runtime.catalogue.config_places())
+            self._places = (revision, config_places(self.runtime))
         return self._places[1].get(entry.schedule.state.schedule_id)
 
 

@@ -19,7 +19,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from everwhen.api.security_headers import NOTHING
+from everwhen.api.problems import NOTHING
 
 router = APIRouter(include_in_schema=False)
 STYLE = (files("everwhen.api") / "static" / "docs.css").read_bytes()

@@ -1,36 +1,65 @@
-"""What the shapes of bodies have in common, in and out, as OpenAPI shows them.
+"""What the schemas of bodies and answers have in common, as OpenAPI shows them.
 
-Answers are plain dictionaries, made once and written as JSON; the models document them, and the tests hold the two
-together. Bodies of schedules are judged by `config.submission`, as a file is; the others by the models.
+An answer is described by a class of `views`, which also makes it; `model_of` derives the model that documents it.
+Bodies of schedules are checked by `config.submission`, as a file is; the others by models of their own.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
 
-from everwhen.config.problems import MOST_UNKNOWN
+from everwhen.model.kinds import MOST_UNKNOWN
+from everwhen.views.shape import View, key_of
 
 # Text that every database can hold.
 Line = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00]*$")]
-
-
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=201, pattern=r"^[^\x00]*$")]
-
-
 When = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
+def _written(value: object) -> object:
+    """Refuse a bare number, which could be anything: an instant is written out."""
+    if not isinstance(value, str) or "t" not in value.lower():
+        raise ValueError("is no instant with its zone, such as 2026-01-05T09:00:00Z")
+    return value
+
+
+def _tellable(moment: datetime) -> datetime:
+    """Return the instant in UTC; refuse one beyond the year 9999 there, which could be stored but never shown."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies beyond the years 1 to 9999 in UTC") from None
+
+
+Moment = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
+
+
 class Shape(BaseModel):
-    """Nothing beyond what is documented, and nothing taken for what it is not: true is no number, "1" is none."""
+    """A model that refuses unknown keys and converts nothing: true is not a number, and neither is "1"."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod
     def _few(cls, fields: Any) -> Any:
-        """Each unknown key would be a problem of its own, made on the thread that answers everybody."""
+        """Refuse very many keys at once: each unknown one is a problem, made on the thread of the event loop."""
         if isinstance(fields, dict) and len(fields) > len(cls.model_fields) + MOST_UNKNOWN:
             raise ValueError(f"has {len(fields):,} keys; known are {', '.join(cls.model_fields)}")
         return fields
@@ -53,3 +82,41 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: list[Fault] | None = None
+
+
+# -- the documentation of answers --
+
+# The models of views. One that is part of a body as well has a model of its own, which is entered here.
+MODELS: dict[type[View], type[BaseModel]] = {}
+
+
+def model_of(view: type[View]) -> type[BaseModel]:
+    """Return the model that documents an answer; it refuses an answer with other keys or types."""
+    if view not in MODELS:
+        fields: dict[str, Any] = {
+            name: _documented(name, annotation, _Names(sys.modules[owner.__module__].__dict__), more)
+            for name, (owner, annotation, more) in view.fields().items()
+        }
+        MODELS[view] = create_model(view.__name__, __base__=Shape, __doc__=view.__doc__, **fields)
+    return MODELS[view]
+
+
+class _Names(dict[str, Any]):
+    """The names that an annotation uses: those of its module, with a model in the place of each view."""
+
+    def __init__(self, module: Mapping[str, Any]) -> None:
+        super().__init__(When=When)
+        self._module = module
+
+    def __missing__(self, name: str) -> Any:
+        found = self._module[name]
+        return model_of(found) if isinstance(found, type) and issubclass(found, View) else found
+
+
+def _documented(name: str, annotation: str, names: _Names, more: Any) -> tuple[Any, Any]:
+    about: dict[str, Any] = {"description": more.about, "examples": more.examples}
+    if more.is_optional:
+        about["default"] = None
+    if (key := key_of(name)) != name:
+        about["alias"] = key
+    return eval(annotation, {}, names), Field(**about)

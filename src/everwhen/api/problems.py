@@ -13,13 +13,25 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Send
 
 from everwhen import errors
-from everwhen.api.security_headers import SECURITY_HEADERS
 from everwhen.views.problems import BY_STATUS, Faults, Fields, fields_of, problem_bytes, problem_fields
 
 MEDIA_TYPE = "application/problem+json"
 MOST_FAULTS = 20
+
+# Of every answer: nothing of it is run, framed, guessed at, kept, or told to other sites.
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+SECURITY_HEADERS = {
+    "content-security-policy": NOTHING,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+_RAW = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_NAMES = frozenset(name for name, _ in _RAW)
 
 log = logging.getLogger("everwhen")
 
@@ -106,3 +118,17 @@ async def on_mistake(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # It is sent from outside of what adds these to every other answer.
     return problem(500, "internal", "A mistake in everwhen; its log says more.", headers=SECURITY_HEADERS)
+
+
+def add_security_headers(send: Send) -> Send:
+    """Return a `send` that adds the security headers that an answer does not set itself."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = message.get("headers", ())
+            own = _NAMES.intersection([name for name, _ in headers])
+            added = [header for header in _RAW if header[0] not in own] if own else _RAW
+            message = {**message, "headers": [*headers, *added]}
+        await send(message)
+
+    return sending

@@ -16,8 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen.api.connections import SLOWEST
-from everwhen.api.problems import RefusedError, problem
-from everwhen.api.security_headers import add_security_headers
+from everwhen.api.problems import RefusedError, add_security_headers, problem
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
 from everwhen.engine.low_priority import low_priority
 

@@ -2,72 +2,55 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any, Literal
+
+from pydantic import Field, create_model
 
 from everwhen.api.payloads import Shape, When
+from everwhen.model.fields import GENERAL, ScheduleType
+from everwhen.model.fields import Field as FieldOfSchedule
 from everwhen.model.history import Cause
-from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
-from everwhen.model.schedule import ScheduleType, Status
-from everwhen.timetable.occurrences import FirstRun
+from everwhen.model.kinds import Kind, Record
+from everwhen.model.kinds import Object as ObjectKind
+from everwhen.model.policy import CatchUp
+from everwhen.model.scalars import Flag, Number, Word
+from everwhen.model.schedule import Status
 from everwhen.views.values import Object
 
 
-class Schedule(Shape):
+def _type_of(name: str, row: FieldOfSchedule) -> Any:
+    """Return the type of a key in answers."""
+    found = row.answer_type or _TYPES.get(type(row.kind), str)
+    if isinstance(row.kind, Word) and row.answer_type is None:
+        found = Literal[row.kind.fields]
+    if name.endswith("_at"):
+        found = When
+    return found if row.is_answered else found | None
+
+
+_TYPES: dict[type[Kind], Any] = {Number: int, Flag: bool, Record: Object, ObjectKind: Object}
+_KEYS: dict[str, Any] = {name: (_type_of(name, row), ...) for name, row in GENERAL.items()}
+_Keys = create_model("_Keys", __base__=Shape, **_KEYS)
+
+
+class Schedule(_Keys):  # type: ignore[valid-type, misc]
     """A schedule: what it is, where it stands, and what it did."""
 
     id: str
     uid: str
     key: str | None
-    name: str
-    description: str
     group: str | None
-    owner: str | None
     user_profile_id: str | None
     workflow_id: str | int | None
     trigger_node_id: str | None
     type: ScheduleType
     spec: str
-    every: str | None
-    cron: str | None
-    at: str | None
-    after: str | None
     interval_seconds: int | None
-    enabled: bool
-    timezone: str
-    dst: Object | None
-    start_at: When | None
-    end_at: When | None
-    first_run: FirstRun | None
-    interval_from: IntervalFrom
-    jitter: str | None
-    only_between: str | None
-    not_on: list[str]
-    outside_window: WhenClosed
-    quiet_hours: str | None
     quiet_hours_policy_id: str | None
-    misfire_grace: str
-    catch_up: CatchUp
     catch_up_policy: CatchUp
-    catch_up_limit: int
-    if_running: IfRunning
-    queue_limit: int
-    max_outstanding: int | None
-    max_concurrent: int | None
-    total_repeats: int
-    max_retries: int | None
-    retry_delay: str
-    on_exhausted: OnExhausted
-    on_lost: OnLost
-    timeout: str
     timeout_seconds: int
-    circuit_breaker: Object | None
-    queue: str
-    payload: Object
     trigger_payload: Object
-    run: Object
     target: str
-    expect: Object | None
-    ping: Object | None
     status: Status
     status_reason: str | None
     paused_by: str | None

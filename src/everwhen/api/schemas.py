@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from everwhen.config.kinds import Record
-from everwhen.config.submission_keys import SUBMISSION
+from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.target_fields import RUN
+from everwhen.model.kinds import Record
 
 Schema = dict[str, Any]
 
@@ -63,31 +63,3 @@ def named_schemas() -> dict[str, Schema]:
     """What OpenAPI has among its components, beside the models; installed kinds of targets are imported for it."""
     target = {"title": "Target", "description": "What is run: one of these.", **or_null(RUN.schema())}
     return {"NewSchedules": NEW_SCHEDULES, "Target": target}
-
-
-GENERAL_EXAMPLE = {
-    "name": "Nightly backup",
-    "cron": "0 2 * * *",
-    "timezone": "Europe/Berlin",
-    "max_retries": 3,
-    "run": {"http": {"url": "https://example.com/backup"}},
-}
-PIPELIT_EXAMPLE = {
-    "name": "Daily report",
-    "workflow_id": 1,
-    "trigger_node_id": "trigger_schedule_abc123",
-    "interval_seconds": 86400,
-    "total_repeats": 0,
-    "max_retries": 3,
-    "timeout_seconds": 600,
-    "trigger_payload": {"report_type": "daily"},
-}
-SYRIS_EXAMPLE = {
-    "name": "Good morning",
-    "type": "cron",
-    "spec": "0 8 * * *",
-    "timezone": "Europe/Paris",
-    "catch_up_policy": "run_once",
-    "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
-}
-SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": PIPELIT_EXAMPLE, "SYRIS": SYRIS_EXAMPLE}

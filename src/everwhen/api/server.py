@@ -11,9 +11,9 @@ import threading
 import uvicorn
 from fastapi import FastAPI
 
-from everwhen.api.address import BACKLOG, bound
 from everwhen.api.connections import bounded_protocol
 from everwhen.api.context import ApiContext
+from everwhen.api.hosting import BACKLOG, bound
 from everwhen.config.api_settings import ApiSettings
 from everwhen.errors import SchedulerError, shown
 

@@ -9,20 +9,37 @@ is the session that it was opened by.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from anyio.to_thread import run_sync
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from everwhen.api.feeds import Cursor, Feed, Reader, Source
+from everwhen.api.feeds import Cursor, Feed, Item, Reader, Source
 from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
+from everwhen.model.derived import event_of_hold
 from everwhen.model.token import Token
+from everwhen.operations.audit import held_slots
+from everwhen.operations.event_feed import (
+    FeedEntry,
+    Place,
+    facts_of,
+    feed_after,
+    last_message_id,
+    last_place,
+    messages_after,
+)
+from everwhen.operations.job_watch import JobWatch
 from everwhen.operations.sessions import find_session
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.tokens import list_tokens
+from everwhen.runtime import Runtime
+from everwhen.views.record import SaidMessage, event_to_json
+from everwhen.views.values import Object
 
 MOST, MOST_OF_TOKEN = 1_000, 100
 HEARTBEAT, RECHECK = 15.0, 1.0
@@ -31,6 +48,7 @@ AGAIN = b"retry: 2000\n\n"  # milliseconds until a reader comes back
 STILL_HERE = b":\n\n"
 
 log = logging.getLogger("everwhen")
+_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Streams:
@@ -87,7 +105,7 @@ class Streams:
         now = asyncio.get_running_loop().time()
         if now - self._good[0] >= RECHECK:
             try:
-                tokens = await run_sync(self._runtime.tokens.all)
+                tokens = await run_sync(list_tokens, self._runtime)
             except StoreError:  # nothing can be told without a database either
                 return True
             at = self._runtime.clock.now()
@@ -164,3 +182,46 @@ class EventStream(Response):
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+# -- what streams send --
+
+
+def event_source(runtime: Runtime) -> Source:
+    """Return what happens as items of a feed: events and firings; holds, starts and ends of jobs when they are seen."""
+    seen = partial(_seen, runtime, JobWatch(runtime))
+    return Source(partial(_feed_after, runtime), partial(last_place, runtime), seen)
+
+
+def message_source(runtime: Runtime) -> Source:
+    return Source(partial(_messages_after, runtime), lambda: (last_message_id(runtime),))
+
+
+def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
+    found = feed_after(runtime, Place._make(after), limit=limit)
+    return [_item(one.entry, one.sequence, one.number) for one in found]
+
+
+def _seen(runtime: Runtime, watch: JobWatch) -> dict[Hashable, Item]:
+    """Return what has no number in a sequence: holds, and the jobs that started and ended since the last look."""
+    holds = held_slots(runtime)
+    found: dict[Hashable, Item] = {
+        (one.uid, one.slot_at): _item(event_of_hold(one), None, 0) for one in holds
+    }
+    for item in watch.look():
+        found[item.type, item.job_id, item.at] = _item(item, None, 0)
+    return found
+
+
+def _item(entry: FeedEntry, sequence: int | None, number: int) -> Item:
+    facts = facts_of(entry)
+    return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry)))
+
+
+def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
+    found = messages_after(runtime, after[0], limit=limit)
+    return [Item(0, one.id, one.owner, _frame("message", SaidMessage.of(one))) for one in found]
+
+
+def _frame(kind: str, fields: Object) -> bytes:
+    return f"event: {kind}\ndata: {_spell(fields)}\n\n".encode(errors="replace")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.hosting import NodeHooks
 from everwhen.cli.api_server import api_settings, open_front, token_file_option
 from everwhen.cli.chained import watching
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
@@ -19,7 +19,7 @@ from everwhen.errors import shown_url
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.wiring import open_node_stack
 

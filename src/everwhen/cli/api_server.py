@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.hosting import NodeHooks
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import echo, secho
 from everwhen.config.api_settings import ApiSettings, api_settings_of
@@ -23,7 +23,7 @@ from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.engine.service import Service
 from everwhen.errors import TokenError
 from everwhen.operations.tokens import first_token
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
 
 if TYPE_CHECKING:

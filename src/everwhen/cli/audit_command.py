@@ -19,14 +19,25 @@ PORTION = 200
 
 @click.command(name="audit")
 @reaching
-@click.option("--schedule", "schedule_id", help="Of one schedule.")
-@click.option("--job", "job_id", help="Of one job.")
+@click.option("--schedule", "schedule_id", help="List only events of this schedule.")
+@click.option("--job", "job_id", help="List only events of this job.")
 @click.option(
-    "--type", "types", multiple=True, metavar="TYPE", help="Such as schedule.skipped; may be repeated."
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="List only events of this type, such as schedule.skipped; may be repeated.",
 )
-@click.option("--from", "start", metavar="TIME", help="From here on; without offset in this machine's zone.")
+@click.option(
+    "--from",
+    "start",
+    metavar="TIME",
+    help="List events from this instant on; without offset in this machine's zone.",
+)
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-@click.option("-f", "--follow", is_flag=True, help="Go on until Ctrl-C; with --json an object a line.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Continue until Ctrl-C; with --json print one object per line."
+)
 @json_option
 def command(
     client: Client,
@@ -52,7 +63,7 @@ def command(
 
 
 def _follow(
-    client: Client, wanted: dict[str, Any], behind: str, told: list[dict[str, Any]], as_json: bool
+    client: Client, wanted: dict[str, Any], behind: str, printed: list[dict[str, Any]], as_json: bool
 ) -> None:
     """Print the events after `behind` until Ctrl-C.
 
@@ -61,9 +72,9 @@ def _follow(
     pause = threading.Event()
     while True:
         page = client.get("/audit/", limit=PORTION, after=behind, **wanted)
-        _tell([event for event in page["items"] if event not in told], as_json)
+        _tell([event for event in page["items"] if event not in printed], as_json)
         if page["last_event_id"] == behind:
-            told = []
+            printed = []
             pause.wait(LOOK_EVERY)
         behind = page["last_event_id"]
 

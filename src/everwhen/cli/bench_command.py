@@ -15,14 +15,18 @@ from everwhen.cli.screen import json_option, print_table
 from everwhen.cli.terminal import echo, print_json
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.wiring import open_stack
 
 
 @click.command(name="bench")
 @database_option
 @click.option(
-    "--count", default=10_000, show_default=True, type=click.IntRange(100, 1_000_000), help="Schedules."
+    "--count",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(100, 1_000_000),
+    help="Create this many schedules.",
 )
 @json_option
 def command(database: str | None, count: int, as_json: bool) -> None:

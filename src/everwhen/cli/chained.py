@@ -14,8 +14,8 @@ from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.loop import Loop, WakeableSleep
 from everwhen.engine.wake import Wake
 from everwhen.model.chained import RQ_CHAIN
+from everwhen.model.link import Links
 from everwhen.model.node import Role
-from everwhen.ports.links import Links
 from everwhen.wiring import Stack, open_links
 
 WORKER = "rq worker --with-scheduler -c everwhen.queue_workers.rq QUEUE …"

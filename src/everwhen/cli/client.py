@@ -114,7 +114,7 @@ def _complaint(answer: Answer, path: str) -> str:
     if answer.status == 401:
         return f"{_detail(answer)} Here: --token or EVERWHEN_TOKEN; `everwhen token create NAME` makes one"
     if answer.status == 404 and path.startswith("/schedules/"):
-        return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` shows those there are'
+        return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` lists all'
     return _detail(answer)
 
 
@@ -131,12 +131,12 @@ def _detail(answer: Answer) -> str:
 @contextmanager
 def http_sender(url: str, token: str | None) -> Iterator[Send]:
     """Send calls over HTTP, all on one connection."""
-    from http.client import HTTPException  # who asks a database needs none of it
+    from http.client import HTTPException  # not needed for a local database
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SchedulerError(
-            f"--url {shown_url(url)} is no address of a service; write http://127.0.0.1:8750"
+            f"--url {shown_url(url)} is not the address of a service; write http://127.0.0.1:8750"
         )
     connection = _connection(parts.scheme, parts.hostname, parts.port)
     base = parts.path.rstrip("/")
@@ -167,3 +167,7 @@ def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPCon
 
         return HTTPSConnection(host, port, timeout=TIMEOUT, context=create_default_context())
     return HTTPConnection(host, port, timeout=TIMEOUT)
+
+
+def path_of(schedule_id: str, *more: str) -> str:
+    return "/".join(("/schedules", part(schedule_id), *more, ""))

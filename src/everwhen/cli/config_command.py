@@ -37,7 +37,7 @@ def command() -> None:
 
 @command.command()
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def check(path: Path, as_json: bool) -> None:
     """List every mistake in the file with its line; exit code 1 when there is one."""
     report = Report()
@@ -100,7 +100,7 @@ def schema() -> None:
 @config_option
 @database_option
 @click.option("--yes", is_flag=True, help="Remove schedules even when they are more than half of all.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
     """Load the file as it is now. A running service applies it at once.
 
@@ -123,7 +123,7 @@ def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
 
 @command.command()
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of YAML.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
 def show(path: Path, as_json: bool) -> None:
     """Print the configuration as it takes effect: one file, defaults filled in, secrets as references."""
     host = this_host()
@@ -134,7 +134,7 @@ def show(path: Path, as_json: bool) -> None:
 @command.command()
 @config_option
 @database_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def diff(path: Path, database: str | None, as_json: bool) -> None:
     """Show what a reload would change, and which firings of the next 7 days move, vanish or appear.
 

@@ -14,13 +14,6 @@ from everwhen.timetable.civil_time import Zone, zone
 
 FEW = 3
 _SIGNS = {"created": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
-_MICROSECONDS = (
-    "misfire_grace",
-    "retry_delay",
-    "timeout",
-    "expect_within",
-    "expect_grace",
-)
 
 
 def show(changes: Iterable[ScheduleChange]) -> None:
@@ -54,11 +47,7 @@ def _spelled(key: str, value: object) -> str:
     if value is None:
         return "default"
     if key == "trigger" and isinstance(value, dict):
-        return " ".join(
-            f"{name} {text}" for name, text in value.items() if name not in ("seconds", "instant")
-        )
-    if key in _MICROSECONDS and isinstance(value, int):
-        return f"{value // SECOND}s"
+        return " ".join(f"{name} {text}" for name, text in value.items())
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -19,7 +19,7 @@ from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings
 from everwhen.errors import SchedulerError
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.wiring import check_url, open_stack, plugins_in, python_fault
 
 DEFAULT = Path("everwhen.yaml")
@@ -32,7 +32,7 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "path",
         type=click.Path(dir_okay=False, path_type=Path),
         default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT)),
-        help="The configuration file (default everwhen.yaml).",
+        help="Use this configuration file (default everwhen.yaml).",
     )(command)
 
 
@@ -42,7 +42,7 @@ def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--database",
         metavar="URL",
         callback=_some_database,
-        help="sqlite:///FILE or postgresql://…; stands before the file's own.",
+        help="Use this database, sqlite:///FILE or postgresql://…; overrides the one of the file.",
     )(command)
 
 
@@ -53,7 +53,7 @@ def _some_database(_context: click.Context, _option: click.Parameter, url: str |
 
 
 def is_missing(path: Path) -> bool:
-    """Tell whether no file was named and the current directory has none."""
+    """Return whether no file was named and the current directory has none."""
     return path == DEFAULT and "EVERWHEN_CONFIG" not in os.environ and not path.exists()
 
 

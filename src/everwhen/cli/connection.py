@@ -30,15 +30,15 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(client, **rest)
 
     options = (
-        click.option("--url", envvar="EVERWHEN_URL", help="A running service."),
-        click.option("--token", envvar="EVERWHEN_TOKEN", help="Its token."),
+        click.option("--url", envvar="EVERWHEN_URL", help="Use the running service at this address."),
+        click.option("--token", envvar="EVERWHEN_TOKEN", help="Use this token of the service."),
         click.option(
             "--config",
             "path",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="The configuration file.",
+            help="Use the database of this configuration file.",
         ),
-        click.option("--database", metavar="URL", help="The database itself, without a service."),
+        click.option("--database", metavar="URL", help="Use this database directly, without a service."),
     )
     for option in reversed(options):
         wrapped = option(wrapped)
@@ -51,7 +51,7 @@ def _meant(url: str | None, path: Path | None, database: str | None) -> str | No
         return url
     if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE:
         raise click.UsageError(
-            "--url asks a service, --database and --config the database itself; say one of them"
+            "--url names a service, --database and --config name a database; give one of them"
         )
     return None
 

@@ -19,9 +19,9 @@ from everwhen.cli.progress import Bar
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
+from everwhen.model.database_copy import Received
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
-from everwhen.ports.database_copy import Received
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
 from everwhen.verify.ledger import LedgerReport
@@ -30,7 +30,7 @@ from everwhen.wiring import Stack, migrate_database, move_database, open_stack, 
 FAULTS_SHOWN = 50
 AGES = [age.name for age in fields(Retention)]
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
 @click.group(name="db")
@@ -44,7 +44,7 @@ def command() -> None:
 @click.option(
     "--after",
     is_flag=True,
-    help="Also remove what only the previous release needs: none of its processes may be left.",
+    help="Also remove what only the previous release needs; none of its processes may run any more.",
 )
 @json_option
 def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> None:
@@ -95,7 +95,7 @@ def _age(context: click.Context, parameter: click.Parameter, value: str | None) 
 def _ages(command: Any) -> Any:
     for age in reversed(AGES):
         flag = f"--{age.replace('_', '-')}"
-        command = click.option(flag, age, metavar="AGE", callback=_age, help=f"How long to keep {age}.")(
+        command = click.option(flag, age, metavar="AGE", callback=_age, help=f"Keep {age} for this long.")(
             command
         )
     return command
@@ -105,7 +105,7 @@ def _ages(command: Any) -> Any:
 @config_option
 @database_option
 @_ages
-@click.option("--dry-run", is_flag=True, help="Only count what would go.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows that would be deleted.")
 @json_option
 def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages: int | None) -> None:
     """Delete what is older than service.retention allows, or than the ages given here (90d, 12h).
@@ -134,18 +134,18 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
 @config_option
 @database_option
 @click.argument("target", metavar="PATH", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @json_option
 def backup(path: Path, database: str | None, target: Path, force: bool, as_json: bool) -> None:
     """Copy the whole database to PATH: one consistent snapshot, taken while the service runs.
 
     Only the owner can read the copy. It holds hashes of tokens and the output of jobs. `everwhen db restore` reads
-    it.
+    it. A database of an earlier release is copied as it is, without migrating it.
     """
     from everwhen.operations.backup import back_up
 
     settings = _settings(path, database)
-    with _opened(settings) as stack, Bar("copying") as bar:
+    with _opened(settings, may_be_older=True) as stack, Bar("copying") as bar:
         size = back_up(stack.runtime, target, may_replace=force, progress=bar.show)
     if as_json:
         _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
@@ -160,7 +160,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
 @click.option(
     "--catch-up",
     is_flag=True,
-    help="Nothing ran since the backup: decide its slots as after an outage, and run what was queued.",
+    help="Treat the time since the backup as an outage: nothing ran, and queued jobs run now.",
 )
 @json_option
 def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_json: bool) -> None:
@@ -185,7 +185,7 @@ def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_j
 @command.command(name="copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option("--force", is_flag=True, help="Forget an earlier copy to another address.")
+@click.option("--force", is_flag=True, help="Ignore an earlier copy to another address.")
 @json_option
 def copy_to(source: str, target: str, force: bool, as_json: bool) -> None:
     """Move an SQLite installation to an empty PostgreSQL database, with its history, tokens and plugin state.
@@ -212,8 +212,8 @@ def _settings(path: Path, database: str | None) -> Settings:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Stack]:
-    stack = open_stack(settings.database, is_existing=True)
+def _opened(settings: Settings, *, may_be_older: bool = False) -> Iterator[Stack]:
+    stack = open_stack(settings.database, is_existing=True, may_be_older=may_be_older)
     try:
         warn_of_move(stack)
         yield stack

@@ -20,7 +20,9 @@ from everwhen.config.yaml_reader import read_document
 from everwhen.errors import ConfigError
 
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object: document and notes.")
+_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object with the document and the notes."
+)
 
 
 @click.group(name="import")
@@ -34,7 +36,9 @@ def command() -> None:
 
 @command.command()
 @_FILE
-@click.option("--system", is_flag=True, help="Entries name a user, as in /etc/crontab and /etc/cron.d.")
+@click.option(
+    "--system", is_flag=True, help="Read entries that name a user, as in /etc/crontab and /etc/cron.d."
+)
 @_JSON
 def crontab(file: Path, system: bool, as_json: bool) -> None:
     """Import a crontab; with --system one whose entries name a user."""
@@ -62,7 +66,7 @@ def herdctl(file: Path, as_json: bool) -> None:
 
 @command.command()
 @_FILE
-@click.option("--app", help="The Celery application (-A); the first part of the tasks' names when left out.")
+@click.option("--app", help="Name the Celery application (-A; default: the first part of the tasks' names).")
 @_JSON
 def celery(file: Path, app: str | None, as_json: bool) -> None:
     """Import the beat_schedule of a Python file, which is parsed and never run."""
@@ -84,14 +88,14 @@ def _text(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: is no UTF-8 text (byte {error.start})") from error
+        raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start})") from error
 
 
 def _show(imported: Imported, file: Path, as_json: bool) -> None:
     if as_json:
         print_json({"document": imported.document, "notes": imported.notes})
         return
-    echo(f"# imported from {file}; `everwhen config check` says whether it is complete")
+    echo(f"# imported from {file}; `everwhen config check` checks whether it is complete")
     print_lines(written(imported.document))
     for note in imported.notes:
         secho(f"note: {note}", err=True, fg="yellow")

@@ -71,7 +71,7 @@ def command(directory: Path) -> None:
     }
     taken = [path for path in files if path.exists()]
     if taken:
-        raise click.ClickException(f"{taken[0]} is there already; nothing was written")
+        raise click.ClickException(f"{taken[0]} exists already; nothing was written")
     plugin.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")

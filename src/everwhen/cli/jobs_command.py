@@ -29,14 +29,22 @@ def _path(job: str, *more: str) -> str:
 
 @command.command(name="list")
 @reaching
-@click.option("--schedule", "schedule_id", help="Of one schedule.")
-@click.option("--group", help="Of a plugin, an agent or a workflow.")
-@click.option("--status", help="queued, running, succeeded, failed, timed_out, cancelled, lost.")
-@click.option("--origin", help="schedule, catch_up, retry, manual, backfill, …")
+@click.option("--schedule", "schedule_id", help="List only jobs of this schedule.")
+@click.option("--group", help="List only jobs of this plugin, agent or workflow.")
 @click.option(
-    "--from", "start", metavar="TIME", help="Slots from here on; without offset in this machine's zone."
+    "--status",
+    help="List only jobs of this status: queued, running, succeeded, failed, timed_out, cancelled, lost.",
 )
-@click.option("--to", "end", metavar="TIME", help="Slots before this.")
+@click.option(
+    "--origin", help="List only jobs of this origin: schedule, catch_up, retry, manual, backfill, …"
+)
+@click.option(
+    "--from",
+    "start",
+    metavar="TIME",
+    help="List only slots from this instant on; without offset in this machine's zone.",
+)
+@click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
 @json_option
 def list_(
@@ -102,8 +110,8 @@ def _value(name: str, value: Any) -> str | Text:
 @command.command(name="logs")
 @reaching
 @click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
-@click.option("--raw", is_flag=True, help="The bytes as they were printed, control characters and all.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
+@click.option("--raw", is_flag=True, help="Print the bytes unchanged, including control characters.")
 @json_option
 def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> None:
     """Print the output of a job; with -f while it runs.
@@ -112,7 +120,7 @@ def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> No
     """
     if as_json:
         if raw:
-            raise click.UsageError("--raw and --json are two forms of one answer; say one of them")
+            raise click.UsageError("--raw and --json exclude each other; give one of them")
         print_json(client.get(_path(job, "log")))
         return
     write = _print_raw if raw else _Pieces()

@@ -7,7 +7,6 @@ A user who can open the database needs no token: the application treats them as 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -28,7 +27,7 @@ from everwhen.model.token import NO_LIMITS, Token
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from everwhen.ports.runtime import Runtime
+    from everwhen.runtime import Runtime
 
 LOCAL = "local"
 
@@ -90,7 +89,7 @@ def _existing(url: str) -> str:
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.exists():
         raise SchedulerError(
-            f"there is no database {path} here, and no service to ask;"
+            f"there is no database {path} here, and no service is named;"
             " name one with --url, --database or --config, or start one: everwhen up"
         )
     return url
@@ -107,7 +106,7 @@ def _answers(send: Send) -> bool:
 @contextmanager
 def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Send]:
     """Send calls to a database as the user of this machine; build the application for the calls that need it."""
-    from everwhen.operations.submissions import Caller
+    from everwhen.operations.access import Caller
 
     token = _who(runtime)
     reader = LocalReader(runtime, Caller(token), dispatch=dispatch)
@@ -129,7 +128,7 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     """Send calls to the API's own application in this process."""
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
-    from everwhen.api.node_hooks import NodeHooks
+    from everwhen.api.hosting import NodeHooks
     from everwhen.cli.api_server import Around
     from everwhen.cli.configuration import this_host
     from everwhen.config.api_settings import api_settings_of
@@ -141,6 +140,8 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     node_hooks = NodeHooks(dispatch=configuration.settings.dispatch)
     around = Around(lambda: configuration)
     context = ApiContext(runtime, replace(settings, allow_code_targets=True), around, node_hooks=node_hooks)
+    import secrets
+
     secret = secrets.token_hex(16)
     context.authenticate(secret, token)
     app = create_app(context)
@@ -161,7 +162,7 @@ def _who(runtime: Runtime) -> Token:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name
         name = f"uid {os.getuid()}"
-    return Token(LOCAL, name, "admin", None, NO_LIMITS, runtime.clock.now())
+    return Token(LOCAL, name, "admin", None, NO_LIMITS, created_at=runtime.clock.now())
 
 
 async def _asked(

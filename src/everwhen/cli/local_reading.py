@@ -1,12 +1,11 @@
-"""The reading calls of the API, answered from operations and views: looking at a database needs no web application.
+"""The reading calls of the API, answered from operations and views: reading a database needs no web application.
 
-The answers are those of the service, byte for byte. A call that is not here, or that has a parameter which is not
-plainly right, gets None: the application answers it, or says what is wrong with it.
+The answers equal those of the service, byte for byte. A call that is not listed here, or that has a parameter that may
+be invalid, gets None: the application answers it, or reports what is wrong with it.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from importlib import import_module
@@ -19,31 +18,29 @@ from everwhen.model.instants import instant_of
 from everwhen.views.values import Object, encoded, list_to_json, read_cursor
 
 if TYPE_CHECKING:
-    from everwhen.operations.submissions import Caller
-    from everwhen.ports.catalogue import Entry
-    from everwhen.ports.runtime import Runtime
+    from everwhen.model.queries import Entry
+    from everwhen.operations.access import Caller
+    from everwhen.runtime import Runtime
 
 MOST_LIMIT, LONGEST_WORD = 500, 300
 STATUSES = ("active", "paused", "invalid", "done", "dead")
 
-log = logging.getLogger("everwhen")
-
 
 class UnsureError(Exception):
-    """A call that the application shall answer."""
+    """Raised for a call that the application must answer."""
 
 
 class Asked(NamedTuple):
-    """One call: what it is about, and its parameters."""
+    """One call: its object and its parameters."""
 
     runtime: Runtime
     caller: Caller
     dispatch: str
-    name: str  # of one thing: its id
+    name: str  # the id of one object
     query: Mapping[str, list[str]]
 
     def word(self, key: str, known: Collection[str] | None = None) -> Any:
-        """A parameter, which is one of `known` where these are named."""
+        """Return a parameter; if `known` is given, it must be one of them."""
         found = self.query.get(key)
         if found is None:
             return None
@@ -72,7 +69,7 @@ class Asked(NamedTuple):
         raise UnsureError
 
     def before(self) -> int | None:
-        """The row that the cursor names."""
+        """Return the row that the cursor names."""
         text = self.word("cursor")
         numbers = None if text is None else read_cursor(text, 1)
         if text is not None and numbers is None:
@@ -85,7 +82,7 @@ def _is_plain(word: str) -> bool:
 
 
 class LocalReader:
-    """Answers the reading calls on one database, for whoever sits at its machine."""
+    """Answers the reading calls on one database, with the rights of a local user."""
 
     def __init__(self, runtime: Runtime, caller: Caller, *, dispatch: str) -> None:
         self._runtime = runtime
@@ -93,19 +90,19 @@ class LocalReader:
         self._dispatch = dispatch
 
     def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Answer | None:
-        """The answer to a call; None: the application shall give it."""
+        """Return the answer to a call, or None when the application must give it."""
         path, _, query = target.partition("?")
         call = _call_of(path) if method == "GET" else None
         if call is None:
             return None
-        (tell, known), name = call
+        (read, known), name = call
         asked = Asked(
             self._runtime, self._caller, self._dispatch, name, parse_qs(query, keep_blank_values=True)
         )
         if set(asked.query) - set(known):
             return None
         try:
-            found = tell(asked)
+            found = read(asked)
         except UnsureError:
             return None
         except SchedulerError as error:
@@ -116,7 +113,10 @@ class LocalReader:
 def _refusal(error: SchedulerError) -> Answer:
     problems = import_module("everwhen.views.problems")
     if isinstance(error, StoreError):
-        log.warning("a request is refused, because the database does not answer: %s", error)
+        logging = import_module("logging")
+        logging.getLogger("everwhen").warning(
+            "a request is refused, because the database does not answer: %s", error
+        )
     fields = problems.fields_of(error)
     return Answer(fields["status"], problems.problem_bytes(fields))
 
@@ -131,8 +131,8 @@ def _text_of(log_fields: Object) -> bytes:
 
 
 def _schedules(asked: Asked) -> Object:
-    from everwhen.operations.submissions import list_entries
-    from everwhen.ports.catalogue import ScheduleFilter
+    from everwhen.model.queries import ScheduleFilter
+    from everwhen.operations.access import list_entries
     from everwhen.views.schedules import schedules_page
 
     wanted = ScheduleFilter(
@@ -148,7 +148,7 @@ def _schedules(asked: Asked) -> Object:
 
 
 def _schedule(asked: Asked) -> Object:
-    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.access import get_entry
     from everwhen.views.schedules import schedule_to_json
 
     entry = get_entry(asked.runtime, asked.name, asked.caller)
@@ -156,14 +156,16 @@ def _schedule(asked: Asked) -> Object:
 
 
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
-    """Where schedules are declared: the file and line of each."""
+    """Return a function that finds the file and line where a schedule is declared."""
+    from everwhen.operations.submissions import config_places
+
     found: list[Mapping[str, str]] = []
 
     def place_of(entry: Entry) -> str | None:
         if entry.source != "config":
             return None
         if not found:
-            found.append(runtime.catalogue.config_places())
+            found.append(config_places(runtime))
         return found[0].get(entry.schedule.state.schedule_id)
 
     return place_of
@@ -178,7 +180,7 @@ def _upcoming(asked: Asked) -> Object:
 
 
 def _upcoming_of(asked: Asked) -> Object:
-    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.access import get_entry
     from everwhen.operations.upcoming import conditions_of, explain_silence, upcoming_of
     from everwhen.views.slots import upcoming_list
 
@@ -189,20 +191,20 @@ def _upcoming_of(asked: Asked) -> Object:
 
 def _why(asked: Asked) -> Object:
     from everwhen.model.shared import FOR_EVER
-    from everwhen.operations.record import uid_for
+    from everwhen.operations.access import uid_for
     from everwhen.operations.why import why
-    from everwhen.views.slots import explanation_to_json
+    from everwhen.views.slots import Explanation
 
     at = asked.instant("at")
     uid = uid_for(asked.runtime, asked.name, asked.caller, FOR_EVER if at is None else at)
-    return explanation_to_json(asked.name, why(asked.runtime, uid, at))
+    return Explanation.of(why(asked.runtime, uid, at), schedule_id=asked.name)
 
 
 def _jobs(asked: Asked) -> Object:
     from everwhen.model.job import JobStatus, Origin
+    from everwhen.model.queries import JobFilter
     from everwhen.operations.job_access import list_jobs
-    from everwhen.ports.ledger import JobFilter
-    from everwhen.views.jobs import jobs_page
+    from everwhen.views.jobs import JobList
 
     status, origin = asked.word("status", get_args(JobStatus)), asked.word("origin", get_args(Origin))
     wanted = JobFilter(
@@ -220,15 +222,15 @@ def _jobs(asked: Asked) -> Object:
         limit=asked.limit(50),
         before=asked.before(),
     )
-    return jobs_page(page)
+    return JobList.of(page)
 
 
 def _job(asked: Asked) -> Object:
-    from everwhen.operations.job_access import get_job
+    from everwhen.operations.job_access import delivery_of, get_job
     from everwhen.views.jobs import job_in_detail
 
     job = get_job(asked.runtime, asked.name, asked.caller)
-    return job_in_detail(job, asked.runtime.outbox.on_its_way(asked.name))
+    return job_in_detail(job, delivery_of(asked.runtime, asked.name))
 
 
 def _log(asked: Asked) -> Object:
@@ -251,9 +253,9 @@ def _status(asked: Asked) -> Object:
 
 def _breakers(asked: Asked) -> Object:
     from everwhen.operations.breakers import list_breakers
-    from everwhen.views.breakers import breaker_to_json
+    from everwhen.views.breakers import Breaker
 
-    return list_to_json([breaker_to_json(one) for one in list_breakers(asked.runtime, asked.caller)])
+    return list_to_json([Breaker.of(one) for one in list_breakers(asked.runtime, asked.caller)])
 
 
 def _breaker(asked: Asked) -> Object:
@@ -266,7 +268,7 @@ def _breaker(asked: Asked) -> Object:
 
 Call = tuple[Callable[[Asked], Object], tuple[str, ...]]
 
-# By their parts, `*` being the name of one thing; with the parameters that each takes.
+# The calls by the parts of their path, where `*` is the id of one object, with their parameters.
 CALLS: dict[tuple[str, ...], Call] = {
     ("schedules",): (_schedules, ("status", "group", "owner", "target", "q", "limit", "cursor")),
     ("schedules", "*"): (_schedule, ()),

@@ -11,30 +11,30 @@ from importlib import import_module
 
 import click
 
-from everwhen.cli.gc_tuning import collect_seldom
+from everwhen.cli.gc_tuning import collect_seldom, skip_last_collection
 from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 COMMANDS = {
-    "init": "A starter everwhen.yaml and a sample plugin.",
-    "up": "Scheduler, workers and API in one process.",
-    "scheduler": "Only the scheduler, for many nodes on one database.",
-    "worker": "Only workers, for many nodes on one database.",
-    "api": "Only the API, beside schedulers and workers elsewhere.",
+    "init": "Create a starter everwhen.yaml and a sample plugin.",
+    "up": "Run the scheduler, workers and the API in one process.",
+    "scheduler": "Run only the scheduler; any number of nodes may share one database.",
+    "worker": "Run only workers; any number of nodes may share one database.",
+    "api": "Run only the API; schedulers and workers are other processes.",
     "config": "Check, show, compare and reload the configuration file.",
     "schedules": "List, show, create, change, pause, trigger and backfill schedules.",
-    "next": "Any cron expression or interval, in words and in instants.",
-    "why": "Why a slot fired, or why not.",
-    "simulate": "What this configuration would do, with a virtual clock.",
-    "jobs": "List, show, follow, cancel and repeat jobs.",
-    "system": "Whether it lives; pause and resume everything; breakers.",
-    "quiet-hours": "Times in which schedules do not fire.",
-    "audit": "Everything that happened.",
-    "token": "Tokens of the API: create, list, revoke.",
-    "db": "The database: migrate, check, prune, backup, copy.",
-    "bench": "How fast it is on this machine.",
-    "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
+    "next": "Explain a cron expression or an interval, with its next instants.",
+    "why": "Explain why a slot fired, or why not.",
+    "simulate": "Show what this configuration would do, with a virtual clock.",
+    "jobs": "List, show, follow, cancel and rerun jobs.",
+    "system": "Show the state of the service; pause and resume all schedules; reset breakers.",
+    "quiet-hours": "Manage the times in which schedules do not fire.",
+    "audit": "List the recorded events.",
+    "token": "Create, list and revoke tokens of the API.",
+    "db": "Migrate, check, prune, back up, restore and copy the database.",
+    "bench": "Measure the speed on this machine.",
+    "import": "Convert a crontab, or a file of Ductile, herdctl or Celery, to an everwhen.yaml.",
 }
 
 
@@ -70,3 +70,5 @@ def main() -> None:
     except SchedulerError as error:
         print_lines(f"error: {error}", err=True, fg="red")
         raise SystemExit(1) from None
+    finally:
+        skip_last_collection()

@@ -1,4 +1,4 @@
-"""A warning for users of a database that `everwhen db copy` moved elsewhere."""
+"""A warning for users of a database that `everwhen db copy` moved to another address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def warn_of_move(stack: Stack) -> None:
     if move is not None:
         word = "was moved to" if move.state == "moved" else "is being moved to"
         secho(
-            f"warning: this database {word} {move.to}; what you see here is what it was then",
+            f"warning: this database {word} {move.to}; you see its state at that time",
             err=True,
             fg="yellow",
         )

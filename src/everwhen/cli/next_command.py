@@ -19,13 +19,20 @@ MOST = 1_000
 @click.command(name="next", context_settings={"ignore_unknown_options": True})  # "-5m" is a (wrong) interval
 @click.argument("expression", metavar="EXPR")
 @click.option(
-    "--tz", "timezone", default="UTC", metavar="ZONE", show_default=True, help="IANA name, or local."
+    "--tz",
+    "timezone",
+    default="UTC",
+    metavar="ZONE",
+    show_default=True,
+    help="Use this zone: an IANA name, or local.",
 )
 @click.option(
-    "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="How many instants."
+    "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="Show this many instants."
 )
-@click.option("--after", metavar="TIME", help="Start here instead of now; without offset it is read in --tz.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option(
+    "--after", metavar="TIME", help="Start at this instant instead of now; without offset it is read in --tz."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def command(expression: str, timezone: str, count: int, after: str | None, as_json: bool) -> None:
     """Describe EXPR in words, then list its next instants.
 
@@ -45,7 +52,7 @@ def command(expression: str, timezone: str, count: int, after: str | None, as_js
     series = series_of(trigger, zone=where, anchor_at=begin)
     instants = _instants(Occurrences(series), begin, count)
     show = _show_json if as_json else _show_text
-    show(expression, describe(trigger, where), where, begin, instants, series)
+    show(expression, describe(trigger, where), where, begin, instants, series=series)
 
 
 def parse_expression(text: str) -> Trigger:
@@ -87,7 +94,7 @@ def _instants(series: Occurrences, begin: int, count: int) -> list[int]:
 
 
 def _show_json(
-    expression: str, fields: str, where: Zone, begin: int, instants: list[int], series: Series
+    expression: str, fields: str, where: Zone, begin: int, instants: list[int], *, series: Series
 ) -> None:
     answer = {
         "expression": expression,
@@ -107,7 +114,7 @@ def _show_json(
 
 
 def _show_text(
-    expression: str, fields: str, where: Zone, begin: int, instants: list[int], series: Series
+    expression: str, fields: str, where: Zone, begin: int, instants: list[int], *, series: Series
 ) -> None:
     echo(styled(fields[0].upper() + fields[1:], bold=True), f" ({where.name})")
     echo()

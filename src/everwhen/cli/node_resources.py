@@ -9,9 +9,9 @@ from everwhen.config.file_workflows import FileWorkflows
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
 from everwhen.model.group import Groups
+from everwhen.model.subscription import Subscriber
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.validity import restore_valid_schedules
-from everwhen.ports.subscriber import Subscriber
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.wiring import Stack, http_subscriber
 

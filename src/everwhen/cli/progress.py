@@ -8,7 +8,7 @@ from everwhen.cli.terminal import echo, redraw_line, styled
 from everwhen.clock import now
 from everwhen.errors import shown
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 
 _COLOURS = {"succeeded": "green", "failed": "red", "timed_out": "red", "lost": "red", "cancelled": "yellow"}
 

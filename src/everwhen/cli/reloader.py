@@ -23,8 +23,8 @@ from everwhen.engine.low_priority import low_priority
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
-from everwhen.operations.reload import reload
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.reload import config_revision, reload
+from everwhen.runtime import Runtime
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
@@ -107,7 +107,7 @@ class Reloader:
             with self._turn, _yielding():
                 step()
         except ConfigError as error:
-            secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
+            secho("reload refused, the old configuration stays in force:", err=True, fg="red", bold=True)
             print_lines(str(error), err=True, fg="red")
         except SchedulerError as error:  # the database is unavailable; the next request may succeed
             print_lines(f"reload failed: {error}", err=True, fg="red")
@@ -124,7 +124,7 @@ class Reloader:
     def _loaded_external(self) -> str | None:
         """Return the digest that another process loaded since the last check, if this node runs with another one."""
         try:
-            revision, digest = self._runtime.catalogue.config_revision()
+            revision, digest = config_revision(self._runtime)
         except SchedulerError:  # the scheduler loop reports it
             return None
         is_new, self._seen = revision != self._seen, revision
@@ -133,7 +133,7 @@ class Reloader:
     def _follow(self, digest: str) -> None:
         if self._declared().digest == digest:
             self._be(self._newest)
-            secho("another process reloaded the configuration; this node goes on with it", err=True)
+            secho("another process reloaded the configuration; this node uses it now", err=True)
         else:
             message = "another process reloaded a configuration that is not the one in this node's file"
             secho(message, err=True, fg="yellow")

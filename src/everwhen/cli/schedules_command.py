@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from everwhen.cli.client import Client, part
+from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import Text, json_option, print_table, print_text, status_text
-from everwhen.cli.submission import file_option, setting_option, submission
+from everwhen.cli.submission import KeyedCommand, file_option, setting_option, submission
 from everwhen.cli.terminal import echo, escape_controls, print_json, secho
 from everwhen.cli.times import away, instant_option, moment_text
 
@@ -24,20 +24,19 @@ def command() -> None:
     upcoming."""
 
 
-def path_of(schedule_id: str, *more: str) -> str:
-    return "/".join(("/schedules", part(schedule_id), *more, ""))
-
-
 # -- reading --
 
 
 @command.command(name="list")
 @reaching
-@click.option("--status", help="active, paused, invalid, done, dead.")
-@click.option("--group", help="A plugin, an agent or a workflow.")
-@click.option("--owner", help="Whose they are.")
-@click.option("--target", help="command, http, python, message, plugin, agent, workflow.")
-@click.option("--match", "q", metavar="TEXT", help="Somewhere in id or name.")
+@click.option("--status", help="List only schedules of this status: active, paused, invalid, done, dead.")
+@click.option("--group", help="List only schedules of this plugin, agent or workflow.")
+@click.option("--owner", help="List only schedules of this owner.")
+@click.option(
+    "--target",
+    help="List only schedules of this target: command, http, python, message, plugin, agent, workflow.",
+)
+@click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
 @json_option
 def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> None:
@@ -98,18 +97,21 @@ def show(client: Client, schedule: str, as_json: bool) -> None:
     if one["status_reason"]:
         print_text(Text(one["status_reason"], "yellow"))
     rows = [
-        (name, _spelled(name, one[name])) for name in _SHOWN if one.get(name) not in (None, "", [], {}, 0)
+        (name, _spelled(name, value))
+        for name, value in one.items()
+        if name not in _ELSEWHERE and value not in (None, "", [], {}, 0)
     ]
     print_table(("", ""), rows)
 
 
-_SHOWN = (
-    "description group owner source source_file source_line next_slot_at next_run_at held_slot_at held_reason "
-    "last_fired_at last_run_at last_success_at last_error run_count error_count current_retry failed_slots "
-    "current_repeat outstanding running_jobs jitter only_between not_on outside_window quiet_hours misfire_grace "
-    "catch_up if_running max_retries retry_delay on_exhausted timeout circuit_breaker queue total_repeats payload run "
-    "paused_by revision uid created_at"
-).split()
+# Shown above the table, or under another name in it.
+_ELSEWHERE = frozenset(
+    (
+        "id name status status_reason description_text timezone enabled type spec every cron at after target "
+        "fire_count interval_seconds workflow_id trigger_node_id user_profile_id quiet_hours_policy_id catch_up_policy "
+        "timeout_seconds trigger_payload"
+    ).split()
+)
 
 
 def _spelled(name: str, value: Any) -> str:
@@ -161,31 +163,38 @@ def _prospect(one: dict[str, Any]) -> Text:
 # -- creating and changing --
 
 
-@command.command(name="create")
+@command.command(name="create", cls=KeyedCommand)
 @reaching
 @setting_option
 @file_option
 @json_option
-def create(client: Client, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
-    """Create a schedule from keys, a file, or both.
+def create(
+    client: Client, settings: tuple[str, ...], source: str | None, as_json: bool, **keys: str | None
+) -> None:
+    """Create a schedule from keys, a file, or both. Lists and objects are JSON.
 
     \b
-    everwhen schedules create --set name=report --set cron="0 9 * * 1-5" --set run='{"http": {"url": "https://…"}}'
+    everwhen schedules create --name report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
     """
-    _tell(client.post("/schedules/", submission(settings, source)), "created", as_json)
+    _tell(client.post("/schedules/", submission(settings, source, keys)), "created", as_json)
 
 
-@command.command(name="update")
+@command.command(name="update", cls=KeyedCommand)
 @reaching
 @click.argument("schedule")
 @setting_option
 @file_option
 @json_option
 def update(
-    client: Client, schedule: str, settings: tuple[str, ...], source: str | None, as_json: bool
+    client: Client,
+    schedule: str,
+    settings: tuple[str, ...],
+    source: str | None,
+    as_json: bool,
+    **keys: str | None,
 ) -> None:
-    """Change keys of a SCHEDULE at once. KEY=null clears a key, and one trigger key replaces the trigger."""
-    _tell(client.patch(path_of(schedule), submission(settings, source)), "changed", as_json)
+    """Change keys of a SCHEDULE at once. The value null clears a key, and one trigger key replaces the trigger."""
+    _tell(client.patch(path_of(schedule), submission(settings, source, keys)), "changed", as_json)
 
 
 def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
@@ -204,8 +213,12 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
 @command.command(name="pause")
 @reaching
 @click.argument("schedules", nargs=-1, required=True)
-@click.option("--note", help="Why, for the next who looks.")
-@click.option("--until", metavar="TIME", help="Resume by itself then; without offset in this machine's zone.")
+@click.option("--note", help="Record the reason with the pause.")
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="Resume automatically at this instant; without offset in this machine's zone.",
+)
 @json_option
 def pause(
     client: Client, schedules: tuple[str, ...], note: str | None, until: str | None, as_json: bool
@@ -213,7 +226,7 @@ def pause(
     """Stop firing schedules. Running jobs continue."""
     when = instant_option("--until", until, "") if until else None
     body = {key: value for key, value in (("note", note), ("until", when)) if value is not None}
-    _each(client, schedules, "pause", "paused", as_json, body)
+    _each(client, schedules, "pause", "paused", as_json=as_json, body=body)
 
 
 @command.command(name="resume")
@@ -228,17 +241,19 @@ def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
 @command.command(name="approve")
 @reaching
 @click.argument("schedule")
-@click.option("--revision", type=click.IntRange(1), required=True, help="The revision that you looked at.")
+@click.option(
+    "--revision", type=click.IntRange(1), required=True, help="Name the revision that you reviewed."
+)
 @json_option
 def approve(client: Client, schedule: str, revision: int, as_json: bool) -> None:
     """Approve a SCHEDULE that waits for approval, at the revision that you looked at (see schedules show)."""
-    _each(client, (schedule,), "approve", "approved", as_json, {"revision": revision})
+    _each(client, (schedule,), "approve", "approved", as_json=as_json, body={"revision": revision})
 
 
 @command.command(name="decline")
 @reaching
 @click.argument("schedule")
-@click.option("--note", help="Why; it stands in the audit.")
+@click.option("--note", help="Record the reason in the audit.")
 @json_option
 def decline(client: Client, schedule: str, note: str | None, as_json: bool) -> None:
     """Delete a SCHEDULE that waits for approval."""
@@ -272,9 +287,11 @@ def _each(
 @command.command(name="trigger")
 @reaching
 @click.argument("schedule")
-@click.option("--payload", metavar="JSON", help="Its keys go over those of the schedule's own.")
+@click.option("--payload", metavar="JSON", help="Override keys of the schedule's payload with these.")
 @click.option(
-    "--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]), help="Instead of its own rule."
+    "--if-running",
+    type=click.Choice(["skip", "queue", "cancel", "allow"]),
+    help="Override the schedule's own if_running for this job.",
 )
 @json_option
 def trigger(
@@ -286,7 +303,7 @@ def trigger(
         try:
             body["payload"] = json.loads(payload)
         except ValueError as error:
-            raise click.BadParameter(f"is no JSON: {error}", param_hint="--payload") from None
+            raise click.BadParameter(f"is not valid JSON: {error}", param_hint="--payload") from None
     found = client.post(path_of(schedule, "trigger"), body)
     if as_json:
         print_json(found)
@@ -299,10 +316,16 @@ def trigger(
 @command.command(name="backfill")
 @reaching
 @click.argument("schedule")
-@click.option("--from", "start", required=True, metavar="TIME", help="Without offset in the schedule's zone.")
-@click.option("--to", "end", required=True, metavar="TIME", help="Not included.")
+@click.option(
+    "--from",
+    "start",
+    required=True,
+    metavar="TIME",
+    help="Start at this instant; without offset in the schedule's zone.",
+)
+@click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
 @click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
-@click.option("--dry-run", is_flag=True, help="Only say which slots.")
+@click.option("--dry-run", is_flag=True, help="Only list the slots.")
 @json_option
 def backfill(
     client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool, as_json: bool
@@ -330,8 +353,8 @@ def backfill(
 @command.command(name="delete")
 @reaching
 @click.argument("schedules", nargs=-1, required=True)
-@click.option("--cancel", is_flag=True, help="End its running jobs, too.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--cancel", is_flag=True, help="Also end its running jobs.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool, as_json: bool) -> None:
     """Delete schedules. Their records are kept until retention removes them."""

@@ -43,7 +43,7 @@ STATUS_STYLES = {
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--json`, as on every command."""
-    return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def print_text(content: Text) -> None:
 
 
 def _has_no_colours() -> bool:
-    """Return whether stdout is no terminal, and no variable tells rich to treat it as one."""
+    """Return whether stdout is not a terminal, and no variable makes rich treat it as one."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
     return (
         not sys.stdout.isatty()

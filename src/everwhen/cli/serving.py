@@ -17,8 +17,7 @@ from pathlib import Path
 
 import click
 
-from everwhen.api.address import refuse_taken
-from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.hosting import NodeHooks, refuse_taken
 from everwhen.cli.api_server import api_settings, load_front, open_front
 from everwhen.cli.chained import chain_links, tell_of_workers
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
@@ -34,15 +33,15 @@ from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerShutdownError, shown_url
+from everwhen.model.delivery import Queue
 from everwhen.model.instants import SECOND
+from everwhen.model.link import Links
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures
-from everwhen.ports.links import Links
-from everwhen.ports.observer import Observer, Several
-from everwhen.ports.queue import Queue
 from everwhen.signals import ProcessSignals, wait_until
+from everwhen.target import Observer, Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
 
@@ -56,7 +55,7 @@ watch_option = click.option("--watch", is_flag=True, help="Reload when a file of
 yes_option = click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules.")
 
 force_option = click.option(
-    "--force", is_flag=True, help="Start also on a database that `everwhen db copy` moved elsewhere."
+    "--force", is_flag=True, help="Start also on a database that `everwhen db copy` moved to another address."
 )
 
 
@@ -78,7 +77,17 @@ def run_node(
     show_log()
     collect_seldom()
     with ProcessSignals() as signals:
-        _run(signals, role, path, database, queues, watch, may_remove_most, token_file, is_forced)
+        _run(
+            signals,
+            role,
+            path,
+            database,
+            queues=queues,
+            watch=watch,
+            may_remove_most=may_remove_most,
+            token_file=token_file,
+            is_forced=is_forced,
+        )
 
 
 def _run(
@@ -115,7 +124,16 @@ def _run(
         node_resources = NodeResources(stack, known, settings, read)
         durations = JobDurations(stack.runtime.clock.monotonic)
         observer = Several(JobLines(), durations)
-        service = _service(stack, settings, role, queues, node_resources, observer, queue=queue, links=links)
+        service = _service(
+            stack,
+            settings,
+            role,
+            queues,
+            node_resources=node_resources,
+            observer=observer,
+            queue=queue,
+            links=links,
+        )
         stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         if configuration is None:
             service.prepare(lambda: _greet(_title(role, queues), url))
@@ -131,7 +149,15 @@ def _run(
                 _reloading(
                     known, stack, path, node_resources, hangups, watch=watch, applies=applies
                 ) as reloader,
-                _front(stack, node_resources, front, token_file, service, durations, reloader),
+                _front(
+                    stack,
+                    node_resources,
+                    front,
+                    token_file,
+                    service=service,
+                    durations=durations,
+                    reloader=reloader,
+                ),
             ):
                 service.begin()  # not earlier: a job may call the API
                 wait_until(stopped)

@@ -30,16 +30,16 @@ MOST_DAYS = 3_650
 @click.command(name="simulate")
 @config_option
 @database_option
-@click.option("--from", "start", metavar="TIME", help="The start of the span; without it now.")
-@click.option("--to", "end", metavar="TIME", help="Its end; without it a week after the start.")
+@click.option("--from", "start", metavar="TIME", help="Start at this instant (default: now).")
+@click.option("--to", "end", metavar="TIME", help="End at this instant (default: a week after the start).")
 @click.option(
     "--scenario",
     "scenario_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="How long runs take, which of them fail, and outages.",
+    help="Read from this file how long runs take, which of them fail, and outages.",
 )
 @click.option(
-    "--history", "from_history", is_flag=True, help="Runs take as long, and fail, as they did on record."
+    "--history", "from_history", is_flag=True, help="Let runs take as long, and fail, as they did on record."
 )
 @json_option
 def command(
@@ -108,9 +108,9 @@ def _instant(option: str, text: str | None, where: Zone) -> int | None:
 
 
 def _show(found: Simulation, where: Zone) -> None:
-    tally = found.tally
-    lines = sorted(tally.lines.values(), key=lambda line: line.schedule_id)
-    echo(f"{_time(tally.start, where)}  →  {_time(tally.end, where)}  {where.name}")
+    counts = found.counts
+    lines = sorted(counts.lines.values(), key=lambda line: line.schedule_id)
+    echo(f"{_time(counts.start, where)}  →  {_time(counts.end, where)}  {where.name}")
     echo()
     print_table(
         ("schedule", ">fired", ">skipped", ">missed", ">failed", "time line"),
@@ -148,9 +148,9 @@ def _time_line(line: Line) -> Text:
 def _totals(found: Simulation, lines: list[Line]) -> str:
     fired = sum(line.fired for line in lines)
     waited = max((line.longest_wait for line in lines), default=0)
-    tally = found.tally
-    peak = f"at most {tally.peak_running} at once of {found.max_workers} workers"
-    at = f" (first {_time(tally.peak_at, zone('UTC'))} UTC)" if tally.peak_at is not None else ""
+    counts = found.counts
+    peak = f"at most {counts.peak_running} at once of {found.max_workers} workers"
+    at = f" (first {_time(counts.peak_at, zone('UTC'))} UTC)" if counts.peak_at is not None else ""
     wait = f"; the longest wait for a worker {describe_seconds(waited // SECOND)}" if waited >= SECOND else ""
     return f"{found.slots:,} slots of {len(lines):,} schedules, {fired:,} fired, {peak}{at}{wait}."
 
@@ -170,18 +170,18 @@ def _time(instant: int, where: Zone) -> str:
 
 
 def _words(found: Simulation) -> dict[str, object]:
-    tally = found.tally
-    lines = list(tally.lines.values())
+    counts = found.counts
+    lines = list(counts.lines.values())
     return {
-        "from": _iso(tally.start),
-        "to": _iso(tally.end),
+        "from": _iso(counts.start),
+        "to": _iso(counts.end),
         "slots": found.slots,
         "fired": sum(line.fired for line in lines),
         "skipped": dict(_sum(lines, "skipped")),
         "missed": dict(_sum(lines, "missed")),
         "ended": dict(_sum(lines, "ended")),
-        "peak_running": tally.peak_running,
-        "peak_at": None if tally.peak_at is None else _iso(tally.peak_at),
+        "peak_running": counts.peak_running,
+        "peak_at": None if counts.peak_at is None else _iso(counts.peak_at),
         "max_workers": found.max_workers,
         "schedules": [_line_to_json(line) for line in lines],
     }

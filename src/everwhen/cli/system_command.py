@@ -157,10 +157,15 @@ def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
 @reaching
 @click.argument("plugin")
 @click.option(
-    "--command", "name", metavar="C", help="Of one command of the plugin; all of them if none is named."
+    "--command",
+    "name",
+    metavar="C",
+    help="Show the breaker of one command of the plugin (default: all of them).",
 )
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="How many changes.")
-@click.option("--reset", is_flag=True, help="Close it by hand.")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="Show this many changes."
+)
+@click.option("--reset", is_flag=True, help="Close the breaker.")
 @json_option
 def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool, as_json: bool) -> None:
     """Show the circuit breaker of a PLUGIN, an agent, a workflow or a schedule: its state and its history."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -140,7 +139,7 @@ def _escape_between_colours(text: str) -> str:
 
 
 def print_bytes(raw: bytes, *, err: bool = False) -> None:
-    """Print bytes unescaped, for commands whose caller asked for that."""
+    """Print bytes unescaped, for commands with an option for it."""
     click.echo(raw, err=err, nl=False, color=True)
 
 
@@ -167,4 +166,6 @@ def _escaped_errors() -> Iterator[None]:
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print an unexpected error, as `sys.excepthook`: its traceback may quote a value, so it is escaped too."""
+    import traceback
+
     print_lines("".join(traceback.format_exception(kind, error, trace)), err=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from everwhen.clock import local_zone_name, now
+from everwhen.clock import local_zone_name, localized, now
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.trigger import parse_instant
@@ -18,7 +18,8 @@ def moment_text(text: str | None, where: str | None = None, *, none: str = "–"
     """Format as `Mon 16 Nov 09:00:00 CET`, with the year unless it is this one; in the given zone or this machine's."""
     if text is None:
         return none
-    moment = datetime.fromisoformat(text).astimezone(_zone(where).tzinfo)
+    moment = datetime.fromisoformat(text)
+    moment = localized(moment) if where is None else zone(where).localized(moment)
     year = "" if moment.year == now().year else f" {moment.year}"
     return f"{moment:%a} {moment.day:>2} {moment:%b}{year} {moment:%H:%M:%S %Z}"
 

@@ -27,10 +27,14 @@ def command() -> None:
 @database_option
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), default="operator", show_default=True)
-@click.option("--owner", help="Confine it to what this owner has.")
-@click.option("--expires", metavar="30d", help="It ends by itself after this time.")
+@click.option("--owner", help="Confine the token to the objects of this owner.")
+@click.option("--expires", metavar="30d", help="Let the token expire after this time.")
 @click.option(
-    "--limit", "limits", multiple=True, metavar="NAME=VALUE", help="max_schedules=10, min_interval=5m, …"
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Limit the token: max_schedules=10, min_interval=5m, …",
 )
 @json_option
 def create(

@@ -10,14 +10,14 @@ from everwhen.config.read import Configuration
 from everwhen.config.submission import rules_of, with_protections
 from everwhen.model.schedule import Definition
 from everwhen.operations.apply import Applied
+from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.upgrade import protect_schedules, upgrade_notes
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 
 
 def protect_stored(runtime: Runtime, configuration: Configuration) -> list[str]:
     """Give schedules from REST and Python the protections of their groups; return the ids of those that changed."""
-    quiet_hours = [policy.policy_id for policy in runtime.catalogue.policies()]
-    around = rules_of(configuration, this_host(), quiet_hours)
+    around = rules_of(configuration, this_host(), policy_ids(runtime))
 
     def protect(schedule_id: str, stored: Definition) -> Definition | None:
         return with_protections(schedule_id, stored, around)

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from everwhen.cli.client import Client
+from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
-from everwhen.cli.schedules_command import path_of
 from everwhen.cli.screen import Text, json_option, print_text
 from everwhen.cli.terminal import print_json
 from everwhen.cli.times import instant_option, moment_text
@@ -27,7 +26,7 @@ _STYLES = {
 @reaching
 @click.argument("schedule")
 @click.option(
-    "--at", metavar="TIME", help="Which slot; without offset in the schedule's zone. The last if none."
+    "--at", metavar="TIME", help="Name the slot (default: the last); without offset in the schedule's zone."
 )
 @json_option
 def command(client: Client, schedule: str, at: str | None, as_json: bool) -> None:

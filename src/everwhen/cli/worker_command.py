@@ -13,7 +13,9 @@ from everwhen.cli.serving import run_node
 @click.command(name="worker")
 @config_option
 @database_option
-@click.option("--queue", "queues", metavar="A,B", help="Only jobs of these queues (default: of every queue).")
+@click.option(
+    "--queue", "queues", metavar="A,B", help="Run only jobs of these queues (default: of every queue)."
+)
 def command(path: Path, database: str | None, queues: str | None) -> None:
     """Run jobs that schedulers fired, at most service.max_workers at a time. Any number may share one database.
 
@@ -22,5 +24,5 @@ def command(path: Path, database: str | None, queues: str | None) -> None:
     """
     names = None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]
     if names == []:
-        raise click.BadParameter("names no queue; say --queue a,b or leave it out", param_hint="--queue")
+        raise click.BadParameter("names no queue; write --queue a,b or leave it out", param_hint="--queue")
     run_node("worker", path, database, queues=names)

@@ -20,7 +20,7 @@ from everwhen.model.job import FINAL, Job, JobStatus
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.jobs import get_job
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.trigger_info import SchedulerTriggerCallback, TriggerMetadata
 from everwhen.telemetry.log_to import LogTo, SchedulerLogger

@@ -11,7 +11,7 @@ from everwhen.errors import ConfigError, shown
 from everwhen.model.instants import optional_moment
 from everwhen.model.schedule import State, local_id
 from everwhen.operations import schedules as operations
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.wiring import open_stack
 
 _PAGE = 500

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from everwhen.clock import SystemClock
 from everwhen.engine.chain import PATIENCE, Chain
 from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.engine.ticker import BATCH
-from everwhen.errors import StoreError, UnknownScheduleError
+from everwhen.errors import StoreError
 from everwhen.model.chained import RQ_CHAIN
-from everwhen.model.link import Link
-from everwhen.ports.links import Links
-from everwhen.ports.runtime import Runtime
+from everwhen.model.link import Link, Links
+from everwhen.operations.stepping import decide_all_due, decide_schedule
 from everwhen.wiring import open_links
 from everwhen.worker_runtime import WorkerRuntime, open_worker_runtime
 
@@ -103,23 +101,11 @@ def _chain(post: WorkerRuntime) -> Chain:
 def _start(post: WorkerRuntime, schedule_id: str) -> bool:
     if _is_chained(post):
         return _chain(post).start(schedule_id)
-    schedule = post.runtime.catalogue.get(schedule_id)
-    if schedule is None:
-        raise UnknownScheduleError(schedule_id)
-    return post.runtime.slots.tick_one(post.runtime.clock.now(), schedule.state.uid).fired > 0
+    return decide_schedule(post.runtime, schedule_id) > 0
 
 
 def _recover(post: WorkerRuntime) -> int:
-    return _chain(post).recover(post.job_runner()) if _is_chained(post) else sum(_decided(post.runtime))
-
-
-def _decided(runtime: Runtime) -> Iterator[int]:
-    for behind in (False, True):
-        is_left = True
-        while is_left:
-            report = runtime.slots.tick(runtime.clock.now(), limit=BATCH, behind=behind)
-            is_left = report.more
-            yield report.schedules
+    return _chain(post).recover(post.job_runner()) if _is_chained(post) else decide_all_due(post.runtime)
 
 
 class _NoLinks:

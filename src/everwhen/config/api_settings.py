@@ -10,8 +10,8 @@ from typing import Any
 from everwhen.config.problems import Report
 from everwhen.config.schema import API
 from everwhen.config.settings import PREFIX, twins
-from everwhen.config.values import parse_network, parse_size
 from everwhen.errors import ConfigError
+from everwhen.model.values import parse_network, parse_size
 
 Network = IPv4Network | IPv6Network
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")

@@ -9,7 +9,7 @@ from pathlib import Path
 from everwhen.config.files import Stamp, stamp_of
 from everwhen.config.read import Configuration
 from everwhen.errors import ConfigError
-from everwhen.ports.workflows import Workflow
+from everwhen.model.workflow import Workflow
 
 
 class FileWorkflows:

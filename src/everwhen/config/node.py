@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.config.document import Block, Document, Items
-from everwhen.config.problems import Path, Place, Report, Severity
+from everwhen.config.problems import Path, Place, Report
+from everwhen.model.scalars import Severity
 
 
 class Node:
@@ -30,6 +31,15 @@ class Node:
         path = (*self.path, *steps)
         message = message.removeprefix(f"{path[-1]}: ") if path else message  # the path contains it already
         self.report.add(self.document.place(path), path, message, severity)
+
+    @property
+    def is_in_file(self) -> bool:
+        return self.document.is_file
+
+    @property
+    def is_trusted(self) -> bool:
+        """Tell whether an equal schedule was valid at the last reading."""
+        return self.report.trusts(self.value)
 
     @property
     def is_sound(self) -> bool:

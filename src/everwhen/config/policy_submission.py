@@ -1,24 +1,21 @@
-"""Quiet hours submitted over REST: checked like those of the file, and serialised with the keys of the file."""
+"""Quiet hours submitted over REST: checked like those of the file; `views.quiet_hours` shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from typing import Any
 
-from everwhen.config.kinds import MapOf
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import MOST_SUBMITTED, Report
-from everwhen.config.scalars import spelled
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.sections.collector import ScheduleCollector
 from everwhen.config.sections.quiet_hours import read_quiet_hours
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import SubmissionError
+from everwhen.model.kinds import MapOf
+from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.timetable.civil_time import ORDINAL_OF_1970
-from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 
 _POLICIES = MapOf(QUIET_HOURS)
 
@@ -44,33 +41,6 @@ def _judged(fields: Mapping[str, Any], policy_id: str, rules: SubmissionRules) -
     if report.errors:
         raise SubmissionError((problem.path, problem.message) for problem in report.errors)
     return collector.policies[policy_id]
-
-
-def policy_to_json(policy: QuietHoursPolicy) -> dict[str, Any]:
-    """Return a policy with the keys of a file, from which `read_policy` makes the same policy."""
-    return {
-        "name": policy.name,
-        "timezone": policy.hours.zone.name,
-        "windows": [
-            {"days": _days(quiet.weekdays), "between": str(quiet.window)} for quiet in policy.hours.windows
-        ],
-        "dates": [_dates(first, last) for first, last in policy.hours.dates],
-        "action": policy.action,
-    }
-
-
-def _days(mask: int) -> list[str] | None:
-    return None if mask == EVERY_WEEKDAY else weekday_names(mask)
-
-
-def _dates(first: int, last: int) -> str | dict[str, str]:
-    if first == last:
-        return _day(first)
-    return {"from": _day(first), "to": _day(last)}
-
-
-def _day(number: int) -> str:
-    return date.fromordinal(number + ORDINAL_OF_1970).isoformat()
 
 
 def _below(path: str, policy_id: str) -> str:

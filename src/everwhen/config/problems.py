@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from everwhen.errors import ConfigError, SubmissionError, shown
+from everwhen.model.scalars import Severity
 
-MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
 MOST_SUBMITTED = 100  # problems of one submission
-LONGEST_GUESSED = 50  # characters
 
 Path = tuple[str | int, ...]
-Severity = Literal["error", "warning"]
 
 
 class Place(NamedTuple):
@@ -108,9 +104,3 @@ def path_text(path: Path) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{shown(step)}"
     return text.removeprefix(".")
-
-
-def unknown(what: str, key: str, known: Iterable[str]) -> str:
-    """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long."""
-    near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
-    return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"

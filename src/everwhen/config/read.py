@@ -22,8 +22,8 @@ from everwhen.config.sections.quiet_hours import read_quiet_hours
 from everwhen.config.sections.workflows import read_workflows
 from everwhen.config.settings import Settings, service_fields, settings_of
 from everwhen.model.declared import Declarations
-from everwhen.ports.plugins import Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.manifest import Plugins
+from everwhen.model.workflow import Workflow
 
 # Groups before the schedules that name them, and budgets before the schedules that they limit.
 DOORS = {
@@ -110,7 +110,12 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
     files = read_files(path, host.environ, report, last.files if last is not None else ())
     settings = _settings(files[0].node, host, report)
     collector = ScheduleCollector(
-        report, host.now, settings.timezone, host.local_zone, settings.misfire_grace, settings.dispatch
+        report,
+        host.now,
+        settings.timezone,
+        host.local_zone,
+        settings.misfire_grace,
+        dispatch=settings.dispatch,
     )
     directories = _plugin_dirs(files)
     collector.plugin_dirs = ", ".join(map(str, directories))
@@ -132,14 +137,14 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
         warn_of_idle_budgets(node, collector)
     return Configuration(
         settings,
-        declared,
-        tuple(files),
-        tuple(report.warnings),
-        tuple(directories),
-        tuple(collector.workflows.values()),
-        collector.groups,
-        {section: _merged(files, section) for section in _OTHERS},
-        _rules(settings, collector),
+        declared=declared,
+        files=tuple(files),
+        warnings=tuple(report.warnings),
+        plugin_dirs=tuple(directories),
+        workflows=tuple(collector.workflows.values()),
+        groups=collector.groups,
+        sections={section: _merged(files, section) for section in _OTHERS},
+        rules=_rules(settings, collector),
     )
 
 

@@ -67,7 +67,7 @@ def _with_shared(text: str, file: str, last: Document) -> Document | None:
     if items is None:
         return None
     parsed.root[SECTION] = items
-    return Document(file, parsed.root, True, text, values, False)
+    return Document(file, parsed.root, True, text, values, has_anchors=False)
 
 
 def _can_be_cut(text: str) -> bool:

@@ -1,29 +1,27 @@
 """The schema of `everwhen.yaml`: every key, its values, and one sentence about it.
 
-The check of a file and the JSON Schema for editors are both made from these tables. Only this module, `schedule_keys`
-and `values` define keys of the file.
+The check of a file and the JSON Schema for editors are both made from these tables. The keys of schedules are
+those of `model.fields`.
 """
 
 from __future__ import annotations
 
 from typing import get_args
 
-from everwhen.config.kinds import Either, Key, ListOf, MapOf, Object, Record, Refused
-from everwhen.config.node import Node
-from everwhen.config.scalars import Flag, Number, Parsed, Schema, Text, Word
-from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
 from everwhen.config.target_fields import RUN, TARGET_KEYS
-from everwhen.config.values import (
-    A_DURATION,
+from everwhen.model.events import EventType
+from everwhen.model.fields import FIELDS, fields_in
+from everwhen.model.kinds import Either, Key, ListOf, MapOf, Object, Record, Refused
+from everwhen.model.policy import WhenClosed
+from everwhen.model.scalars import Flag, Node, Number, Schema, Text, Word
+from everwhen.model.values import (
     ARGV,
-    BREAKER,
     DATE,
     DURATION,
     DURATION_OR_NONE,
     ENVIRONMENT,
     GRACE,
     HEADERS,
-    MOST_PAYLOAD,
     NAME_TEXT,
     NETWORK,
     QUIET_DAYS,
@@ -32,31 +30,25 @@ from everwhen.config.values import (
     WINDOW,
     ZONE,
 )
-from everwhen.model.agent_schedule import SIGNATURES
-from everwhen.model.events import EventType
-from everwhen.model.policy import WhenClosed
-from everwhen.timetable.cron import parse_cron
-from everwhen.timetable.trigger import parse_every
 
+SCHEDULE = Record(
+    {
+        "id": Key(NAME_TEXT, "Its name in this file.", is_required=True),
+        **fields_in("schedules"),
+        "run": Key(RUN, FIELDS["run"].about, is_required=True),
+    }
+)
+PLUGIN_SCHEDULE = Record({"id": Key(NAME_TEXT, "Its name within the plugin."), **fields_in("plugins")})
+AGENT_SCHEDULE = Record(fields_in("agents"))
 GROUP: dict[str, Key] = {
     "enabled": Key(Flag(), "false pauses all its schedules and keeps their state.", True),
     "owner": Key(Text(), "Whose it is; what runs it belongs to the same owner."),
     "shared": Key(Flag(), "true: every owner may run it, each with a breaker of its own.", False),
-    "queue": Key(NAME_TEXT, "Which workers may take its jobs.", "default"),
-    "timezone": Key(ZONE, "An IANA name, or local."),
-    "max_concurrent": Key(Number(0), "At most so many running jobs; 0 means no limit."),
-    "max_outstanding": Key(Number(0), "At most so many outstanding jobs; 0 means no limit."),
-    "circuit_breaker": Key(BREAKER, "Stop firing after failures in a row; false turns it off."),
-    "timeout": Key(DURATION_OR_NONE, "How long a run may take; 0 means for ever."),
+    **{
+        name: FIELDS[name]
+        for name in ("queue", "timezone", "max_concurrent", "max_outstanding", "circuit_breaker", "timeout")
+    },
 }
-PLUGIN_SCHEDULE = Record(
-    {
-        "id": Key(NAME_TEXT, "Its name within the plugin."),
-        "command": Key(Text("poll"), "The plugin's command.", "poll"),
-        **TRIGGER,
-        **POLICIES,
-    }
-)
 PLUGIN = Record(
     {
         **GROUP,
@@ -65,29 +57,6 @@ PLUGIN = Record(
         "timeouts": Key(MapOf(DURATION_OR_NONE, has_names=False), "How long each command may take."),
         "schedule": Key(PLUGIN_SCHEDULE, "The plugin's one schedule."),
         "schedules": Key(ListOf(PLUGIN_SCHEDULE), "The plugin's schedules."),
-    }
-)
-WORK_SOURCE = Record(
-    {
-        "type": Key(Text("directory"), "directory, command, or one that is installed.", is_required=True),
-        "path": Key(Text("inbox"), "The directory with one file per item."),
-        "command": Key(ARGV, "The program that hands out work."),
-        "env": Key(ENVIRONMENT, "Variables of its environment."),
-        "when_empty": Key(Word(("run", "skip")), "What to do without an item.", "run"),
-        "options": Key(Object(MOST_PAYLOAD), "Words of an installed source."),
-    }
-)
-AGENT_SCHEDULE = Record(
-    {
-        "type": Key(Word(("interval", "cron", "webhook", "chat")), "What fires it."),
-        "interval": Key(Parsed(parse_every, A_DURATION), "The pause between two runs."),
-        "expression": Key(Parsed(parse_cron), "The same as cron."),
-        **TRIGGER,
-        **POLICIES,
-        "prompt": Key(Text(longest=1 << 20), "What the agent is asked to do."),
-        "work_source": Key(WORK_SOURCE, "Where its work items come from."),
-        "secret": Key(Text(), "Signs the requests of a webhook; write it as ${NAME}."),
-        "signature": Key(Word(SIGNATURES), "How the requests of a webhook are signed.", "everwhen"),
     }
 )
 AGENT = Record(

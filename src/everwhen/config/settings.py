@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from everwhen.config.document import Block, Document
-from everwhen.config.kinds import Record
 from everwhen.config.node import Node
 from everwhen.config.problems import Report
 from everwhen.config.schema import SERVICE
 from everwhen.config.yaml_reader import core_value
 from everwhen.model.instants import SECOND
+from everwhen.model.kinds import Record
 from everwhen.model.node import WhenCutOff
 from everwhen.model.retention import Retention
 from everwhen.timetable.interval import parse_seconds

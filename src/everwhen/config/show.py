@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from everwhen.config.files import File
-from everwhen.config.kinds import Record
 from everwhen.config.schema import API, SECTIONS, SERVICE
 from everwhen.config.settings import PREFIX
+from everwhen.model.kinds import Record
 from everwhen.model.masks import masked
 
 

@@ -1,40 +1,38 @@
-"""One schedule that comes by itself, over REST or from Python: judged by the same checks as one of a file.
+"""One schedule that comes by itself, over REST, from Python or from a test: checked as one of a file is.
 
-Everything that is wrong with it is said at once, each with the path of the submitter's own word. Who may submit what
-(roles, code targets, private addresses) is not judged here.
+All its problems are reported at once, each with the path of the submitter's own key. Who may submit what (roles, code
+targets, private addresses) is not checked here. Bodies may have other shapes than a file has: `BodyShapes` says which
+keys they have, and translates them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from everwhen.config.document import Block
 from everwhen.config.environment import references_in
-from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
-from everwhen.config.scalars import spelled
-from everwhen.config.schedule_keys import TRIGGER
-from everwhen.config.schema import AGENTS
+from everwhen.config.schema import AGENTS, SCHEDULE
 from everwhen.config.sections.agents import read_agents
 from everwhen.config.sections.collector import Fields, NoPlugins, ScheduleCollector
 from everwhen.config.sections.general import group_in, read_schedule
-from everwhen.config.submission_keys import SUBMISSION, Translated, translate
+from everwhen.config.target_fields import RUN
 from everwhen.errors import SubmissionError, TimetableError, shown
 from everwhen.model.declared import Declared
-from everwhen.model.fields import PROTECTIONS, Shape
+from everwhen.model.defaults import PROTECTIONS, Shape
+from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition, settled_fields
 from everwhen.model.group import RESERVED, is_longer, tenant_of
-from everwhen.model.instants import SECOND
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND
-from everwhen.model.schedule import Definition, Target
-from everwhen.ports.plugins import Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.kinds import NAME, NO_NAME, Key, Record
+from everwhen.model.manifest import Plugins
+from everwhen.model.scalars import spelled
+from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
+from everwhen.model.workflow import Workflow
 from everwhen.timetable.trigger import Every, EveryMonth, Once
-from everwhen.views.definitions import settled_fields
 
 _SAID = object()
 # What a schedule over REST had before protection followed its target, unless something else was said.
@@ -47,9 +45,47 @@ _UNPROTECTED = {
 }
 
 
+class Translated(NamedTuple):
+    """A submission in the keys of a file, the submitter's own key for each that was another, and its shape."""
+
+    node: Node
+    spelled: dict[str, str]
+    shape: Shape
+
+
+class BodyShapes(Protocol):
+    """The keys that a submission may have, and their translation to those of a file."""
+
+    @property
+    def keys(self) -> Record: ...
+
+    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
+        """Translate the keys of a submission, null where one is cleared.
+
+        A new schedule has the defaults of its shape; a change is read `beside` the keys that the schedule has.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainBodies:
+    """Bodies with the keys of a file."""
+
+    keys: Record
+
+    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
+        return Translated(submitted, {}, "general")
+
+
+GENERAL = {name: key for name, key in SCHEDULE.keys.items() if name != "id"} | {
+    "run": Key(RUN, FIELDS["run"].about)
+}
+GENERAL_BODIES = PlainBodies(Record(GENERAL))
+
+
 @dataclass(frozen=True, slots=True)
 class SubmissionRules:
-    """What a submission is judged by beside its own words."""
+    """What a submission is checked by beside its own keys."""
 
     now: int
     local_zone: Callable[[], str]
@@ -66,10 +102,16 @@ class SubmissionRules:
     may_refer: bool = True  # to the environment of the workers, as in ${NAME}
     owner: str | None = None  # of whoever submits it: what names no owner is theirs
     bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
+    bodies: BodyShapes = GENERAL_BODIES
 
 
 def rules_of(
-    configuration: Configuration, host: Host, quiet_hours: Iterable[str], *, may_refer: bool = True
+    configuration: Configuration,
+    host: Host,
+    quiet_hours: Iterable[str],
+    *,
+    may_refer: bool = True,
+    bodies: BodyShapes = GENERAL_BODIES,
 ) -> SubmissionRules:
     """What the configuration in force says; `quiet_hours` are the ids of all policies, of those over REST as well."""
     return SubmissionRules(
@@ -86,6 +128,7 @@ def rules_of(
         plugin_dirs=", ".join(map(str, configuration.plugin_dirs)),
         python_fault=host.python_fault,
         may_refer=may_refer,
+        bodies=bodies,
     )
 
 
@@ -100,14 +143,29 @@ def read_submission(
     """The declaration that the words of one schedule say; SubmissionError with every problem and its path.
 
     `words` are plain JSON data in the words of the table in the contract. An `at` or `end_at` that is past is refused
-    unless `may_be_past`: an edit may leave alone what is over. `target` is run in place of what `run` names.
+    unless `may_be_past`: an edit may leave alone what is over. `target` is run where the keys have no `run`.
     """
     if not NAME.fullmatch(schedule_id):
         raise TimetableError(f'id "{shown(schedule_id)}" {NO_NAME}', key="id", value=schedule_id)
+    return read_new(fields, schedule_id, rules, may_be_past=may_be_past, target=target)
+
+
+def read_new(
+    fields: Mapping[str, Any],
+    schedule_id: str,
+    rules: SubmissionRules,
+    *,
+    may_be_past: bool = False,
+    target: Target | None = None,
+    group: str | None = None,
+) -> Declared:
+    """Read a submission as `read_submission` does, under any id; `group` is that of the given `target`."""
     submitted = _submitted(fields, rules)
     before = len(submitted.report.found)
-    translated = translate(submitted)
-    return _judged(translated, before, schedule_id, rules, may_be_past=may_be_past, target=target)
+    translated = rules.bodies.translate(submitted)
+    return _judged(
+        translated, before, schedule_id, rules, may_be_past=may_be_past, target=target, group=group
+    )
 
 
 def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: SubmissionRules) -> list[Declared]:
@@ -134,14 +192,14 @@ def read_change(
     submitted = _submitted(changes, rules)
     before = len(submitted.report.found)
     stored = settled_fields(current)
-    translated = translate(submitted, beside=stored)
+    translated = rules.bodies.translate(submitted, stored)
     block = translated.node.value
-    if is_new_trigger := any(key in block for key in TRIGGER):
-        others = TRIGGER if isinstance(current.trigger, Every | EveryMonth) else (*TRIGGER, "interval_from")
+    if is_new_trigger := any(key in block for key in TRIGGER_KEYS):
+        is_interval = isinstance(current.trigger, Every | EveryMonth)
+        others = TRIGGER_KEYS if is_interval else (*TRIGGER_KEYS, "interval_from")
         stored = {key: value for key, value in stored.items() if key not in others}
     if block.get("run") is not None:
         stored = _without_defaults(stored, schedule_id, current, rules)
-    _move_retries(changes, current, block)
     stored = _without_reserved(stored, block, current, rules)
     kept = plain_document(stored, submitted.report).root
     block.update({key: value for key, value in kept.items() if key not in block})
@@ -199,7 +257,7 @@ def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> Node:
     report = Report(most=MOST_SUBMITTED)
     document = plain_document(fields, report)
     submitted = Node(document, (), document.root, report)
-    SUBMISSION.check(submitted)
+    rules.bodies.keys.check(submitted)
     if not rules.may_refer:
         _refuse_references(submitted)
     return submitted
@@ -213,13 +271,14 @@ def _judged(
     *,
     may_be_past: bool,
     target: Target | None = None,
+    group: str | None = None,
 ) -> Declared:
     """The words looked at as a whole; the problems that were found before name the submitter's words already."""
     report = translated.node.report
     collector = _collector(rules, report, may_be_past=may_be_past, shape=translated.shape)
-    if translated.node.value.get("run") is None:
+    if target is None and translated.node.value.get("run") is None:
         translated.node.complain("run is required")
-    read_schedule(translated.node, schedule_id, collector, target)
+    read_schedule(translated.node, schedule_id, collector, target, group)
     if report.has_errors:
         raise SubmissionError(
             _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)
@@ -241,15 +300,6 @@ def _without_reserved(stored: Fields, block: Block, current: Definition, rules: 
     return {word: value for word, value in stored.items() if word not in reserved}
 
 
-def _move_retries(changes: Mapping[str, Any], current: Definition, block: Block) -> None:
-    """Pipelit's retries wait for one interval: they go along with it."""
-    is_pipelits = (
-        isinstance(current.trigger, Every) and current.retry_delay == current.trigger.seconds * SECOND
-    )
-    if is_pipelits and "interval_seconds" in changes and "every" in block:
-        block.setdefault("retry_delay", block["every"])
-
-
 def _said(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str, str]]:
     errors = [problem for problem in problems if problem.severity == "error"]
     return {(as_submitted(problem.path, spelled), problem.message) for problem in errors}
@@ -264,7 +314,7 @@ def _collector(
         rules.timezone,
         rules.local_zone,
         rules.misfire_grace,
-        rules.dispatch,
+        dispatch=rules.dispatch,
         shape=shape,
         is_file=False,
         owner=rules.owner,

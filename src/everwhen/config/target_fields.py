@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from json import JSONEncoder
 from typing import Any
 
-from everwhen.config.document import Block
-from everwhen.config.kinds import Anything, Key, Kind, Object, Record
-from everwhen.config.node import Node
-from everwhen.config.problems import MOST_UNKNOWN, unknown
-from everwhen.config.scalars import Flag, Number, Schema, Text, Word, spelled
-from everwhen.config.values import (
+from everwhen.installed_kinds import InstalledKind, installed_kind, installed_names
+from everwhen.model.kinds import MOST_UNKNOWN, Anything, Key, Kind, Object, Record
+from everwhen.model.payload_schema import faults_in
+from everwhen.model.scalars import Flag, Node, Number, Schema, Text, Word, spelled, unknown
+from everwhen.model.target_kinds import KEYS_OF_RUN, KINDS, Keys, Target, TargetKey, ValueType
+from everwhen.model.values import (
     ARGV,
     DURATION,
     ENVIRONMENT,
@@ -27,10 +27,6 @@ from everwhen.config.values import (
     URL,
     WORKFLOW_ID,
 )
-from everwhen.installed_kinds import InstalledKind, installed_kind, installed_names
-from everwhen.model.payload_schema import faults_in
-from everwhen.model.schedule import Target
-from everwhen.model.target_kinds import KEYS_OF_RUN, KINDS, Keys, TargetKey, ValueType
 
 _VALUES: dict[ValueType, Kind] = {
     "anything": Anything(),
@@ -54,7 +50,7 @@ def _record(keys: Keys) -> Record:
 
 
 def _key(key: TargetKey) -> Key:
-    return Key(_value(key), key.about, key.default, key.is_required)
+    return Key(_value(key), key.about, key.default, is_required=key.is_required)
 
 
 def _value(key: TargetKey) -> Kind:
@@ -87,11 +83,11 @@ class InstalledKeys:
         return str((self.kind.schema or {}).get("description") or f"A target of {self.kind.package}.")
 
     def check(self, node: Node) -> None:
-        if not isinstance(node.value, Block):
+        if not isinstance(node.value, dict):
             node.complain(f"must be a mapping, not {spelled(node.value)}")
         elif self.kind.fault is not None:
             # A broken package keeps its own jobs from running, and nobody else's file from being read.
-            node.complain(self.kind.fault, severity="warning" if node.document.is_file else "error")
+            node.complain(self.kind.fault, severity="warning" if node.is_in_file else "error")
         elif self.kind.schema is not None:
             _check_by_schema(node, self.kind.schema)
 
@@ -128,7 +124,7 @@ class Run(Record):
     """The keys of `run`: those of our kinds, and the installed kinds."""
 
     def check(self, node: Node) -> None:
-        if not isinstance(node.value, Block) or self.keys.keys() >= node.value.keys():
+        if not isinstance(node.value, dict) or self.keys.keys() >= node.value.keys():
             Record.check(self, node)
         else:
             Record({**self.keys, **_installed_keys(node.value)}, self.needs).check(node)

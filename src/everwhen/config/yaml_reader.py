@@ -47,7 +47,7 @@ def read_document(text: str, file: str, report: Report) -> Document:
     try:
         builder = _Builder(text, file, report)
         root = builder.document()
-        return Document(file, root, True, text, builder.count, builder.has_anchors)
+        return Document(file, root, True, text, builder.count, has_anchors=builder.has_anchors)
     except _RefusedError:
         return Document(file, None)
     except yaml.MarkedYAMLError as error:

@@ -32,7 +32,7 @@ def gate(shared: Shared, rule: BreakerRule | None, now: int) -> Gate:
 def begin_probe(shared: Shared, rule: BreakerRule, job_id: str, now: int) -> None:
     """Make the breaker half-open, in the commit that enqueues the probe."""
     breaker = shared.breaker(rule.key)
-    _move(shared, breaker, "half_open", "cooldown_elapsed", job_id, now, probe_job_id=job_id)
+    _move(shared, breaker, "half_open", "cooldown_elapsed", job_id=job_id, now=now, probe_job_id=job_id)
 
 
 def count_outcome(
@@ -56,7 +56,7 @@ def count_outcome(
         return None
     failed = breaker._replace(failure_count=breaker.failure_count + 1)
     if threshold is not None and failed.failure_count >= threshold:
-        return _move(shared, failed, "open", "failure_threshold", job.job_id, now, opened_at=now)
+        return _move(shared, failed, "open", "failure_threshold", job_id=job.job_id, now=now, opened_at=now)
     shared.change(failed)
     return None
 
@@ -66,18 +66,33 @@ def reset(shared: Shared, key: str, now: int) -> bool:
     breaker = shared.breaker(key)
     if breaker.state == "closed" and not breaker.failure_count:
         return False
-    _move(shared, breaker, "closed", "manual_reset", None, now, failure_count=0)
+    _move(shared, breaker, "closed", "manual_reset", job_id=None, now=now, failure_count=0)
     return True
 
 
 def _end_probe(shared: Shared, breaker: Breaker, job: Job, outcome: Outcome, now: int) -> Transition:
     if outcome.status == "succeeded":
-        return _move(shared, breaker, "closed", "success", job.job_id, now, failure_count=0)
+        return _move(shared, breaker, "closed", "success", job_id=job.job_id, now=now, failure_count=0)
     if outcome.status == "cancelled":
-        return _move(shared, breaker, "open", "probe_cancelled", job.job_id, now, opened_at=breaker.opened_at)
+        return _move(
+            shared,
+            breaker,
+            "open",
+            "probe_cancelled",
+            job_id=job.job_id,
+            now=now,
+            opened_at=breaker.opened_at,
+        )
     failures = breaker.failure_count + 1
     return _move(
-        shared, breaker, "open", "probe_failed", job.job_id, now, opened_at=now, failure_count=failures
+        shared,
+        breaker,
+        "open",
+        "probe_failed",
+        job_id=job.job_id,
+        now=now,
+        opened_at=now,
+        failure_count=failures,
     )
 
 
@@ -100,6 +115,14 @@ def _move(
         opened_at=breaker.opened_at if state == "half_open" else opened_at,
         probe_job_id=probe_job_id,
     )
-    transition = Transition(breaker.key, breaker.state, state, reason, changed.failure_count, job_id, now)
+    transition = Transition(
+        breaker.key,
+        from_state=breaker.state,
+        to_state=state,
+        reason=reason,
+        failure_count=changed.failure_count,
+        job_id=job_id,
+        at=now,
+    )
     shared.change(changed, transition)
     return transition

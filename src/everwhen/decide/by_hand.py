@@ -12,8 +12,9 @@ from typing import Any
 from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.overlap import is_ready, line_of, overlap
-from everwhen.decide.tick import go_on_with_chain
+from everwhen.decide.tick import continue_idle_chain
 from everwhen.errors import BackfillError, RequestError
+from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.history import ScheduleHistory
@@ -112,7 +113,7 @@ def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
     if verdict != "cancel":
         return verdict
     draft.cancel_own("overlap", running=True)
-    go_on_with_chain(draft, draft.state.last_slot_at or 0)
+    continue_idle_chain(draft, draft.state.last_slot_at or 0)
     return None
 
 
@@ -129,14 +130,13 @@ def _enqueue(
             0,
             origin,
             slot_at,
-            slot_at,
+            due_at=slot_at,
             is_ready=is_ready(state, line),
             payload=None if payload is None else _merged(definition.payload, payload),
             line=line,
         )
     )
-    outstanding = state.outstanding + (origin != "backfill")
-    draft.state = state._replace(fire_count=number, outstanding=outstanding)
+    draft.state = row_changes.request(state, origin != "backfill")
     if is_own(origin):  # it counts towards the guard, which never refuses it
         draft.take_places(1)
     elif definition.capacity is not None:
@@ -152,7 +152,7 @@ def cancel_job(
         if job.job_id == job_id:
             draft.cancel(job, "person", actor=actor)
     if draft.cancelled and all(job.job_id == job_id or not job.is_own for job in schedule.outstanding):
-        go_on_with_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft, draft.state.last_slot_at or 0)
     return draft.decision()
 
 

@@ -91,7 +91,7 @@ def sort_window(
             found.skipped.append((reason, slots))
         else:
             after = missed[position] if position < len(missed) else (live or following)
-            found = _defer(draft, calendar, found, reason, slots, after)
+            found = _defer(draft, calendar, found, reason, slots=slots, after=after)
     return found
 
 

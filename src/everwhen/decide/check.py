@@ -1,25 +1,16 @@
-"""The check whether a schedule would fire now, in herdctl's order (E2)."""
+"""The check whether a schedule would fire now, in the order of E2."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from everwhen.decide import breaker as breakers
-from everwhen.model.reasons import ScheduleSkipReason
+from everwhen.model.reasons import ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.timetable.trigger import OnRequest
 
 
-class ScheduleCheckResult(NamedTuple):
-    """Whether the schedule would fire, or the first reason why not."""
-
-    should_trigger: bool
-    skip_reason: ScheduleSkipReason | None = None
-
-
 def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:
-    """Check herdctl's five conditions, then closed times, breaker, budget and guard; report the first that fails."""
+    """Check status, overlap, capacity and due time, then closed times, breaker, budget and guard; report the first."""
     reason = _first_reason(schedule, now, shared)
     return ScheduleCheckResult(reason is None, reason)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.charge import makers_budgets
+from everwhen.model import row_changes
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.counters import ORDINARY, ScheduleCounters, Start
 from everwhen.model.instants import SECOND
@@ -152,5 +153,5 @@ def _started(
 ) -> ClaimedJob:
     definition = plan.definition
     deadline_at = None if definition.timeout is None else now + definition.timeout
-    started = job.started(now, deadline_at, node, is_probe)
+    started = row_changes.start_job(job, now, deadline_at, node, is_probe)
     return ClaimedJob(started, definition, definition.name, counts.current_repeat if counts else 0)

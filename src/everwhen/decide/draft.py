@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.overlap import is_ready, line_of
+from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.instants import HOUR, MINUTE, SECOND
@@ -39,7 +40,9 @@ class Draft:
         self.cancelled: list[tuple[Job, CancelReason]] = []
 
     def decision(self) -> Decision:
-        return Decision(self.before, self.state, self.plan, self.jobs, self.events, self.cancelled)
+        return Decision(
+            self.before, self.state, self.plan, jobs=self.jobs, events=self.events, cancelled=self.cancelled
+        )
 
     # -- what can happen to a slot --
 
@@ -70,26 +73,20 @@ class Draft:
             0,
             origin,
             slot_at,
-            due_at,
-            not_before,
-            is_ready(state, line, not_before),
-            not_before is None,
-            is_probe,
-            None,
-            stands_for,
-            0,
-            line,
+            due_at=due_at,
+            not_before=not_before,
+            is_ready=is_ready(state, line, not_before),
+            is_counted=not_before is None,
+            is_probe=is_probe,
+            stands_for=stands_for,
+            line=line,
         )
         self.jobs.append(job)
-        self.state = state._replace(
-            fire_count=number,
-            outstanding=state.outstanding + 1,
-            waiting=state.waiting + (not_before is not None),
-            last_fired_at=self.now,
-            last_slot_at=max(slot_at, state.last_slot_at or slot_at),
-        )
-        if not_before is None:  # a job that waits takes no place until it is claimed
+        self.state = row_changes.fire(state, self.now, slot_at)
+        if not_before is None:
             self.take_places(1)
+        else:  # a job that waits takes no place until it is claimed
+            self.state = row_changes.defer(self.state)
         for budget in definition.budgets:
             self._spend(budget, job.job_id)
         if is_probe and definition.breaker is not None:
@@ -120,19 +117,19 @@ class Draft:
         `held`: the reason for which it was held before. All skips of a run share one reason and one `held`.
         """
         state = self.state
-        self.state = state._replace(last_slot_at=max(slot_at, state.last_slot_at or slot_at))
+        self.state = row_changes.reach(state, slot_at)
         if (state.skip_reason, state.skip_held) == (reason, held):
             self._gather(slot_at)
             return
         self.end_gathering()
         if self._is_frequent(slot_at):
             self.state = self.state._replace(skip_reason=reason, skip_held=held)
-        self._record_range("schedule.skipped", slot_at, slot_at, 1, reason, held)
+        self._record_range("schedule.skipped", slot_at, slot_at, 1, reason, held=held)
 
     def range_over(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
         """End many slots with one event: their number, the first, the last (C8)."""
         self.end_gathering()
-        self.state = self.state._replace(last_slot_at=max(last, self.state.last_slot_at or last))
+        self.state = row_changes.reach(self.state, last)
         self._record_range(kind, first, last, count, reason)
 
     def hold(
@@ -169,16 +166,11 @@ class Draft:
 
         A running job keeps its worker until the worker releases it, and counts as running until then.
         """
-        state = self.state
         is_waiting = job.status == "queued" and job.not_before is not None and not job.fence
         if job.origin != "backfill":
-            self.state = state._replace(
-                outstanding=state.outstanding - 1,
-                waiting=state.waiting - is_waiting,
-                retries_waiting=state.retries_waiting - (is_waiting and job.origin == "retry"),
-            )
+            self.state = row_changes.cancel(self.state, is_waiting, is_waiting and job.origin == "retry")
         if job.is_own and job.status == "running":
-            self.state = self.state._replace(last_completed_at=self.now)  # the slot's last attempt is over
+            self.state = row_changes.end_slot(self.state, self.now)
         give_places_back(job, self.shared)
         self.end_retries(job)
         self.count_outcome(job, Outcome("cancelled"))
@@ -230,12 +222,12 @@ class Draft:
                 state.schedule_id,
                 state.uid,
                 state.owner,
-                slot_at,
-                reason,
-                slot_count,
-                job_id,
-                actor,
-                detail,
+                slot_at=slot_at,
+                reason=reason,
+                slot_count=slot_count,
+                job_id=job_id,
+                actor=actor,
+                detail=detail,
             )
         )
 
@@ -267,12 +259,12 @@ class Draft:
                 state.skip_last_at,
                 state.skip_count,
                 state.skip_reason,
-                state.skip_held,
+                held=state.skip_held,
             )
         self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
 
     def _record_range(
-        self, kind: EventType, first: int, last: int, count: int, reason: str, held: str | None = None
+        self, kind: EventType, first: int, last: int, count: int, reason: str, *, held: str | None = None
     ) -> None:
         detail: dict[str, object] = {} if held is None else {"held": held}
         if count > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from everwhen.decide.draft import Draft
 from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, next_slot
-from everwhen.decide.status import comes_later, end_open_slots, go_on
+from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
 from everwhen.model.decision import Creation, Decision
 from everwhen.model.events import Event
@@ -33,13 +33,33 @@ def create(
     """
     definition, schedule_id = plan.definition, plan.schedule_id
     found = first_slot(plan, now, default_first_run)
-    state = State(0, uid, schedule_id, definition.owner, 1, "active", *found)
+    state = State(
+        row_id=0,
+        uid=uid,
+        schedule_id=schedule_id,
+        owner=definition.owner,
+        revision=1,
+        status="active",
+        anchor_at=found.anchor_at,
+        next_slot_at=found.slot_at,
+        next_run_at=found.due_at,
+    )
     detail: dict[str, object] = {"revision": 1, "anchor_at": found.anchor_at}
     if isinstance(definition.trigger, EveryMonth) and definition.start_at is None:
         # The default depends on the interface that created the schedule; the anchor alone does not show it.
         detail["first_run"] = definition.first_run or default_first_run
     created = Event(
-        "schedule.created", now, schedule_id, uid, definition.owner, None, None, 1, None, actor, detail
+        "schedule.created",
+        at=now,
+        schedule_id=schedule_id,
+        uid=uid,
+        owner=definition.owner,
+        slot_at=None,
+        reason=None,
+        slot_count=1,
+        job_id=None,
+        actor=actor,
+        detail=detail,
     )
     if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
         if not may_be_past:
@@ -125,10 +145,12 @@ def _rules_of(definition: Definition) -> tuple[object, ...]:
 
 
 def _new_release(draft: Draft) -> int:
-    """Return when to decide the held slot again: a deferred one at the new opening, any other at once."""
+    """Return when to decide the held slot again: a deferred one at the new opening, any other at once, but no slot
+    before it is due, by whichever clock it was held."""
+    now = max(draft.now, draft.state.held_due_at or draft.now)
     if draft.state.held_reason not in draft.plan.defers:
-        return draft.now
-    return draft.plan.calendar(draft.state.anchor_at).opening_from(draft.now) or draft.now
+        return now
+    return draft.plan.calendar(draft.state.anchor_at).opening_from(now) or now
 
 
 def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None:
@@ -149,7 +171,7 @@ def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None
         raise_past(definition, draft.now)
     if is_rearmed:
         draft.state = draft.state._replace(current_repeat=0, current_retry=0)
-        go_on(draft, found, "schedule.revived")
+        reactivate(draft, found, "schedule.revived")
         return
     draft.state = draft.state._replace(
         anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at

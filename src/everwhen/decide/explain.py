@@ -17,17 +17,7 @@ from everwhen.decide.outlook import (
     explain_system,
     foresee,
 )
-from everwhen.decide.sentences import (
-    CANCELLED,
-    HELD,
-    MISSED,
-    ON_REQUEST,
-    SKIPPED,
-    SPANS,
-    STANDING,
-    cause,
-    spoken,
-)
+from everwhen.decide.sentences import cause, spoken
 from everwhen.model.breaker import Transition
 from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
@@ -35,6 +25,7 @@ from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.node import Node
 from everwhen.model.outcome import message_of
+from everwhen.model.reasons import CANCELLED, HELD, MISSED, ON_REQUEST, ONGOING, SKIPPED, SPANS, WAS_HELD
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.trigger import OnRequest
@@ -121,7 +112,15 @@ def explain_slot(evidence: Evidence) -> Explanation:
     following = _following(evidence, verdict.fate)
     sentence = f"{sentence} {following}" if following else sentence
     next_run_at = evidence.state.next_run_at if evidence.state is not None else None
-    return Explanation(sentence, verdict.fate, zone, evidence.slot_at, verdict.reason, next_run_at, evidence)
+    return Explanation(
+        sentence,
+        fate=verdict.fate,
+        zone=zone,
+        slot_at=evidence.slot_at,
+        reason=verdict.reason,
+        next_run_at=next_run_at,
+        evidence=evidence,
+    )
 
 
 def _following(evidence: Evidence, fate: Fate) -> str | None:
@@ -183,7 +182,7 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.stopped_by == DELETED:
         return _Verdict("span", "lies after the schedule was deleted")
     if evidence.stopped_by is not None and evidence.slot_at > now:
-        text = STANDING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
+        text = ONGOING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
         return _Verdict("span", text, evidence.stopped_by)
     if evidence.stopped_by is not None:
         return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
@@ -207,7 +206,8 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
     for recorded in reversed(evidence.events):
         event = recorded.event
         if event.type == "schedule.skipped" and event.reason is not None:
-            return _skipped(evidence, event.reason, event.slot_count)
+            held = event.detail.get("held")
+            return _skipped(evidence, event.reason, event.slot_count, held if isinstance(held, str) else None)
         if event.type == "schedule.missed" and event.reason is not None:
             why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)
             why += _heard_of(evidence) if event.reason == "down" else ""
@@ -226,7 +226,7 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
         return None
     gathered = _gathered(state, evidence.slot_at)
     if gathered is not None:
-        return _skipped(evidence, gathered, 1)
+        return _skipped(evidence, gathered, 1, state.skip_held)
     if state.held_slot_at != evidence.slot_at or state.held_reason is None:
         return None
     why = cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
@@ -268,8 +268,12 @@ def _undecided(evidence: Evidence, now: int) -> str:
     return f"is not decided yet: no scheduler is running, the last sign of one was at {last}"
 
 
-def _skipped(evidence: Evidence, reason: str, count: int) -> _Verdict:
+def _skipped(evidence: Evidence, reason: str, count: int, held: str | None) -> _Verdict:
+    """Say why a slot was skipped; of one that was held before (`held`), also why it was held (E5)."""
     why = cause(SKIPPED, reason, evidence.plan, evidence.due_at)
+    if held is not None:
+        held_because = cause(HELD, held, evidence.plan, evidence.due_at, are="were")
+        why = f"it was held because {held_because}, and {why.removeprefix(WAS_HELD)}"
     return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
 
 

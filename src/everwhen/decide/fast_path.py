@@ -6,6 +6,8 @@ exactly (property tests compare the two). None means that the full path must dec
 
 from __future__ import annotations
 
+from everwhen.model import row_changes
+from everwhen.model.counters import ORDINARY
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, Line, NewJob, job_id
 from everwhen.model.outcome import Outcome
@@ -26,15 +28,16 @@ def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
     following = plan.calendar(state.anchor_at).next_after(slot_at)
     if following is None or following <= now:  # the last one, or one of several: lateness must be checked
         return None
-    if now - slot_at > plan.grace_of(slot_at, following) or not _takes_places(schedule, shared):
+    if now - slot_at > plan.grace_of(slot_at, following) or not _take_places(schedule, shared):
         return None
     number = state.fire_count + 1
     line: Line | None = None if plan.definition.if_running == "allow" else "own"
-    job = NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at, line=line)
-    return Decision(state, state.fired(now, following), plan, [job], [], [])
+    job = NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, due_at=slot_at, line=line)
+    after = row_changes.fire_and_move_on(state, now, slot_at, following, following)
+    return Decision(state, after, plan, [job], [], cancelled=[])
 
 
-def _takes_places(schedule: Schedule, shared: Shared) -> bool:
+def _take_places(schedule: Schedule, shared: Shared) -> bool:
     """Take a place of the guard and of the capacity, if both have one, or may be exceeded; return whether it did."""
     definition = schedule.plan.definition
     guard, capacity = definition.guard, definition.capacity
@@ -57,10 +60,11 @@ def succeed_fast(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> De
         return None
     if job.breaker_key is not None or awaits_successes(plan.definition):
         return None
-    return Decision(state, state.succeeded(now, job.job_id), plan, [], [], [])
+    after = row_changes.end_well(state, now, job.job_id)
+    return Decision(state, after, plan, [], [], cancelled=[])
 
 
-def speak_ordinary(decision: Decision, now: int) -> State | None:
+def end_fast(decision: Decision, now: int) -> State | None:
     """Return the row after an ordinary firing whose job succeeds at the same instant, as a message does.
 
     Return None when another job is ahead of it, or when something depends on its outcome.
@@ -91,7 +95,7 @@ def speak_ordinary(decision: Decision, now: int) -> State | None:
         return None
     if definition.guard or definition.capacity or definition.breaker or awaits_successes(definition):
         return None
-    return after.started(now).succeeded(now, job.job_id)
+    return row_changes.end_well(ORDINARY.added_to(after, now), now, job.job_id)
 
 
 def awaits_successes(definition: Definition) -> bool:

@@ -13,14 +13,14 @@ from everwhen.timetable.trigger import Every
 MOST = 10_000
 
 
-class Firings(NamedTuple):
+class FiringTimes(NamedTuple):
     """All instants before `until` at which a schedule fires; None: there are no later ones."""
 
     instants: Sequence[int] = ()
     until: int | None = None
 
 
-NO_FIRINGS = Firings()
+NO_FIRING_TIMES = FiringTimes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class FiringChanges:
         return not (self.moved or self.vanished or self.appeared)
 
 
-def compare(before: Firings, after: Firings) -> FiringChanges:
+def compare(before: FiringTimes, after: FiringTimes) -> FiringChanges:
     """Compare firings. Where as many appear as vanish, each vanished one has moved to the new one of the same rank.
 
-    >>> compare(Firings([1, 5, 9]), Firings([1, 6, 10])).moved
+    >>> compare(FiringTimes([1, 5, 9]), FiringTimes([1, 6, 10])).moved
     ((5, 6), (9, 10))
     """
     until = min((one.until for one in (before, after) if one.until is not None), default=None)
@@ -57,25 +57,25 @@ def compare(before: Firings, after: Firings) -> FiringChanges:
     return FiringChanges(len(kept), vanished=tuple(vanished), appeared=tuple(appeared), until=until)
 
 
-def _before(firings: Firings, until: int | None) -> Sequence[int]:
+def _before(firings: FiringTimes, until: int | None) -> Sequence[int]:
     return firings.instants if until is None else [at for at in firings.instants if at < until]
 
 
-def firings(plan: Plan, state: State, until: int) -> Firings:
+def firings(plan: Plan, state: State, until: int) -> FiringTimes:
     """Return when the schedule is due from its next slot on, outside closed times; a chain as if runs took no time."""
     found: list[int] = []
     slot_at = state.next_slot_at
     if state.status != "active":
-        return NO_FIRINGS
+        return NO_FIRING_TIMES
     calendar = plan.calendar(state.anchor_at)
     for _ in range(MOST):  # counts slots in closed times as well
         if slot_at is None or calendar.due_at(slot_at) >= until:
-            return Firings(found)
+            return FiringTimes(found)
         due_at = calendar.due_at(slot_at)
         if calendar.closed_reason(due_at) is None:
             found.append(due_at)
         slot_at = _following(plan, slot_at) if calendar.is_chain else calendar.next_after(slot_at)
-    return Firings(found, None if slot_at is None else min(calendar.due_at(slot_at), until))
+    return FiringTimes(found, None if slot_at is None else min(calendar.due_at(slot_at), until))
 
 
 def _following(plan: Plan, slot_at: int) -> int:

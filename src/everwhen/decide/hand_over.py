@@ -31,7 +31,7 @@ class HandOver(NamedTuple):
 
     given: list[Job]
     postponed: list[tuple[Job, int]]
-    spoken: list[Job]
+    messages: list[Job]
 
 
 def hand_over(
@@ -56,7 +56,7 @@ def hand_over(
         if waits_until is not None:
             chosen.postponed.append((job, waits_until))
         elif plan.definition.target.kind == MESSAGE:
-            chosen.spoken.append(job)
+            chosen.messages.append(job)
         else:
             _set_out(job, under_way)
             chosen.given.append(job)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, NamedTuple
 
-from everwhen.decide.sentences import AHEAD, PRESENT, cause, spoken
+from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.slots import NextSlot, slot_after_span
-from everwhen.decide.status import can_revive
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
+from everwhen.model.reasons import AHEAD, PRESENT
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.timetable.civil_time import Zone
@@ -160,7 +160,7 @@ def _slots(
     if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
         assert isinstance(trigger, Every)
         interval = trigger.seconds * SECOND
-        for number in count(max(-(-(start - begins.due_at) // interval), 0)):
+        for number in count(max(-(-(start - begins.due_at) // interval), 0)):  # pragma: no branch
             further = number * interval
             yield begins.slot_at + further, begins.due_at + further, number > 0
     slot_at: int | None = begins.slot_at
@@ -184,7 +184,7 @@ def _status_sentence(schedule: Schedule, now: int) -> str | None:
         case "invalid":
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
-        case "done" | "dead":
+        case "done" | "dead":  # pragma: no branch
             return f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
 
 
@@ -213,6 +213,8 @@ def _end_sentence(state: State) -> str:
 
 
 def _revive_hint(schedule: Schedule, now: int) -> str:
+    from everwhen.decide.status import can_revive  # commands that only read import this module
+
     schedule_id = schedule.state.schedule_id
     if can_revive(schedule, now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"

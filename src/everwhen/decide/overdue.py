@@ -28,12 +28,12 @@ def overdue_event(schedule: Schedule, slot_at: int, since: int, now: int) -> Eve
     is_held = slot_at == state.held_slot_at
     return Event(
         "schedule.overdue",
-        now,
-        state.schedule_id,
-        state.uid,
-        state.owner,
-        slot_at,
-        state.held_reason if is_held else None,
+        at=now,
+        schedule_id=state.schedule_id,
+        uid=state.uid,
+        owner=state.owner,
+        slot_at=slot_at,
+        reason=state.held_reason if is_held else None,
         detail={"due_at": state.held_due_at if is_held else state.next_run_at, "overdue_at": since},
     )
 

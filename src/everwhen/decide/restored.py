@@ -20,7 +20,7 @@ ACTOR = "restore"
 NUMBERS_SKIPPED = 1_000_000
 
 
-def go_on_restored(
+def renumber_restored(
     schedule: Schedule,
     backed_up_at: int,
     now: int,

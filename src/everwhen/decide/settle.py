@@ -13,7 +13,8 @@ from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.failing import note_failed_slot
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
-from everwhen.decide.tick import go_on_with_chain
+from everwhen.decide.tick import continue_idle_chain
+from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.outcome import Outcome, message_of
@@ -63,17 +64,17 @@ def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared:
         else:
             is_own_left |= job.is_own
     if draft.cancelled and not is_own_left:
-        go_on_with_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft, draft.state.last_slot_at or 0)
     return draft.decision()
 
 
 def _let_go(draft: Draft, job: Job, *, is_still_running: bool) -> None:
-    state = draft.state
-    is_beside = job.origin == "backfill"
-    draft.state = state._replace(
-        outstanding=state.outstanding - (not is_beside),
-        running_jobs=state.running_jobs - (not (is_beside or is_still_running)),
-    )
+    """Stop counting the job on the row, which counts no backfill; work that continues counts as running."""
+    if job.origin == "backfill":
+        return
+    draft.state = row_changes.end_job(draft.state)
+    if not is_still_running:
+        draft.state = row_changes.release(draft.state)
 
 
 def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
@@ -95,17 +96,10 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
 
 
 def _succeed(draft: Draft, job: Job) -> None:
-    state = draft.state
-    draft.state = state = state._replace(
-        last_success_at=draft.now,
-        last_success_job_id=job.job_id,
-        run_count=state.run_count + 1,
-        current_repeat=state.current_repeat + 1,
-        current_retry=0,
-        failed_slots=0,
-    )
+    """Count a success; the schedule ends when it was the last one of `total_repeats` (R2)."""
+    draft.state = row_changes.succeed(draft.state, draft.now, job.job_id)
     if _is_complete(draft):
-        if state.status not in ("done", "dead"):
+        if draft.state.status not in ("done", "dead"):
             _end_open_slots(draft)
             draft.become("done", "schedule.done", "done")
         draft.cancel_own("done")
@@ -113,12 +107,7 @@ def _succeed(draft: Draft, job: Job) -> None:
 
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
     """Count a failure; then retry the slot, or end it (R3)."""
-    state = draft.state
-    draft.state = state._replace(
-        last_error=message_of(outcome.error or outcome.status),
-        error_count=state.error_count + 1,
-        current_retry=state.current_retry + 1,
-    )
+    draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
     if _is_exhausted(draft):
         _die(draft)
     if not (_may_retry(draft, job, outcome) and _retry(draft, job, outcome)):
@@ -147,11 +136,7 @@ def _may_retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
 
 def _end_failed_slot(draft: Draft) -> None:
     """Count an own slot that ended failed, whatever the schedule does next: only here does `failed_slots` grow."""
-    state = draft.state
-    is_counted_on = draft.plan.definition.stops_when_exhausted
-    draft.state = state._replace(
-        failed_slots=state.failed_slots + 1, current_retry=state.current_retry if is_counted_on else 0
-    )
+    draft.state = row_changes.fail_slot(draft.state, draft.plan.definition.stops_when_exhausted)
 
 
 def _is_complete(draft: Draft) -> bool:
@@ -184,25 +169,21 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
             job.retry + 1,
             "retry",
             job.slot_at,
-            job.due_at,
-            not_before,
+            due_at=job.due_at,
+            not_before=not_before,
             is_counted=False,
             payload=job.payload,
             attempt=job.attempt,
             line="own" if job.line == "own" else None,
         )
     )
-    draft.state = state._replace(
-        outstanding=state.outstanding + 1,
-        waiting=state.waiting + 1,
-        retries_waiting=state.retries_waiting + 1,
-    )
+    draft.state = row_changes.retry(state)
     return True
 
 
 def _end_slot(draft: Draft, job: Job) -> None:
     """Record the end of the slot's last attempt; a chain continues from here."""
-    draft.state = state = draft.state._replace(last_completed_at=draft.now)
+    draft.state = state = row_changes.end_slot(draft.state, draft.now)
     is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
     if is_last:  # a grid that was edited into a chain may have left several
-        go_on_with_chain(draft, max(job.slot_at, state.last_slot_at or 0))
+        continue_idle_chain(draft, max(job.slot_at, state.last_slot_at or 0))

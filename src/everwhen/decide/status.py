@@ -103,7 +103,7 @@ def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Make a schedule that is valid again active, with the next slot of its old grid."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "invalid":
-        _go_on_from(draft, schedule, _on_old_grid(schedule, now), "schedule.restored")
+        _reactivate_from(draft, schedule, _on_old_grid(schedule, now), "schedule.restored")
     return draft.decision()
 
 
@@ -140,7 +140,7 @@ def delete(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool
 
 def _come_back(schedule: Schedule, now: int, shared: Shared, kind: EventType, *, by: str | None) -> Decision:
     draft = Draft(schedule, now, shared)
-    _go_on_from(draft, schedule, _after_span(schedule, now), kind, by=by)
+    _reactivate_from(draft, schedule, _after_span(schedule, now), kind, by=by)
     return draft.decision()
 
 
@@ -163,16 +163,16 @@ def _on_old_grid(schedule: Schedule, now: int) -> NextSlot:
     return next_slot(schedule.plan, state.anchor_at, max(now, state.last_slot_at or now))
 
 
-def _go_on_from(
+def _reactivate_from(
     draft: Draft, schedule: Schedule, found: NextSlot, kind: EventType, *, by: str | None = None
 ) -> None:
     if comes_later(schedule):
-        go_on(draft, NextSlot(draft.state.anchor_at, None, None), kind, by=by, waits=True)
+        reactivate(draft, NextSlot(draft.state.anchor_at, None, None), kind, by=by, waits=True)
     else:
-        go_on(draft, found, kind, by=by)
+        reactivate(draft, found, kind, by=by)
 
 
-def go_on(
+def reactivate(
     draft: Draft, found: NextSlot, kind: EventType, *, by: str | None = None, waits: bool = False
 ) -> None:
     """Make the schedule active with that next slot, or done without one, unless it `waits` for a request or a run."""

@@ -17,6 +17,7 @@ from everwhen.decide.fast_path import fire_fast
 from everwhen.decide.overlap import overlap
 from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
+from everwhen.model import row_changes
 from everwhen.model.calendar import Calendar
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
@@ -171,7 +172,7 @@ def _decide_chain(draft: Draft) -> None:
     entries.close()
 
 
-def go_on_with_chain(draft: Draft, slot_at: int) -> None:
+def continue_idle_chain(draft: Draft, slot_at: int) -> None:
     """Create the next slot of a chain that has nothing in flight any more, counted from now."""
     state = draft.state
     is_waiting = state.next_slot_at is None and state.held_slot_at is None
@@ -187,20 +188,20 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
     second = chain_slot(
         ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=slot_at // SECOND
     )
+    second = max(second, definition.start_at or second)  # an edit in flight may have put it off (T10)
     if definition.end_at is not None and second >= definition.end_at:
         if entries is not None:
             entries.close()  # in the ledger, a slot's entry comes before the end of its schedule
         draft.become("done", "schedule.done", "done")
         return
     calendar = draft.plan.calendar(draft.state.anchor_at)
-    draft.state = draft.state._replace(
-        next_slot_at=second * SECOND, next_run_at=calendar.due_at(second * SECOND)
-    )
+    following = second * SECOND
+    draft.state = row_changes.move_on(draft.state, following, calendar.due_at(following))
 
 
 def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) -> None:
     """Set the row to the slot after those decided; the end of the last slot makes the schedule done (T10)."""
-    draft.state = draft.state._replace(next_slot_at=next_slot_at, next_run_at=next_run_at)
+    draft.state = row_changes.move_on(draft.state, next_slot_at, next_run_at)
     if next_slot_at is None and draft.state.held_slot_at is None and not draft.plan.definition.is_chain:
         draft.become("done", "schedule.done", "done")
 
@@ -237,19 +238,19 @@ def _decide_held(draft: Draft) -> None:
 # -- the order of E2 --
 
 
-class Hold(NamedTuple):
+class HoldVerdict(NamedTuple):
     reason: HoldReason
     key: str | None
     release_at: int | None
     limit: int = 0
 
 
-class Fire(NamedTuple):
+class FireVerdict(NamedTuple):
     is_probe: bool
     cancels: bool = False
 
 
-Verdict = SkipReason | Hold | Fire
+Verdict = SkipReason | HoldVerdict | FireVerdict
 
 
 def decide_live(
@@ -258,12 +259,12 @@ def decide_live(
     """Fire, skip or hold one slot. `passes`: it follows a missed window, and skips lines 3, 5 and 6 of E2 (C3)."""
     verdict = judge(draft, due_at, passes=passes, is_released=is_released)
     match verdict:
-        case Fire():
+        case FireVerdict():
             if verdict.cancels:
                 draft.cancel_own("overlap", running=True)
             catch_up_job = draft.jobs[-1] if passes and draft.jobs else None
             draft.fire(slot_at, due_at, is_probe=verdict.is_probe, behind=catch_up_job)
-        case Hold():
+        case HoldVerdict():
             draft.hold(slot_at, due_at, verdict.reason, verdict.key, verdict.release_at)
             if verdict.key is not None:
                 draft.shared.widen(verdict.key, verdict.limit)
@@ -291,7 +292,7 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
         return "budget"
     if not passes and (verdict := _limits(draft)) is not None:
         return verdict
-    return Fire(gate == "probe", cancels=found == "cancel")
+    return FireVerdict(gate == "probe", cancels=found == "cancel")
 
 
 def _closed_when_due_or_now(draft: Draft, due_at: int) -> Verdict | None:
@@ -307,7 +308,7 @@ def _closed(draft: Draft, at: int, *, is_released: bool = False) -> Verdict | No
     if reason in draft.plan.defers and not is_released:
         opening = calendar.opening_from(at)
         if opening is not None:
-            return Hold(reason, None, opening)
+            return HoldVerdict(reason, None, opening)
     return reason
 
 
@@ -317,7 +318,7 @@ def _limits(draft: Draft) -> Verdict | None:
     if definition.if_running in ("queue", "cancel"):
         return None
     if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
-        return Hold("outstanding_limit", guard.key, None, guard.limit)
+        return HoldVerdict("outstanding_limit", guard.key, None, guard.limit)
     if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
-        return Hold("at_capacity", capacity.key, None, capacity.limit)
+        return HoldVerdict("at_capacity", capacity.key, None, capacity.limit)
     return None

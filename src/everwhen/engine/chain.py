@@ -39,13 +39,13 @@ from everwhen.errors import QueueError, UnknownScheduleError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
-from everwhen.model.link import Link
+from everwhen.model.link import Link, Links
 from everwhen.model.schedule import Schedule
-from everwhen.ports.links import Links
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 EARLY = 5 * SECOND  # the queue's clock may be ahead of the database's: such a link waits for its instant
-STRANGERS = 100  # released slots and rescued jobs of other schedules that one link handles
+OTHER_SCHEDULES = 100  # released slots and rescued jobs of other schedules that one link handles
 EVERYBODY = 100_000
 STINT = 5.0  # then a link yields: a schedule with more work than time would otherwise keep its worker
 PATIENCE = 600.0  # with an unreachable queue: until then its workers can do nothing else
@@ -58,8 +58,8 @@ class Chain:
     """Executes links and puts links into the queue."""
 
     def __init__(self, runtime: Runtime, links: Links) -> None:
-        self._runtime = runtime
-        self._slots, self._clock = runtime.slots, runtime.clock
+        self._runtime = store_of(runtime)
+        self._slots, self._clock = store_of(runtime).slots, runtime.clock
         self._links = links
         self._owed: list[Link] = []
 
@@ -119,7 +119,7 @@ class Chain:
         self._slots.end_overdue(self._clock.now())
         end_pauses(self._runtime)
         if job_runner.lease.rescue():
-            self._put(_one_each(self._slots.approaching(self._clock.now(), limit=STRANGERS).jobs))
+            self._put(_one_each(self._slots.approaching(self._clock.now(), limit=OTHER_SCHEDULES).jobs))
 
     def _decide(self, uid: str) -> None:
         self._slots.tick_one(self._clock.now(), uid)
@@ -164,7 +164,7 @@ class Chain:
         return self._slots.claim_job(self._clock.now(), node=node, job_id=job.job_id)
 
     def _still_waits(self, job: Job) -> bool:
-        """Return whether the job is still ready, and found no capacity; else it was claimed elsewhere or postponed."""
+        """Return whether the job is still ready, and found no capacity; else it was claimed or postponed."""
         now = self._clock.now()
         return any(
             other.job_id == job.job_id and other.ready_at is not None and other.ready_at <= now
@@ -189,10 +189,12 @@ class Chain:
         return schedule if any(link.is_slot and link.at <= now for link in wanted) else None
 
     def _link_released(self, now: int) -> None:
-        """Put in links for slots that other schedules hold, and that freed capacity has released."""
-        found = self._slots.approaching(now, limit=STRANGERS).schedules
-        released = [s for s in found if s.state.release_at is not None and s.state.release_at <= now]
-        self._put(link for schedule in released for link in links_of(schedule, ()) if link.at <= now)
+        """Put in links for slots that other schedules hold, and that freed capacity has released, at the latest for
+        an instant that a node with a clock slightly ahead has reached already."""
+        until = now + SECOND
+        found = self._slots.approaching(until, limit=OTHER_SCHEDULES).schedules
+        released = [s for s in found if s.state.release_at is not None and s.state.release_at <= until]
+        self._put(link for schedule in released for link in links_of(schedule, ()) if link.at <= until)
 
     def _put(self, links: Iterable[Link]) -> None:
         """Put in links; those that the queue does not accept are owed: an unreachable queue must not stop the work."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from everwhen.engine.chain import Chain
 from everwhen.engine.pauses import end_pauses
 from everwhen.model.instants import SECOND
-from everwhen.model.link import Link
-from everwhen.ports.links import Links
-from everwhen.ports.runtime import Runtime
+from everwhen.model.link import Link, Links
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 AHEAD = 10 * SECOND
 PATIENCE = 3 * SECOND
@@ -22,7 +22,7 @@ class ChainWatch:
     """Looks ahead, and puts in the missing links."""
 
     def __init__(self, runtime: Runtime, links: Links) -> None:
-        self._runtime = runtime
+        self._runtime = store_of(runtime)
         self._links = links
         self._chain = Chain(runtime, links)
         self._look_at: dict[str, int] = {}  # by link: when to ask the queue for it again

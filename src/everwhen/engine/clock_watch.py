@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from everwhen.clock import Clock
 from everwhen.model.node import MOST_SKEW
-from everwhen.ports.clock import Clock
 
 SMALLEST_STEP = 2.0
 

@@ -13,12 +13,12 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from everwhen.clock import Clock
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
 from everwhen.model.instants import SECOND
-from everwhen.ports.clock import Clock
-from everwhen.ports.messages import Message, Messages
-from everwhen.ports.subscriber import Subscriber
+from everwhen.model.subscription import Message, Subscriber
+from everwhen.stores.messages import Messages
 
 PORTION = 100
 HOLD = 60 * SECOND
@@ -40,7 +40,7 @@ def pause_after(failures: int) -> int:
     return min(FIRST_PAUSE << min(failures - 1, 20), LONGEST_PAUSE)
 
 
-class Delivery:
+class SubscriberDelivery:
     """Delivers to one subscriber, one portion per step."""
 
     def __init__(self, messages: Messages, clock: Clock, subscriber: Subscriber, *, node: str) -> None:
@@ -122,7 +122,9 @@ class Deliveries:
         self._over.clear()
         self._node = node
         self._wakes, self._threads = [], []
-        deliveries = [Delivery(self._messages, self._clock, s, node=node) for s in self._subscribers]
+        deliveries = [
+            SubscriberDelivery(self._messages, self._clock, s, node=node) for s in self._subscribers
+        ]
         for delivery in deliveries:
             delivery.subscribe()
         for delivery in deliveries:
@@ -131,12 +133,12 @@ class Deliveries:
     def add(self, subscriber: Subscriber) -> None:
         """Add a subscriber, also while messages are being delivered to others."""
         if self._node is not None:
-            delivery = Delivery(self._messages, self._clock, subscriber, node=self._node)
+            delivery = SubscriberDelivery(self._messages, self._clock, subscriber, node=self._node)
             delivery.subscribe()
             self._begin(delivery)
         self._subscribers.append(subscriber)
 
-    def _begin(self, delivery: Delivery) -> None:
+    def _begin(self, delivery: SubscriberDelivery) -> None:
         wake = Wake()
         thread = threading.Thread(
             target=self._serve, args=(delivery, wake), name="everwhen-delivery", daemon=True
@@ -159,7 +161,7 @@ class Deliveries:
         for thread in self._threads:
             thread.join(max(deadline - self._clock.monotonic(), 0.0))
 
-    def _serve(self, delivery: Delivery, wake: Wake) -> None:
+    def _serve(self, delivery: SubscriberDelivery, wake: Wake) -> None:
         while not self._over.is_set():
             try:
                 again = delivery.step(self._over)

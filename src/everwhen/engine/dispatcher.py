@@ -14,16 +14,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from everwhen.model.delivery import Delivery, Found
+from everwhen.clock import Clock
+from everwhen.model.delivery import Delivery, Found, Queue
 from everwhen.model.instants import HOUR, MINUTE
-from everwhen.ports.clock import Clock
-from everwhen.ports.outbox import Outbox
-from everwhen.ports.queue import Queue
+from everwhen.stores.outbox import Outbox
 
 BATCH = 500
 PORTION = 100
 LONGEST_LOOK = 10 * MINUTE  # between two checks of a waiting message
-UNKNOWN_FOR = HOUR  # if the queue cannot tell, a message that is not delivered by then counts as gone
+UNKNOWN_FOR = HOUR  # if the queue does not know, a message that is not delivered by then counts as gone
 
 log = logging.getLogger("everwhen")
 
@@ -100,7 +99,7 @@ class Dispatcher:
         done = {delivery.job_id for delivery in gone} | {delivery.job_id for delivery, _ in failed}
         self._outbox.leave([(d, self._look_again_at(d, now)) for d, _ in found if d.job_id not in done])
         if back := self._outbox.put_back(now, gone):
-            log.warning("%d job(s) were not to be found in %s: they are handed over again", back, self.name)
+            log.warning("%d job(s) are missing in %s; they are handed over again", back, self.name)
         if lost := self._outbox.count_failed(now, failed):
             log.warning("%s failed with %d job(s) before they began: %s", self.name, lost, failed[0][1])
         return len(late)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 
 from everwhen.model.instants import SECOND, moment_of
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.vitals import Mark, Tally
+from everwhen.model.vitals import Mark, Tally
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -20,10 +21,10 @@ class Downtime:
     """The time from the last heartbeat of any scheduler to the start of this one."""
 
     def __init__(self, runtime: Runtime, last_heartbeat_at: int | None) -> None:
-        self._runtime = runtime
+        self._runtime = store_of(runtime)
         self._last_heartbeat_at = last_heartbeat_at
         self._started_at = runtime.clock.now()
-        self._mark: Mark | None = None if last_heartbeat_at is None else runtime.vitals.mark()
+        self._mark: Mark | None = None if last_heartbeat_at is None else store_of(runtime).vitals.mark()
 
     def tell(self, node: str) -> None:
         """Log the line, once."""
@@ -54,7 +55,7 @@ def describe_window(tally: Tally) -> str:
     if missed:
         found.append(f"{missed:,} slot{' was' if missed == 1 else 's were'} missed")
     if covered:
-        found.append(f"one run of each schedule stands for {covered:,} slot{'' if covered == 1 else 's'}")
+        found.append(f"one run of each schedule replaces {covered:,} slot{'' if covered == 1 else 's'}")
     if jobs:
         found.append(f"{jobs:,} job{' catches' if jobs == 1 else 's catch'} up")
     return ", ".join(found) or "nothing was missed"

@@ -14,10 +14,10 @@ from __future__ import annotations
 import logging
 import threading
 
+from everwhen.clock import Clock
 from everwhen.decide.retention import cutoffs
-from everwhen.model.retention import FRONT, Place, Retention
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Upkeep
+from everwhen.model.retention import PASS_START, Retention, RetentionPosition
+from everwhen.stores.upkeep import Upkeep
 
 PORTION = 500
 EVERY = 3_600.0
@@ -45,7 +45,7 @@ class Janitor:
         self._clock = clock
         self._retention = retention
         self._ended = ended
-        self._place: Place = FRONT
+        self._place: RetentionPosition = PASS_START
         self._rows = 0
         self._next = clock.monotonic() + first_after
 
@@ -67,15 +67,15 @@ class Janitor:
         before = cutoffs(self._retention, self._clock.now())
         done = self._upkeep.forget(before, self._place, limit=PORTION)
         self._rows += done.rows
-        self._place = done.next or FRONT
+        self._place = done.next or PASS_START
         if done.next is None:
-            self._tell()
+            self._log_progress()
             return False
         ended = self._clock.monotonic()
         self._next = ended + max(SHORTEST_REST, REST * (ended - began))
         return True
 
-    def _tell(self) -> None:
+    def _log_progress(self) -> None:
         if self._rows:
-            log.info("retention: %s rows forgotten", f"{self._rows:,}")
+            log.info("retention: %s rows deleted", f"{self._rows:,}")
         self._rows = 0

@@ -34,9 +34,9 @@ from everwhen.engine.worker import Worker
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.node import WhenCutOff
-from everwhen.ports.observer import Observer
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.target import Target
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
+from everwhen.target import Observer, Target
 
 LOOK_FOR_CANCELS = 0.5
 LOOK_AGAIN = 1.0
@@ -62,11 +62,11 @@ class JobRunner:
         greet: Greet | None = None,
         when_cut_off: WhenCutOff = "continue",
     ) -> None:
-        self._runtime = runtime
+        self._runtime = store_of(runtime)
         self._wake = Wake()
         self.lease = Lease(runtime, role="worker", seconds=lease, service=name)
         self._worker = Worker(
-            runtime.slots,
+            store_of(runtime).slots,
             runtime.clock,
             targets,
             node=self.node,

@@ -42,7 +42,8 @@ import secrets
 
 from everwhen.engine.clock_watch import SMALLEST_STEP, ClockStep
 from everwhen.model.node import Role
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.version import __version__
 
 LEASE = 30.0
@@ -59,7 +60,11 @@ class Lease:
     ) -> None:
         self._service = service
         self.node = self._draw()
-        self._slots, self._upkeep, self._clock = runtime.slots, runtime.upkeep, runtime.clock
+        self._slots, self._upkeep, self._clock = (
+            store_of(runtime).slots,
+            store_of(runtime).upkeep,
+            runtime.clock,
+        )
         self._role = role
         self.seconds = seconds
         self._beaten = runtime.clock.monotonic()

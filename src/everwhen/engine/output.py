@@ -12,11 +12,11 @@ import threading
 from collections import deque
 from typing import Protocol
 
+from everwhen.clock import Clock
 from everwhen.errors import StoreError
 from everwhen.model.job import Job
 from everwhen.model.output import OutputGap, OutputPiece, OutputStream
-from everwhen.ports.clock import Clock
-from everwhen.ports.target import Stream
+from everwhen.target import Stream
 
 HEAD = 64 * 1024
 TAIL = 192 * 1024

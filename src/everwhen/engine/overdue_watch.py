@@ -12,7 +12,8 @@ from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE
 from everwhen.model.node import SILENT
 from everwhen.model.schedule import Schedule
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 LOOK_EVERY = 30.0
 MOST = 1_000  # schedules per check
@@ -23,7 +24,7 @@ class OverdueWatch:
     """Checks twice a minute."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+        self._runtime = store_of(runtime)
         self._looked = float("-inf")
 
     def step(self, node: str) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from everwhen.decide.status import end_pause
 from everwhen.errors import UnknownScheduleError
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 
 def end_pauses(runtime: Runtime) -> int:
     """Resume every schedule whose pause has ended; return how many there were."""
-    due = runtime.catalogue.due_to_resume(runtime.clock.now())
+    store = store_of(runtime)
+    due = store.catalogue.due_to_resume(runtime.clock.now())
     for schedule_id in due:
         try:
-            runtime.catalogue.change(runtime.clock.now(), schedule_id, end_pause)
+            store.catalogue.change(runtime.clock.now(), schedule_id, end_pause)
         except UnknownScheduleError:
             continue  # deleted a moment ago
     return len(due)

@@ -8,17 +8,16 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from everwhen.model.claim import ClaimedJob
+from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import Outcome
-from everwhen.ports.slots import Held
-from everwhen.ports.target import Nowhere, Output, Run, StopFlag
+from everwhen.target import Nowhere, Output, Run, StopFlag
 
 # `abandoned`: the node stops and gives up its lease; the node that runs the job again reports its outcome.
 # `superseded`: the job was rescued while this node was considered dead, and then claimed by it again.
 # `cut_off`: the node cannot renew its lease, and is configured to end its work then.
 Ending = Literal["timed_out", "cancelled", "abandoned", "superseded", "cut_off"]
 TRACEBACK_LIMIT = 20
-_SAID = {
+_ENDINGS = {
     "cancelled": "cancelled",
     "abandoned": "cancelled",
     "superseded": "superseded: its node was taken for dead, and the job is run again",
@@ -63,7 +62,7 @@ class Running:
         if self.ending == "cut_off":
             return Outcome("lost", error="its node could not renew its lease")
         seconds = self.run.seconds_left
-        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _SAID[self.ending]
+        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _ENDINGS[self.ending]
         error = f"{said}: {reported.error}" if reported.error else said
         return Outcome("timed_out" if self.ending == "timed_out" else "cancelled", error=error)
 

@@ -33,10 +33,10 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.fault import describe_fault
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
-from everwhen.ports.observer import Observer
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.subscriber import Subscriber
-from everwhen.ports.target import Target
+from everwhen.model.subscription import Subscriber
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
+from everwhen.target import Observer, Target
 from everwhen.version import __version__
 
 Status = Literal["stopped", "running", "stopping"]
@@ -77,7 +77,7 @@ class Service:
         self.status: Status = "stopped"
         self.started_at: int | None = None
         self.role = role
-        self._runtime = runtime
+        self._runtime = store_of(runtime)
         self._targets = targets
         self._check_interval = check_interval
         self._retention = retention or Retention()
@@ -91,9 +91,9 @@ class Service:
         runtime.wake_scheduler = self._scheduler_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(runtime, role=role, seconds=lease, service=name)
-        self.ticker = Ticker(runtime.slots, runtime.clock)
+        self.ticker = Ticker(store_of(runtime).slots, runtime.clock)
         self.worker = Worker(
-            runtime.slots,
+            store_of(runtime).slots,
             runtime.clock,
             targets,
             node=self.node,
@@ -468,11 +468,11 @@ class Service:
                 self.lease.distrust_clocks()
                 self._janitor.distrust_clocks()
             if self._steps:
-                self._tell_steps()
+                self._record_steps()
                 self.lease.beat(now)
         return now
 
-    def _tell_steps(self) -> None:
+    def _record_steps(self) -> None:
         """Record the steps, by schedulers only: a worker decides no slots."""
         while self._steps:
             step = self._steps[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from everwhen.clock import Clock
 from everwhen.model.events import EventType
-from everwhen.ports.clock import Clock
 
 Record = Callable[[EventType, dict[str, object]], None]
 

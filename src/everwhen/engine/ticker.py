@@ -15,15 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from everwhen.clock import Clock
 from everwhen.model.instants import SECOND
-from everwhen.ports.clock import Clock
-from everwhen.ports.slots import Slots, TickReport
+from everwhen.runtime import Runtime
+from everwhen.stores.flows.tick import TickReport
+from everwhen.stores.opened import store_of
+from everwhen.stores.slots import Slots
 
 BATCH = 500
 
 
 @dataclass(slots=True)
-class Counts:
+class TickCounts:
     """What the ticker has done since it was created."""
 
     checks: int = 0
@@ -40,7 +43,7 @@ class Ticker:
         self._slots = slots
         self._clock = clock
         self._batch = batch
-        self.counts = Counts()
+        self.counts = TickCounts()
         self.alive_since: int | None = None  # when the node of this ticker was first recorded
         self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
 
@@ -98,3 +101,8 @@ class Ticker:
         if wake_at is None:
             return check_interval
         return min(max((wake_at - self._clock.now()) / 1_000_000, 0.0), check_interval)
+
+
+def ticker_of(runtime: Runtime) -> Ticker:
+    """Return a ticker on the store of a runtime."""
+    return Ticker(store_of(runtime).slots, runtime.clock)

@@ -18,18 +18,17 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from everwhen.clock import Clock
 from everwhen.engine.call_executor import CallExecutor
 from everwhen.engine.loop_thread import LoopThread
 from everwhen.engine.output import OutputBook
 from everwhen.engine.running import Running, failed_by, run_of
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
-from everwhen.model.claim import ClaimedJob
-from everwhen.model.outcome import Outcome, drifted
-from everwhen.ports.clock import Clock
-from everwhen.ports.observer import Nobody, Observer
-from everwhen.ports.slots import Held, JobEnd, Slots
-from everwhen.ports.target import StopFlag, Target
+from everwhen.model.claim import ClaimedJob, Held
+from everwhen.model.outcome import JobEnd, Outcome, drifted
+from everwhen.stores.slots import Slots
+from everwhen.target import Nobody, Observer, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
 
@@ -120,7 +119,7 @@ class Worker:
                 self._clock.now(), _ends(ended), node=self.node, limit=room, queues=self._queues
             )
         except BaseException:
-            self._tell_again(ended)
+            self._settle_again(ended)
             self._may_have_orphans = True
             raise
         self._let_go(ended, done.settled)
@@ -213,7 +212,7 @@ class Worker:
         try:
             counted = self._slots.settle(self._clock.now(), _ends(ended))
         except BaseException:
-            self._tell_again(ended)
+            self._settle_again(ended)
             raise
         self._let_go(ended, counted)
         if self._on_settled is not None:
@@ -247,7 +246,7 @@ class Worker:
             for one in held:
                 self._running.pop(one, None)
 
-    def _tell_again(self, ended: Sequence[Ended]) -> None:
+    def _settle_again(self, ended: Sequence[Ended]) -> None:
         """Queue the outcomes for another settlement: the store may have written them; a second one changes nothing."""
         for pair in ended:
             self._ended.put(pair)
@@ -380,7 +379,7 @@ class Worker:
         for running in batch:
             for older in running.before:
                 older.end("superseded")
-            self._tell(self._observer.started, running.run)
+            self._notify(self._observer.started, running.run)
             running.task = loop.create_task(self._work_of(running))
             running.task.add_done_callback(partial(self._finish, running))
             if running.ending is not None:
@@ -432,7 +431,7 @@ class Worker:
             self._returned.put((running, outcome.status == "lost"))
         elif running.ending != "abandoned":
             if outcome.awaits is None:  # else it has not ended
-                self._tell(self._observer.ended, running.run, outcome)
+                self._notify(self._observer.ended, running.run, outcome)
             self._ended.put((running, outcome))
         running.is_over = True
         if self._is_over:  # checked after the line above; `abandon` uses the opposite order
@@ -440,7 +439,7 @@ class Worker:
                 self._left.notify_all()
         self._wake.set()
 
-    def _tell(self, tell: Callable[..., None], *what: object) -> None:
+    def _notify(self, tell: Callable[..., None], *what: object) -> None:
         """Call an observer; one that fails (a closed terminal) must not affect the worker."""
         try:
             tell(*what)

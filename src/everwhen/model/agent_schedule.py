@@ -1,4 +1,4 @@
-"""Schedules of agents: herdctl's keys, translated to the keys that every schedule is declared with."""
+"""Schedules of agents: their own keys, translated to the keys that every schedule is declared with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.errors import TimetableError, shown
-from everwhen.model.schedule import Target
+from everwhen.model.target_kinds import Target
 
 WHEN_EMPTY = ("run", "skip")
 SIGNATURES = ("everwhen", "github")

@@ -24,7 +24,7 @@ def chain_faults(definition: Definition) -> Iterator[tuple[str, str]]:
     the clock only.
     """
     if not isinstance(definition.trigger, Every):
-        key, name = _spelled(definition.trigger)
+        key, name = _trigger_key(definition.trigger)
         yield key, f'{name} cannot run with dispatch "rq-chain", which knows intervals only; {_INSTEAD}'
     elif definition.is_chain:
         yield "interval_from", _COMPLETION
@@ -35,7 +35,7 @@ def chain_faults(definition: Definition) -> Iterator[tuple[str, str]]:
         )
 
 
-def _spelled(trigger: Trigger) -> tuple[str, str]:
+def _trigger_key(trigger: Trigger) -> tuple[str, str]:
     """Return the key of the trigger, and its name in a message."""
     match trigger:
         case Cron():

@@ -19,3 +19,6 @@ class ClaimedJob(NamedTuple):
     @property
     def dedupe_key(self) -> str:
         return self.definition.dedupe_key(self.job.schedule_id, self.job.origin, self.job.slot_at)
+
+
+Held = tuple[str, int]  # a job and the fence of its claim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from everwhen.model import row_changes
 from everwhen.model.schedule import State
 
 
@@ -32,14 +33,8 @@ class Start(NamedTuple):
 
     def added_to(self, state: State, now: int) -> State:
         """Return the row after the start."""
-        if self == ORDINARY:
-            return state.started(now)
-        return state._replace(
-            running_jobs=state.running_jobs + self.running_jobs,
-            waiting=state.waiting + self.waiting,
-            retries_waiting=state.retries_waiting + self.retries_waiting,
-            last_run_at=now if self.is_own else state.last_run_at,
-        )
+        run_at = now if self.is_own else None
+        return row_changes.start(state, self.running_jobs, self.waiting, self.retries_waiting, run_at)
 
 
 ORDINARY = Start()

@@ -94,12 +94,17 @@ class Derived(NamedTuple):
     detail: Mapping[str, object]
 
 
+# The columns that are read from a job; its schedule has the owner.
+FIRING_COLUMNS = tuple(name for name in Firing._fields if name != "owner")
+PROGRESS_COLUMNS = tuple(name for name in Progress._fields if name != "owner")
+
+
 def firing_of(job: Job, owner: str | None) -> Firing:
-    return Firing._make((*(getattr(job, name) for name in Firing._fields[:-1]), owner))
+    return Firing._make((*(getattr(job, name) for name in FIRING_COLUMNS), owner))
 
 
 def progress_of(job: Job, owner: str | None) -> Progress:
-    return Progress._make((*(getattr(job, name) for name in Progress._fields[:-1]), owner))
+    return Progress._make((*(getattr(job, name) for name in PROGRESS_COLUMNS), owner))
 
 
 def event_of_start(job: Progress) -> Derived | None:
@@ -124,7 +129,17 @@ def event_of_end(job: Progress) -> Derived | None:
 
 def _event_of_progress(kind: DerivedType, at: int, job: Progress, more: Mapping[str, object]) -> Derived:
     detail = {"origin": job.origin, "attempt": job.attempt, **more}
-    return Derived(kind, at, job.schedule_id, job.uid, job.owner, job.slot_at, None, job.job_id, detail)
+    return Derived(
+        kind,
+        at=at,
+        schedule_id=job.schedule_id,
+        uid=job.uid,
+        owner=job.owner,
+        slot_at=job.slot_at,
+        reason=None,
+        job_id=job.job_id,
+        detail=detail,
+    )
 
 
 def type_of(origin: Origin) -> DerivedType:
@@ -142,14 +157,14 @@ def event_of_firing(firing: Firing) -> Derived:
         detail["retry"] = firing.retry
     return Derived(
         type_of(firing.origin),
-        firing.created_at,
-        firing.schedule_id,
-        firing.uid,
-        firing.owner,
-        firing.slot_at,
-        None,
-        firing.job_id,
-        detail,
+        at=firing.created_at,
+        schedule_id=firing.schedule_id,
+        uid=firing.uid,
+        owner=firing.owner,
+        slot_at=firing.slot_at,
+        reason=None,
+        job_id=firing.job_id,
+        detail=detail,
     )
 
 
@@ -158,12 +173,12 @@ def event_of_hold(hold: Hold) -> Derived:
     detail = {"due_at": hold.due_at}
     return Derived(
         "schedule.held",
-        hold.since,
-        hold.schedule_id,
-        hold.uid,
-        hold.owner,
-        hold.slot_at,
-        hold.reason,
-        None,
-        detail,
+        at=hold.since,
+        schedule_id=hold.schedule_id,
+        uid=hold.uid,
+        owner=hold.owner,
+        slot_at=hold.slot_at,
+        reason=hold.reason,
+        job_id=None,
+        detail=detail,
     )

@@ -78,3 +78,20 @@ class Event(NamedTuple):
     def trace(self) -> str | None:
         """Return the trace of the event: its own, or that of its job."""
         return self.trace_id or (None if self.job_id is None else trace_id_of(self.job_id))
+
+    def row(self, detail: str) -> tuple[object, ...]:
+        """Return the row of the event, in the order of the fields, with `detail` as text."""
+        return (
+            self.type,
+            self.at,
+            self.schedule_id,
+            self.uid,
+            self.owner,
+            self.slot_at,
+            self.reason,
+            self.slot_count,
+            self.job_id,
+            self.actor,
+            detail,
+            self.trace,
+        )

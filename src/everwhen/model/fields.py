@@ -1,106 +1,523 @@
-"""The keys of a schedule: what each is where nobody says it (SEMANTICS 10).
+"""The keys of a schedule: one row of `FIELDS` for each, and the `Definition` that they make.
 
-Defaults belong to what a schedule runs, not to the way by which it arrives. Files, REST, Python and tests complete the
-words of a schedule here, and nowhere else.
+A row says what a key may be, what it means, what it is where nobody sets it, and how it is written as JSON. The checks
+of files, REST bodies and Python calls, the JSON Schema, OpenAPI, answers, the options of the command line, the
+differences between revisions, `scheduler/schedule_options.py` and `docs/reference/schedule-keys.md` come from here
+(the last two by `tools/schedule_keys.py`). To add a key, see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from dataclasses import fields as attributes_of
+from operator import attrgetter
+from typing import Any, Literal, get_args
 
-from everwhen.model.manifest import Manifest
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND
-from everwhen.model.target_kinds import WITH_DEFAULTS
+from everwhen.model.agent_schedule import SIGNATURES, WHEN_EMPTY
+from everwhen.model.bound_queue import plain_queue
+from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_text
+from everwhen.model.job import Origin
+from everwhen.model.kinds import Anything, Key, Object, Record
+from everwhen.model.masks import masked
+from everwhen.model.payload import payload_text
+from everwhen.model.policy import (
+    BreakerRule,
+    Budget,
+    Capacity,
+    CatchUp,
+    Guard,
+    IfRunning,
+    IntervalFrom,
+    OnExhausted,
+    OnLost,
+    WhenClosed,
+)
+from everwhen.model.scalars import Flag, Number, Parsed, Text, Word
+from everwhen.model.target_kinds import DEFAULT_COMMAND, Target, run_to_json, some_of
+from everwhen.model.values import (
+    A_DURATION,
+    ARGV,
+    BREAKER,
+    DST,
+    DURATION,
+    DURATION_OR_NONE,
+    ENVIRONMENT,
+    GRACE,
+    INSTANT,
+    MOST_PAYLOAD,
+    NAME_TEXT,
+    PERCENT_OR_DURATION,
+    URL,
+    WEEKDAYS,
+    WINDOW,
+    ZONE,
+)
+from everwhen.timetable.civil_time import DstRule, Fold, Gap, Zone
+from everwhen.timetable.cron import parse_cron
+from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.occurrences import FirstRun, dst_rule
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger, parse_every
+from everwhen.timetable.windows import Window, weekday_names
 
-Fields = dict[str, Any]
+ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
+Section = Literal["schedules", "plugins", "agents"]
+Column = Literal["plugin", "agent", "seconds", "spec"]
+"""Whose defaults differ (SEMANTICS 10): targets of a kind, and bodies with `interval_seconds`, or `type` and `spec`."""
 
-Shape = Literal["general", "pipelit", "syris"]
-"""How a schedule is written: `interval_seconds` makes it Pipelit's body, `type` with `spec` SYRIS's."""
-
-# What keeps a target from being run too often, too long or twice.
-PROTECTIONS = ("max_outstanding", "max_concurrent", "circuit_breaker", "timeout", "on_lost")
-_INHERITED = ("owner", "queue", "timezone")
-_LIMITS = ("max_outstanding", "max_concurrent", "circuit_breaker", "timeout")
-_BREAKER = {"threshold": 3, "reset_after": "30m"}
+EVERYWHERE: tuple[Section, ...] = ("schedules", "plugins", "agents")
+THE_INTERVAL = object()  # a default that is the schedule's own interval
 
 
-def with_defaults(
-    fields: Mapping[str, Any],
-    kind: str,
-    *,
-    group: Mapping[str, Any] | None = None,
-    manifest: Manifest | None = None,
-    shape: Shape = "general",
-) -> Fields:
-    """The words of a schedule whose target is of that kind, with everything that they leave unsaid.
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One revision of a schedule: what its keys say, read.
 
-    `group` holds the keys of the plugin, agent or workflow that it runs. What stands on the schedule overrides what
-    stands on the group, that what the kind of target has, and that what the shape has. A group that is disabled
-    disables its schedules.
+    Durations are microseconds, start_at and end_at seconds of `timetable`.
     """
-    given = {key: value for key, value in fields.items() if value is not None}
-    if not group and shape == "general" and kind not in WITH_DEFAULTS:
-        return given
-    keys = group or {}
-    unsaid = {
-        **_of_shape(given, shape),
-        **{key: keys[key] for key in _INHERITED if keys.get(key) is not None},
-        **_of_target(given, kind, keys, manifest),
+
+    trigger: Trigger
+    zone: Zone
+    target: Target
+    name: str = ""
+    description: str = ""
+    owner: str | None = None
+    group: str | None = None
+    command: str | None = None
+    payload: str = "{}"
+    queue: str = "default"
+    gap: Gap | None = None
+    fold: Fold | None = None
+    start_at: int | None = None
+    end_at: int | None = None
+    first_run: FirstRun | None = None
+    interval_from: IntervalFrom = "slot"
+    jitter_ms: int = 0
+    only_between: Window | None = None
+    not_on: int = 0
+    outside_window: WhenClosed = "skip"
+    quiet_hours_id: str | None = None
+    misfire_grace: int | None = None
+    catch_up: CatchUp | None = None
+    catch_up_limit: int = 100
+    if_running: IfRunning = "skip"
+    queue_limit: int = 1_000
+    guard: Guard | None = None
+    capacity: Capacity | None = None
+    breaker: BreakerRule | None = None
+    budgets: tuple[Budget, ...] = ()
+    total_repeats: int = 0
+    max_retries: int | None = None
+    retry_delay: int | None = None
+    on_exhausted: OnExhausted = "continue"
+    on_lost: OnLost = "rerun"
+    timeout: int | None = 10 * MINUTE
+    expect_within: int | None = None
+    expect_grace: int | None = None
+    ping_url: str | None = None
+
+    @property
+    def is_chain(self) -> bool:
+        """Return whether the next slot is counted from the end of the last run."""
+        return self.interval_from == "completion" and isinstance(self.trigger, Every)
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.start_at is not None or self.end_at is not None
+
+    @property
+    def is_one_shot(self) -> bool:
+        return isinstance(self.trigger, Once)
+
+    @property
+    def type(self) -> ScheduleType:
+        match self.trigger:
+            case Every() | EveryMonth():
+                return "interval"
+            case Cron():
+                return "cron"
+            case Once():
+                return "one_shot"
+            case OnRequest():
+                return self.trigger.kind
+
+    @property
+    def catch_up_policy(self) -> CatchUp:
+        if self.catch_up is not None:
+            return self.catch_up
+        return "run_once" if self.is_one_shot or self.is_chain else "skip"
+
+    @property
+    def retry_base(self) -> int:
+        if self.retry_delay is not None:
+            return self.retry_delay
+        if isinstance(self.trigger, Every):
+            return min(self.trigger.seconds * SECOND, MINUTE)
+        return MINUTE
+
+    @property
+    def stops_when_exhausted(self) -> bool:
+        """Return whether more than `max_retries` failures in a row, over any number of slots, end the schedule (R3)."""
+        return self.max_retries is not None and self.on_exhausted == "stop"
+
+    @property
+    def dst(self) -> DstRule:
+        return dst_rule(self.trigger, gap=self.gap, fold=self.fold)
+
+    def dedupe_key(self, schedule_id: str, origin: Origin = "schedule", slot_at: int = 0) -> str:
+        """Return the label of a job: its schedule, and for catch-up also its slot.
+
+        The store's unique key on (slot_at, uid) prevents a second firing, so this label is not used after the job ends.
+        """
+        key = f"{self.group or '-'}:{self.command or self.target.kind}:{schedule_id.rpartition('.')[2]}"
+        return f"{key}:catchup:{slot_at // SECOND}" if origin == "catch_up" else key
+
+
+# -- how a key is written --
+
+
+def _trigger_text(key: str) -> Callable[[Definition], str | None]:
+    def written(definition: Definition) -> str | None:
+        return trigger_to_json(definition.trigger).get(key)
+
+    return written
+
+
+def trigger_to_json(trigger: Trigger) -> dict[str, str]:
+    """Return the key of a trigger, with its text."""
+    match trigger:
+        case Every() | EveryMonth():
+            return {"every": trigger.text}
+        case Cron():
+            return {"cron": trigger.expression.text}
+        case Once():
+            return {trigger.kind: trigger.text}
+        case OnRequest():
+            return {"type": trigger.kind}
+
+
+def _duration_of(attribute: str, unset: Any = None) -> Callable[[Definition], Any]:
+    value = attrgetter(attribute)
+    return lambda definition: duration_text(value(definition)) or unset
+
+
+def _jitter(definition: Definition) -> str | None:
+    milliseconds = definition.jitter_ms
+    if not milliseconds:
+        return None
+    if milliseconds % 1_000 and isinstance(definition.trigger, Every):  # only a percentage has such fractions
+        return f"{milliseconds // (definition.trigger.seconds * 10)}%"
+    return duration_text(milliseconds * 1_000)
+
+
+def _breaker(definition: Definition) -> dict[str, Any] | None:
+    rule = definition.breaker
+    return (
+        None
+        if rule is None
+        else {"threshold": rule.threshold, "reset_after": duration_text(rule.reset_after)}
+    )
+
+
+def _expect(definition: Definition) -> dict[str, Any] | None:
+    within, grace = duration_text(definition.expect_within), duration_text(definition.expect_grace)
+    return some_of({"within": within, "grace": grace})
+
+
+def _ping(definition: Definition) -> dict[str, Any] | None:
+    return {"url": definition.ping_url} if definition.ping_url else None
+
+
+# -- the table --
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Key):
+    """One key of a schedule.
+
+    A key is the attribute of the Definition with its name, or `attribute`, and has its default; then `read` converts a
+    checked value to it. A key whose attribute is None is read by `declare`, because it needs the zone, the trigger or
+    the group. `write` is the way back, None where the key is not set; `answer` is the form in answers, if it differs.
+    """
+
+    attribute: str | None = ""
+    read: Callable[[Any], Any] | None = None
+    write: Callable[[Definition], Any] | None = None
+    answer: Callable[[Definition], Any] | None = None
+    answer_type: Any = None  # the type in Python; None: that of the kind
+    is_answered: bool = False  # never null in an answer
+    defaults: Mapping[Column, Any] = field(default_factory=dict)  # those that differ from `default`
+    otherwise: str = ""  # the default in words, where it is not one value
+    sections: tuple[Section, ...] = EVERYWHERE
+
+    @property
+    def reader(self) -> Callable[[Any], Any] | None:
+        """Return the conversion of a checked value to the attribute; None: it is the attribute."""
+        return self.kind.parse if self.read is None and isinstance(self.kind, Parsed) else self.read
+
+    @property
+    def writer(self) -> Callable[[Definition], Any]:
+        """Return the conversion of a definition to this key as JSON."""
+        if self.write is not None:
+            return self.write
+        return _nothing if self.attribute is None else attrgetter(self.attribute)
+
+
+def _nothing(_definition: Definition) -> None:
+    return None
+
+
+_ATTRIBUTES = {one.name: one.default for one in attributes_of(Definition)}
+
+
+def _completed(name: str, row: Field) -> Field:
+    """Return a row with the attribute of its name and the default of that attribute, where it says nothing else."""
+    attribute = row.attribute or (name if row.attribute == "" and name in _ATTRIBUTES else None)
+    value = _ATTRIBUTES.get(attribute) if attribute is not None else None
+    is_value = row.default is None and row.write is None and value not in (None, "")
+    return replace(
+        row,
+        attribute=attribute,
+        default=value if is_value else row.default,
+        is_answered=row.is_answered or value is not None,
+    )
+
+
+WORK_SOURCE = Record(
+    {
+        "type": Key(Text("directory"), "directory, command, or one that is installed.", is_required=True),
+        "path": Key(Text("inbox"), "The directory with one file per item."),
+        "command": Key(ARGV, "The program that hands out work."),
+        "env": Key(ENVIRONMENT, "Variables of its environment."),
+        "when_empty": Key(Word(WHEN_EMPTY), "What to do without an item.", "run"),
+        "options": Key(Object(MOST_PAYLOAD), "Keys of an installed source."),
     }
-    disabled = {"enabled": False} if keys.get("enabled") is False else {}
-    return {**unsaid, **given, **disabled}
-
-
-def _of_shape(given: Fields, shape: Shape) -> Fields:
-    if shape == "general":
-        return {}
-    first = {"first_run": "after_interval"} if "every" in given and "start_at" not in given else {}
-    if shape == "syris":
-        return {**first, "retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}
-    retries = {"max_retries": 3, "retry_delay": given.get("every"), "on_exhausted": "stop"}
-    return {**first, **retries, "timeout": "600s"}
-
-
-def _of_target(given: Fields, kind: str, group: Mapping[str, Any], manifest: Manifest | None) -> Fields:
-    limits = {key: group[key] for key in _LIMITS if group.get(key) is not None}
-    match kind:
-        case "plugin":
-            return limits | _of_plugin(given, group, manifest)
-        case "agent":
-            return _of_agent(given, group) | limits
-        case _:
-            return limits
-
-
-def _of_plugin(given: Fields, group: Mapping[str, Any], manifest: Manifest | None) -> Fields:
-    """What the group says of the command comes first; then the manifest: who must not run beside, or after, itself."""
-    command = given.get("command") or DEFAULT_COMMAND
-    defaults: Fields = {
-        "command": command,
-        "max_outstanding": group.get("max_outstanding_polls", group.get("max_outstanding", 1)),
-        "circuit_breaker": group.get("circuit_breaker", _BREAKER),
+)
+EXPECT = Record(
+    {
+        "within": Key(DURATION, "A success is expected this often.", is_required=True),
+        "grace": Key(DURATION, "And may be this late."),
     }
-    timeout = (group.get("timeouts") or {}).get(command)
-    if timeout is not None:
-        defaults["timeout"] = timeout
-    if manifest is None:
-        return defaults
-    if not manifest.concurrency_safe and "max_concurrent" not in group:
-        defaults["max_concurrent"] = 1
-    declared = manifest.command(command)
-    if declared is not None and declared.retry_safe is False:
-        defaults["on_lost"] = "fail"
-    return defaults
+)
+PING = Record({"url": Key(URL, "The URL to call.", is_required=True)})
+
+_OF_AGENTS: tuple[Section, ...] = ("agents",)
+_AN_INTERVAL = Parsed(parse_every, A_DURATION, python="Duration")
+_EXPRESSION = Parsed(parse_cron, {"type": "string", "examples": ["0 2 * * *"]})
+_ROWS: dict[str, Field] = {
+    "type": Field(Word(("interval", "cron", "webhook", "chat")), "What fires it.", sections=_OF_AGENTS),
+    "interval": Field(_AN_INTERVAL, "The pause between two runs.", sections=_OF_AGENTS),
+    "expression": Field(_EXPRESSION, "The same as cron.", sections=_OF_AGENTS),
+    "command": Field(Text(DEFAULT_COMMAND), "The plugin's command.", DEFAULT_COMMAND, sections=("plugins",)),
+    "every": Field(
+        _AN_INTERVAL,
+        "An interval: 5m, 1h30m, hourly, daily, weekly or monthly.",
+        write=_trigger_text("every"),
+    ),
+    "cron": Field(_EXPRESSION, "Five fields, or @daily and others.", write=_trigger_text("cron")),
+    "at": Field(
+        INSTANT,
+        "Once, at this time; without an offset it is read in the schedule's timezone.",
+        write=_trigger_text("at"),
+    ),
+    "after": Field(
+        Parsed(parse_seconds, A_DURATION, python="Duration"),
+        "Once, this long after the schedule is created.",
+        write=_trigger_text("after"),
+    ),
+    "name": Field(Text(), "A name for people."),
+    "description": Field(Text(), "What it is for."),
+    "owner": Field(Text(), "Whose it is."),
+    "enabled": Field(Flag(), "false pauses it and keeps its state.", True, is_answered=True),
+    "timezone": Field(
+        ZONE,
+        "An IANA name, or local.",
+        write=attrgetter("zone.name"),
+        is_answered=True,
+        defaults={"agent": "local", "spec": "UTC"},
+        otherwise="the service's",
+    ),
+    "dst": Field(
+        DST, "What happens when clocks change.", write=lambda one: some_of({"gap": one.gap, "fold": one.fold})
+    ),
+    "start_at": Field(
+        INSTANT, "No slot before it.", None, None, write=lambda one: instant_text(one.start_at)
+    ),
+    "end_at": Field(INSTANT, "No slot from here on.", None, None, write=lambda one: instant_text(one.end_at)),
+    "first_run": Field(
+        Word(get_args(FirstRun)),
+        "When an interval begins.",
+        "immediately",
+        defaults={"seconds": "after_interval", "spec": "after_interval"},
+    ),
+    "interval_from": Field(
+        Word(get_args(IntervalFrom)),
+        "Count from the slot, or from the end of the last run.",
+        defaults={"agent": "completion"},
+    ),
+    "jitter": Field(
+        PERCENT_OR_DURATION, "Spread the starts over this time: 30s, or 5% of an interval.", write=_jitter
+    ),
+    "only_between": Field(
+        WINDOW,
+        "Fire in these hours only.",
+        write=lambda one: str(one.only_between) if one.only_between else None,
+    ),
+    "not_on": Field(
+        WEEKDAYS,
+        "Weekdays on which it does not fire.",
+        write=lambda one: weekday_names(one.not_on) or None,
+        answer=lambda one: weekday_names(one.not_on),
+        answer_type=list[str],
+    ),
+    "outside_window": Field(Word(get_args(WhenClosed)), "Skip a slot in a closed time, or defer it."),
+    "quiet_hours": Field(Text("nights"), "The id of a quiet-hours policy.", attribute="quiet_hours_id"),
+    "misfire_grace": Field(
+        GRACE,
+        "How late a slot may still fire.",
+        "auto",
+        read=lambda value: None if value == "auto" else DURATION.parse(value),
+        write=_duration_of("misfire_grace", "auto"),
+        is_answered=True,
+    ),
+    "catch_up": Field(
+        Word((*get_args(CatchUp), "run_all_capped")),
+        "What becomes of missed slots.",
+        read=lambda value: "run_all" if value == "run_all_capped" else value,
+        answer=attrgetter("catch_up_policy"),
+        answer_type=CatchUp,
+        is_answered=True,
+        otherwise="`run_once` for `at`, `after` and `interval_from: completion`, else `skip`",
+    ),
+    "catch_up_limit": Field(Number(1, 100_000), "At most so many catch-up jobs."),
+    "if_running": Field(Word(get_args(IfRunning)), "What a slot does while a job is outstanding."),
+    "queue_limit": Field(Number(1), "At most so many jobs waiting with if_running: queue."),
+    "max_outstanding": Field(
+        Number(0),
+        "At most so many outstanding jobs; 0 means no limit.",
+        write=lambda one: one.guard and one.guard.limit,
+        defaults={"plugin": 1},
+        otherwise="no limit",
+    ),
+    "max_concurrent": Field(
+        Number(0),
+        "At most so many running jobs; 0 means no limit.",
+        write=lambda one: one.capacity and one.capacity.limit,
+        defaults={"agent": 1},
+        otherwise="no limit",
+        sections=("schedules",),
+    ),
+    "total_repeats": Field(Number(0), "Done after so many successful runs; 0 means never."),
+    "max_retries": Field(
+        Number(0), "How often a slot that failed is tried again.", defaults={"seconds": 3}, otherwise="none"
+    ),
+    "retry_delay": Field(
+        DURATION,
+        "The first pause before a retry.",
+        write=_duration_of("retry_delay"),
+        answer=_duration_of("retry_base"),
+        is_answered=True,
+        defaults={"seconds": THE_INTERVAL, "spec": "60s"},
+        otherwise="the interval, at most `60s`",
+    ),
+    "on_exhausted": Field(
+        Word(get_args(OnExhausted)),
+        "Continue with the next slot when retries are used up, or stop.",
+        defaults={"seconds": "stop"},
+    ),
+    "on_lost": Field(Word(get_args(OnLost)), "What becomes of a job whose node died."),
+    "timeout": Field(
+        DURATION_OR_NONE,
+        "How long a run may take; 0 means for ever.",
+        attribute=None,
+        write=_duration_of("timeout", 0),
+        answer=_duration_of("timeout", "0"),
+        is_answered=True,
+        defaults={"agent": "1h", "seconds": "600s", "spec": "10m"},
+        otherwise="`10m`, and `1h` for a command",
+    ),
+    "circuit_breaker": Field(
+        BREAKER,
+        "Stop firing after failures in a row; false turns it off.",
+        write=_breaker,
+        answer_type=dict[str, Any],
+        defaults={"plugin": {"threshold": 3, "reset_after": "30m"}},
+        otherwise="off",
+    ),
+    "queue": Field(
+        NAME_TEXT, "Which workers may take its jobs.", "default", write=lambda one: plain_queue(one.queue)
+    ),
+    "payload": Field(
+        Object(MOST_PAYLOAD),
+        "Handed to the target.",
+        read=payload_text,
+        write=lambda one: json.loads(one.payload),
+    ),
+    "run": Field(
+        Anything(),  # `config.target_fields` knows the kinds of targets, and those that are installed
+        "What it runs.",
+        write=lambda one: run_to_json(one.target),
+        answer=lambda one: masked(run_to_json(one.target)),
+        answer_type=dict[str, Any],
+        is_answered=True,
+        sections=("schedules",),
+    ),
+    "expect": Field(EXPECT, "Raise an alert when it falls silent.", write=_expect),
+    "ping": Field(
+        PING,
+        "Tell a watcher of each run.",
+        attribute="ping_url",
+        read=lambda value: str(value.get("url")),
+        write=_ping,
+        answer=lambda one: masked(_ping(one)),
+    ),
+    "prompt": Field(Text(longest=1 << 20), "What the agent is asked to do.", sections=_OF_AGENTS),
+    "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=_OF_AGENTS),
+    "secret": Field(Text(), "Signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS),
+    "signature": Field(
+        Word(SIGNATURES), "How the requests of a webhook are signed.", "everwhen", sections=_OF_AGENTS
+    ),
+}
+FIELDS: dict[str, Field] = {name: _completed(name, row) for name, row in _ROWS.items()}
+"""The rows, in the order of answers and documents."""
+
+_COLUMN_OF: dict[Section, Column] = {"plugins": "plugin", "agents": "agent"}
+TRIGGER_KEYS = ("every", "cron", "at", "after")
+GENERAL = {name: row for name, row in FIELDS.items() if "schedules" in row.sections}
+"""The keys of the general section, which REST and Python have as well."""
+
+_WRITERS = tuple((name, row.writer) for name, row in GENERAL.items())
 
 
-def _of_agent(given: Fields, group: Mapping[str, Any]) -> Fields:
-    instances = group.get("instances") or {}
-    defaults: Fields = {
-        "timezone": group.get("timezone", "local"),
-        "timeout": "1h",
-        "max_concurrent": instances.get("max_concurrent", 1),
+def fields_in(section: Section) -> dict[str, Field]:
+    """Return the keys that a schedule of that section of a file may have, with the defaults that hold there."""
+    column = _COLUMN_OF.get(section)
+    return {
+        name: replace(row, default=row.defaults[column]) if column and column in row.defaults else row
+        for name, row in FIELDS.items()
+        if section in row.sections
     }
-    if "every" in given:
-        defaults["interval_from"] = "completion"
-    return defaults
+
+
+def schedule_to_json(definition: Definition) -> dict[str, Any]:
+    """Return every key of a schedule that is set, including defaults; the one function makes the same of them again.
+
+    Values from other sections (a group's `config`, budgets) are left out: they are added when the keys are read.
+    """
+    fields = {**trigger_to_json(definition.trigger), **{name: write(definition) for name, write in _WRITERS}}
+    return {key: value for key, value in fields.items() if value not in (None, "")}
+
+
+def settled_fields(definition: Definition) -> dict[str, Any]:
+    """Return the same with explicit values for what is turned off, so that no default replaces them when read again."""
+    off: dict[str, Any] = {"max_outstanding": 0, "max_concurrent": 0, "circuit_breaker": False}
+    return {**off, **schedule_to_json(definition)}
+
+
+_ANSWERS = tuple((name, row.answer or row.writer) for name, row in GENERAL.items() if name != "enabled")
+
+
+def answer_to_json(definition: Definition) -> dict[str, Any]:
+    """Return every key of a schedule as it is answered, null where it is not set; `enabled` is a schedule's state."""
+    return {name: answer(definition) for name, answer in _ANSWERS}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.model.declare import timeout_of
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.instants import MINUTE
 
 Group = dict[str, Any]

@@ -8,7 +8,9 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+END = 253_402_300_800 * SECOND  # of the year 9999, the last that a datetime can have
 
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -25,3 +27,24 @@ def moment_of(instant: int) -> datetime:
 def optional_moment(instant: int | None) -> datetime | None:
     """Return an instant as a datetime in UTC, or None for None."""
     return None if instant is None else moment_of(instant)
+
+
+def duration_text(microseconds: int | None) -> str | None:
+    """Format a duration as it is written in a file.
+
+    >>> duration_text(5_400_000_000), duration_text(None)
+    ('1h30m', None)
+    """
+    if microseconds is None:
+        return None
+    seconds, text = microseconds // SECOND, ""
+    for unit, size in _UNITS:
+        count, seconds = divmod(seconds, size)
+        text += f"{count}{unit}" if count else ""
+    return text
+
+
+def instant_text(seconds: int | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,7 +1,7 @@
 """JSON Schema validation in linear time: patterns run on RE2, and `uniqueItems` compares hashes.
 
 A pattern of a manifest is applied to untrusted payloads, and Python's own engine can take minutes for one short text.
-Ductile's plugins were written for RE2; it supports neither look-around nor back-references, and rejects them.
+Plugins of this format were written for RE2, which supports neither look-around nor back-references, and rejects them.
 """
 
 from __future__ import annotations

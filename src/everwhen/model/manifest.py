@@ -1,7 +1,7 @@
 """A plugin's manifest as a value: its commands and their inputs. `targets` reads the files.
 
-The format is Ductile's (`ductile.plugin`, protocol 2). Unknown keys are ignored, so that a manifest for a newer Ductile
-can be read as far as it is supported.
+The format is `ductile.plugin`, protocol 2. Unknown keys are ignored, so that a manifest of a newer format can be read
+as far as it is supported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from everwhen.errors import ManifestError, shown
 
@@ -54,6 +54,24 @@ class Manifest:
 
     def command(self, name: str) -> Command | None:
         return next((command for command in self.commands if command.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A plugin that can be run: manifest, folder, its program with links resolved, and warnings for the operator."""
+
+    manifest: Manifest
+    folder: str
+    entrypoint: str
+    warnings: tuple[str, ...] = ()
+
+
+class Plugins(Protocol):
+    """The plugins that are installed."""
+
+    def find(self, name: str) -> Plugin | None:
+        """Return the plugin as it is on disk now; None when there is none; ManifestError when it is unusable."""
+        ...
 
 
 def parse_manifest(document: Any, where: str = "manifest.yaml") -> Manifest:

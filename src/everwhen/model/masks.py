@@ -35,7 +35,7 @@ _SHAPES = re.compile(
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """Fields without what looks like a secret and is no reference to the environment.
+    """Return the fields with every probable secret masked, unless it is a reference to the environment.
 
     >>> masked({"headers": {"Authorization": "Bearer abc", "Accept": "text/plain"}})
     {'headers': {'Authorization': '***', 'Accept': 'text/plain'}}
@@ -58,7 +58,7 @@ def masked(value: Any, key: str = "") -> Any:
 
 
 def named_items(items: list[Any] | tuple[Any, ...], key: str) -> Iterator[tuple[str, Any]]:
-    """Each item with the name that it stands under: the list's, or that of the option before it."""
+    """Yield each item with the name that describes it: the list's, or that of the option before it."""
     has_accounts = any(isinstance(item, str) and _makes_requests(item) for item in items)
     for before, item in pairwise(["", *items]):
         is_option = isinstance(before, str) and before.startswith("-") and "=" not in before
@@ -69,7 +69,7 @@ def named_items(items: list[Any] | tuple[Any, ...], key: str) -> Iterator[tuple[
 
 
 def names_secret(key: str) -> bool:
-    """Whether a secret is to be expected under this name.
+    """Return whether a value with this name is probably a secret.
 
     >>> [names_secret(name) for name in ("X-API-Key", "dbPassword", "PGPASSWORD", "SSH_KEY", "X-Auth")]
     [True, True, True, True, True]
@@ -84,7 +84,7 @@ def names_secret(key: str) -> bool:
 
 
 def _masked_secret(value: str) -> str:
-    """References stay, their defaults and everything beside them do not."""
+    """Keep references to the environment; mask their defaults and all other text."""
     scheme = _SCHEME.match(value)
     beside = _replaced_references("", value[scheme.end() :] if scheme else value)
     return MASK if beside.strip() or "${" not in value else _without_default(value)
@@ -116,7 +116,7 @@ def _masked_text(value: str) -> str:
 
 
 def _makes_requests(value: str) -> bool:
-    """Whether a word or a line of a command speaks of requests; elsewhere `-u app:app` is a user and its group."""
+    """Return whether the text is about a request; in other commands `-u app:app` is a user and its group."""
     return "curl" in value or "://" in value
 
 

@@ -1,4 +1,4 @@
-"""Messages: what a schedule of kind `message` publishes when it fires (SYRIS's MessageEvent), built from its job alone.
+"""Messages: what a schedule of kind `message` publishes when it fires (a MessageEvent), built from its job alone.
 
 The same job always gives the same event_id and dedupe_key.
 """
@@ -8,23 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from hashlib import sha1
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from everwhen.errors import TimetableError
 from everwhen.model.instants import moment_of
 from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
 from everwhen.model.schedule import Definition, Target
+from everwhen.model.target_kinds import SPOKEN_BY
 
 MESSAGE = "message"
 SCHEMA_VERSION = "1.0"
 CHANNEL = "scheduler"
-SPOKEN_BY = "spoken_by"  # the key for the caller who wrote the message, stored among its fields
 _SHORT = ("text", "thread_id", "actor", "structured")
-_NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
-_PREFIX = _NAMESPACE.bytes
+_NAMESPACE = bytes.fromhex("6f1d9a0e6f0b5c6e9d0a0c2f5f5d9e11")
 _spell = json.JSONEncoder(sort_keys=True).encode
 _VARIANT = {f"{digit:x}": f"{0b1000 | digit & 0b0011:x}" for digit in range(16)}
 
@@ -66,7 +63,7 @@ def spoken_by(target: Target, actor: str | None) -> Target:
     return Target(target.kind, json.dumps(fields if actor is None else {**fields, SPOKEN_BY: actor}))
 
 
-class Speaking(NamedTuple):
+class MessageJob(NamedTuple):
     """The fields of a job that a message needs."""
 
     job_id: str
@@ -76,11 +73,13 @@ class Speaking(NamedTuple):
     payload: str | None
 
 
-def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str | None = None) -> NewMessage:
+def message_of(
+    job: Job | MessageJob, definition: Definition, now: int, actor: str | None = None
+) -> NewMessage:
     """Return the message of one job, as it is written when the job is settled; `actor` is who triggered it manually."""
     event_id = _dashed(_uuid(job.job_id))
     body = event_of(job, definition, event_id, now, actor)
-    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, _spell(body))
+    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, body=_spell(body))
 
 
 @lru_cache(maxsize=4_096)
@@ -91,7 +90,7 @@ def _words(spec: str) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _spelled(now: int) -> str:
+def _format_instant(now: int) -> str:
     """Format an instant. It is cached because all messages of one evaluation have the same one."""
     return moment_of(now).isoformat().replace("+00:00", "Z")
 
@@ -99,11 +98,13 @@ def _spelled(now: int) -> str:
 def _uuid(name: str) -> str:
     """Return the hexadecimal digits of `uuid5` in our namespace, in a third of its time.
 
-    >>> from uuid import uuid5
-    >>> _uuid("sched-a1b2c3d4e5f6-n5-rc0") == uuid5(_NAMESPACE, "sched-a1b2c3d4e5f6-n5-rc0").hex
+    >>> from uuid import UUID, uuid5
+    >>> _uuid("sched-a1b2c3d4e5f6-n5-rc0") == uuid5(UUID(bytes=_NAMESPACE), "sched-a1b2c3d4e5f6-n5-rc0").hex
     True
     """
-    digits = sha1(_PREFIX + name.encode(), usedforsecurity=False).hexdigest()
+    from hashlib import sha1  # it loads OpenSSL, which commands that only read do not need
+
+    digits = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:12]}5{digits[13:16]}{_VARIANT[digits[16]]}{digits[17:32]}"
 
 
@@ -111,14 +112,14 @@ def _dashed(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _named_actor(job: Job | Speaking, spec: Mapping[str, Any]) -> str | None:
+def _named_actor(job: Job | MessageJob, spec: Mapping[str, Any]) -> str | None:
     """Return the actor that the message names, but None over REST (uid equals id), where a caller could name anyone."""
     named: str | None = None if job.uid == job.schedule_id else spec.get("actor")
     return named
 
 
 def event_of(
-    job: Job | Speaking, definition: Definition, event_id: str, now: int, actor: str | None
+    job: Job | MessageJob, definition: Definition, event_id: str, now: int, actor: str | None
 ) -> dict[str, Any]:
     fields = _words(definition.target.spec)
     spec = _short(fields)
@@ -126,7 +127,7 @@ def event_of(
     return {
         "event_id": event_id,
         "schema_version": SCHEMA_VERSION,
-        "occurred_at": _spelled(now),
+        "occurred_at": _format_instant(now),
         "source": {
             "channel": CHANNEL,
             "connector_id": job.schedule_id,

@@ -80,3 +80,12 @@ def message_of(error: str) -> str:
 def drifted(reason: str) -> Outcome:
     """Return the outcome when a declared target is missing: final for the job; the schedule stops until it exists."""
     return Outcome("failed", error=reason, is_final=True, invalidates=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a claimed job ended."""
+
+    job_id: str
+    fence: int
+    outcome: Outcome

@@ -61,7 +61,7 @@ def defaults_of(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
-class Fault(NamedTuple):
+class PayloadFault(NamedTuple):
     """What is wrong with a value, and where in it; `path` is None when it is the schema that cannot be used."""
 
     path: tuple[str | int, ...] | None
@@ -78,7 +78,7 @@ def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any])
     ]
 
 
-def faults_in(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[Fault]:
+def faults_in(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[PayloadFault]:
     """Return the faults of an object, at most ten; an empty list when it satisfies the schema."""
     from jsonschema import exceptions, validators  # takes 0.1 s, and few schedules have a schema
     from referencing import Registry
@@ -93,10 +93,10 @@ def faults_in(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[Fault
         validator = linear_validator(kind)(whole, registry=Registry())
         found = sorted(islice(validator.iter_errors(dict(value)), FAULTS_SORTED), key=_order)
     except exceptions.SchemaError as error:
-        return [Fault(None, f"the schema itself is no JSON Schema: {shown(error.message)}")]
+        return [PayloadFault(None, f"the schema itself is no JSON Schema: {shown(error.message)}")]
     except Exception as error:  # an unresolvable reference, an invalid pattern
-        return [Fault(None, f"the schema cannot be applied: {shown(str(error))}")]
-    return [Fault(tuple(error.absolute_path), shown(error.message)) for error in found[:FAULTS_SHOWN]]
+        return [PayloadFault(None, f"the schema cannot be applied: {shown(str(error))}")]
+    return [PayloadFault(tuple(error.absolute_path), shown(error.message)) for error in found[:FAULTS_SHOWN]]
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str | None:

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from everwhen.model.fields import Definition
 from everwhen.model.manifest import UNSCHEDULABLE, Command, Manifest
 from everwhen.model.payload_schema import defaults_of, payload_faults
-from everwhen.model.schedule import Definition, Target
-
-DEFAULT_COMMAND = "poll"
+from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
 
 
 def plugin_schedule_faults(

@@ -31,14 +31,14 @@ class Cutoffs(NamedTuple):
     output: int
 
 
-class Place(NamedTuple):
+class RetentionPosition(NamedTuple):
     """The position of a pass: the table, and the row after which it continues."""
 
     what: Kept
     after: int = 0
 
 
-FRONT = Place("output")
+PASS_START = RetentionPosition("output")
 ORDER: tuple[Kept, ...] = ("output", "jobs", "audit", "breaker_transitions", "messages", "nodes")
 
 
@@ -47,12 +47,12 @@ class Portion(NamedTuple):
 
     what: Kept
     rows: int
-    next: Place | None
+    next: RetentionPosition | None
 
 
-def place_after(place: Place, last: int | None) -> Place | None:
+def place_after(place: RetentionPosition, last: int | None) -> RetentionPosition | None:
     """Return the next place: after the row `last`, or the start of the next table when this one is finished (None)."""
     if last is not None:
-        return Place(place.what, last)
+        return RetentionPosition(place.what, last)
     following = ORDER.index(place.what) + 1
-    return Place(ORDER[following]) if following < len(ORDER) else None
+    return RetentionPosition(ORDER[following]) if following < len(ORDER) else None

@@ -1,4 +1,4 @@
-"""Schedules: their declaration (`Definition`, one revision) and their current state (`State`)."""
+"""Schedules: their plans and their current state. `fields` has the Definition, which is one revision of a schedule."""
 
 from __future__ import annotations
 
@@ -7,33 +7,22 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from everwhen.model.calendar import Calendar
-from everwhen.model.instants import MINUTE, SECOND
-from everwhen.model.job import Job, Origin
+from everwhen.model.fields import Definition as Definition
+from everwhen.model.fields import ScheduleType as ScheduleType
+from everwhen.model.instants import SECOND
+from everwhen.model.job import Job
 from everwhen.model.memory import by_identity
-from everwhen.model.policy import (
-    LEAST_GRACE,
-    MOST_GRACE,
-    BreakerRule,
-    Budget,
-    Capacity,
-    CatchUp,
-    Guard,
-    IfRunning,
-    IntervalFrom,
-    OnExhausted,
-    OnLost,
-    WhenClosed,
-)
-from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, Zone, zone
-from everwhen.timetable.occurrences import FirstRun, Occurrences, dst_rule, series_of
-from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
-from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours, Window
+from everwhen.model.policy import LEAST_GRACE, MOST_GRACE, WhenClosed
+from everwhen.model.target_kinds import Target as Target
+from everwhen.timetable.civil_time import EARLIEST, LATEST, zone
+from everwhen.timetable.occurrences import Occurrences, series_of
+from everwhen.timetable.trigger import Cron, OnRequest
+from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours
 
 _NEVER_CLOSED = ClosedTimes()
 _NOTHING_DEFERRED: frozenset[str] = frozenset()
 
 Status = Literal["active", "paused", "invalid", "done", "dead"]
-ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
 
 
 def local_id(schedule_id: str) -> str:
@@ -46,14 +35,6 @@ def local_id(schedule_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a slot runs: a kind, and the fields of that kind as JSON."""
-
-    kind: str
-    spec: str = "{}"
-
-
-@dataclass(frozen=True, slots=True)
 class QuietHoursPolicy:
     """Quiet hours that schedules may share by id."""
 
@@ -61,107 +42,6 @@ class QuietHoursPolicy:
     name: str
     hours: QuietHours
     action: WhenClosed = "skip"
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """One revision of a schedule. Durations are microseconds, start_at and end_at seconds of `timetable`."""
-
-    trigger: Trigger
-    zone: Zone
-    target: Target
-    name: str = ""
-    description: str = ""
-    owner: str | None = None
-    group: str | None = None
-    command: str | None = None
-    payload: str = "{}"
-    queue: str = "default"
-    gap: Gap | None = None
-    fold: Fold | None = None
-    start_at: int | None = None
-    end_at: int | None = None
-    first_run: FirstRun | None = None
-    interval_from: IntervalFrom = "slot"
-    jitter_ms: int = 0
-    only_between: Window | None = None
-    not_on: int = 0
-    outside_window: WhenClosed = "skip"
-    quiet_hours_id: str | None = None
-    misfire_grace: int | None = None
-    catch_up: CatchUp | None = None
-    catch_up_limit: int = 100
-    if_running: IfRunning = "skip"
-    queue_limit: int = 1_000
-    guard: Guard | None = None
-    capacity: Capacity | None = None
-    breaker: BreakerRule | None = None
-    budgets: tuple[Budget, ...] = ()
-    total_repeats: int = 0
-    max_retries: int | None = None
-    retry_delay: int | None = None
-    on_exhausted: OnExhausted = "continue"
-    on_lost: OnLost = "rerun"
-    timeout: int | None = 10 * MINUTE
-    expect_within: int | None = None
-    expect_grace: int | None = None
-    ping_url: str | None = None
-
-    @property
-    def is_chain(self) -> bool:
-        """Return whether the next slot is counted from the end of the last run."""
-        return self.interval_from == "completion" and isinstance(self.trigger, Every)
-
-    @property
-    def has_bounds(self) -> bool:
-        return self.start_at is not None or self.end_at is not None
-
-    @property
-    def is_one_shot(self) -> bool:
-        return isinstance(self.trigger, Once)
-
-    @property
-    def type(self) -> ScheduleType:
-        match self.trigger:
-            case Every() | EveryMonth():
-                return "interval"
-            case Cron():
-                return "cron"
-            case Once():
-                return "one_shot"
-            case OnRequest():
-                return self.trigger.kind
-
-    @property
-    def catch_up_policy(self) -> CatchUp:
-        if self.catch_up is not None:
-            return self.catch_up
-        return "run_once" if self.is_one_shot or self.is_chain else "skip"
-
-    @property
-    def retry_base(self) -> int:
-        if self.retry_delay is not None:
-            return self.retry_delay
-        if isinstance(self.trigger, Every):
-            return min(self.trigger.seconds * SECOND, MINUTE)
-        return MINUTE
-
-    @property
-    def stops_when_exhausted(self) -> bool:
-        """Return whether more than `max_retries` failures in a row, over any number of slots, end the schedule (R3)."""
-        return self.max_retries is not None and self.on_exhausted == "stop"
-
-    @property
-    def dst(self) -> DstRule:
-        return dst_rule(self.trigger, gap=self.gap, fold=self.fold)
-
-    def dedupe_key(self, schedule_id: str, origin: Origin = "schedule", slot_at: int = 0) -> str:
-        """Return the label of a job: its schedule, and for catch-up also its slot.
-
-        The store's unique key on (slot_at, uid) prevents a second firing, so this label is not used after the job ends.
-        """
-        key = f"{self.group or '-'}:{self.command or self.target.kind}:{local_id(schedule_id)}"
-        return f"{key}:catchup:{slot_at // SECOND}" if origin == "catch_up" else key
 
 
 class Plan:
@@ -312,30 +192,6 @@ class State(NamedTuple):
     def firings(self) -> int:
         """Return how often it fired. `fire_count` is the number of its last job, which a restore raises."""
         return self.fire_count - self.numbers_skipped
-
-    # Three changes that nearly every slot makes, built by position: `_replace` would be a third of the cost of each.
-
-    def fired(self, now: int, following: int) -> State:
-        """Return the row after an ordinary firing of its next slot."""
-        slot_at, last_slot_at = self.next_slot_at, self.last_slot_at
-        assert slot_at is not None
-        last = slot_at if last_slot_at is None or slot_at > last_slot_at else last_slot_at
-        counts = (self.fire_count + 1, self.outstanding + 1)
-        return State._make(
-            (*self[:7], following, following, *self[9:15], *counts, *self[17:24], last, now, *self[26:])
-        )
-
-    def started(self, now: int) -> State:
-        """Return the row after the start of an own job that did not wait."""
-        return State._make((*self[:17], self.running_jobs + 1, *self[18:26], now, *self[27:]))
-
-    def succeeded(self, now: int, job_id: str) -> State:
-        """Return the row after the success of an own job that ends its slot and changes nothing else."""
-        ended = (self.outstanding - 1, self.running_jobs - 1, *self[18:20])
-        counted = (self.current_repeat + 1, 0, self.run_count + 1)
-        return State._make(
-            (*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:39], 0, self[40])
-        )
 
 
 class Schedule(NamedTuple):

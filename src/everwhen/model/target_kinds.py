@@ -7,14 +7,25 @@ node. Kinds of other packages have no entry here; `everwhen.installed_kinds` fin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from everwhen.model.instants import HOUR, MINUTE
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND
 
 DEFAULT_TIMEOUT = 10 * MINUTE
+DEFAULT_COMMAND = "poll"  # of a plugin
+SPOKEN_BY = "spoken_by"  # the key for the caller who wrote a message, stored among its fields
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a slot runs: a kind, and the fields of that kind as JSON."""
+
+    kind: str
+    spec: str = "{}"
+
 
 ValueType = Literal[
     "anything",
@@ -164,3 +175,33 @@ def default_timeout(kind: str) -> int:
     """Return how long a run of that kind may take where its schedule says nothing."""
     known = KINDS.get(kind)
     return DEFAULT_TIMEOUT if known is None else known.timeout
+
+
+def run_to_json(target: Target) -> dict[str, Any]:
+    """Return the keys of `run` that name this target."""
+    spec = json.loads(target.spec)
+    match target.kind:
+        case "command":
+            return (
+                some_of({"command": spec.get("argv"), "cwd": spec.get("cwd"), "env": spec.get("env")}) or {}
+            )
+        case "python":
+            return some_of({"python": spec.get("function"), "isolate": spec.get("isolate")}) or {}
+        case "plugin":
+            return {"plugin": {"name": spec["name"], "command": spec["command"]}}
+        case "agent":
+            return {"agent": some_of({"name": spec["agent"], "prompt": spec.get("prompt")})}
+        case "workflow":
+            number = int(spec["workflow_id"]) if spec.get("is_number") else spec["workflow_id"]
+            return {"workflow": some_of({"id": number, "trigger_node_id": spec.get("trigger_node_id")})}
+        case "message":
+            return {"message": {key: value for key, value in spec.items() if key != SPOKEN_BY}}
+        case "http":
+            return {"http": {key: value for key, value in spec.items() if key != "source"}}
+        case _:  # installed kinds
+            return {target.kind: spec}
+
+
+def some_of(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the keys that are set; None when there are none."""
+    return {key: value for key, value in fields.items() if value is not None} or None

@@ -67,6 +67,11 @@ class Token(NamedTuple):
         return self.owner is None or self.owner == owner
 
 
+def actor_of(token: Token | None) -> str | None:
+    """Return the name under which what a token does is recorded."""
+    return None if token is None else f"token:{token.token_id}"
+
+
 class Session(NamedTuple):
     """A browser session opened with a token. Of its secret, too, only a hash is stored. It ends with its token."""
 
@@ -88,7 +93,7 @@ class Answer(NamedTuple):
     @property
     def fields(self) -> tuple[str, str, str, str]:
         """Return the fields that are stored."""
-        return self[:4]
+        return self.token_id, self.key, self.digest, self.answer
 
     def stored_at(self, now: int) -> int:
         """Return the instant that it is stored with.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 NO_PROMPT = "Execute scheduled task."
 
@@ -34,6 +34,38 @@ class WorkOutcome:
     summary: str = ""
     error: str | None = None
     job_id: str = ""
+
+
+class WorkSource(Protocol):
+    """One inbox. It may block: it is called on a thread of its own. An error that it raises fails at most the run.
+
+    An item belongs to its claimant (`by`, one attempt of one job) until it is completed or released. A claim whose
+    holder died must become available again; the source decides how.
+    """
+
+    def fetch_available(self, *, limit: int = 10) -> Sequence[WorkItem]:
+        """Return items that may be claimed, the next one first."""
+        ...
+
+    def claim(self, item_id: str, *, by: str) -> WorkItem | None:
+        """Claim an item and return it; None when another claimant was faster. Its id may have changed."""
+        ...
+
+    def complete(self, item_id: str, outcome: WorkOutcome) -> None:
+        """Record that the work on a claimed item has ended."""
+        ...
+
+    def release(self, item_id: str, *, reason: str) -> None:
+        """Make a claimed item available again: the work on it did not take place."""
+        ...
+
+    def get(self, item_id: str) -> WorkItem | None:
+        """Return one item, claimed or not; None when it is unknown."""
+        ...
+
+
+OpenWorkSource = Callable[[Mapping[str, Any]], WorkSource]
+"""A function that opens a kind of source from its fields: `{type: directory, path: inbox}`."""
 
 
 def build_schedule_prompt(schedule: Any, work_item: WorkItem | None = None, *, default: str = "") -> str:

@@ -1,10 +1,11 @@
-"""Workflows that schedules start: their target, and the data they receive (Pipelit's `dispatch_event`)."""
+"""Workflows that schedules start: their target, and the data they receive (`dispatch_event`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from everwhen.errors import TimetableError
 from everwhen.model.instants import moment_of
@@ -12,6 +13,27 @@ from everwhen.model.schedule import Target
 
 EVENT = "schedule"
 NOT_FOUND = "Workflow not found."
+
+
+DispatchEvent = Callable[[str, dict[str, Any], str | None], Any]
+"""`dispatch_event("schedule", event_data, owner)`. The work is done when the call has returned and any
+awaitable that it returned is done; the work has failed when the call raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow: a handler of this process, or another target. Without `triggers`, every trigger node is accepted."""
+
+    workflow_id: str
+    run: DispatchEvent | Target
+    name: str = ""
+    triggers: tuple[str, ...] = ()
+
+
+class Workflows(Protocol):
+    """The workflows that are known now."""
+
+    def find(self, workflow_id: str) -> Workflow | None: ...
 
 
 def workflow_target(

@@ -24,12 +24,13 @@ from everwhen.errors import (
     RemovalError,
     UnknownScheduleError,
 )
+from everwhen.model.changes import Change, NewSchedule, Reconciliation
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
-from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
@@ -54,7 +55,7 @@ class Applied:
 
 def preview(runtime: Runtime, declared: Declarations, source: str = "config") -> ConfigChanges:
     """Return what applying would change, without writing."""
-    catalogue = runtime.catalogue
+    catalogue = store_of(runtime).catalogue
     return reconcile.reconcile(declared, catalogue.of_source(source), catalogue.policies(source))
 
 
@@ -72,28 +73,40 @@ def apply(
     The source is the file (`config`), or a program by its name (`python:app`). Each source removes only its own
     schedules.
     """
+    store = store_of(runtime)
     by = actor or source
     for _ in range(MOST_TRIES):
-        based_on, digest = runtime.catalogue.config_revision(source)
+        based_on, digest = store.catalogue.config_revision(source)
         changes = preview(runtime, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        if (taken := _taken(runtime, changes)) and runtime.catalogue.config_revision(source)[0] != based_on:
+        if (taken := _taken(runtime, changes)) and store.catalogue.config_revision(source)[0] != based_on:
             continue  # created since the preview, by another process that applies the same
         _refuse(taken, source)
         if changes.is_empty and digest == declared.digest and _has_sections(runtime, source):
             return Applied()
         policies = _policies(runtime, declared, source)
         upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
-        sections = tuple(change.key for change in changed_sections(runtime, declared, source))
+        changed = changed_sections(runtime, declared, source) if based_on else ()  # else none was in force
+        sections = tuple(change.key for change in changed)
         writing = _Writing(
-            declared, changes, source, runtime.clock.now(), by, policies, may_be_past, sections, upgraded
+            declared,
+            changes=changes,
+            source=source,
+            now=runtime.clock.now(),
+            by=by,
+            policies=policies,
+            may_be_past=may_be_past,
+            sections=sections,
+            upgraded=upgraded,
         )
         if _write(runtime, writing.reconciliation(based_on, actor)):
             runtime.wake_scheduler()
             runtime.wake_workers()
             return writing.applied
-    raise ConfigError("another process reloads the configuration again and again; nothing was changed")
+    raise ConfigError(
+        "another process keeps reloading the configuration; nothing was changed; try again later"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +123,11 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
 
     A release that did not store these entries left it unknown which were in force: then the result is empty.
     """
+    store = store_of(runtime)
     if source != "config":
         return []
-    stored = runtime.catalogue.config_sections()
-    if stored is None and runtime.catalogue.config_revision(source)[0]:
+    stored = store.catalogue.config_sections()
+    if stored is None and store.catalogue.config_revision(source)[0]:
         return []
     before, after = stored or {}, declared.sections
     return [
@@ -124,13 +138,13 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
 
 
 def _has_sections(runtime: Runtime, source: str) -> bool:
-    return source != "config" or runtime.catalogue.config_sections() is not None
+    return source != "config" or store_of(runtime).catalogue.config_sections() is not None
 
 
 def _write(runtime: Runtime, changes: Reconciliation) -> bool:
     """Write the changes; return False when another process was faster and they have to be computed again."""
     try:
-        return runtime.catalogue.reconcile(runtime.clock.now(), changes)
+        return store_of(runtime).catalogue.reconcile(runtime.clock.now(), changes)
     except (
         UnknownScheduleError,
         DuplicateScheduleError,
@@ -142,12 +156,12 @@ def _write(runtime: Runtime, changes: Reconciliation) -> bool:
 
 def _policies(runtime: Runtime, declared: Declarations, source: str) -> dict[str, QuietHoursPolicy]:
     """Return the quiet hours that schedules may name: for the file its own, for programs all stored ones as well."""
-    stored = [] if source == "config" else runtime.catalogue.policies()
+    stored = [] if source == "config" else store_of(runtime).catalogue.policies()
     return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
 
 
 def _taken(runtime: Runtime, changes: ConfigChanges) -> list[Declared]:
-    return [one for one in changes.created if runtime.catalogue.get(one.schedule_id) is not None]
+    return [one for one in changes.created if store_of(runtime).catalogue.get(one.schedule_id) is not None]
 
 
 def _refuse(taken: Sequence[Declared], source: str) -> None:
@@ -264,7 +278,7 @@ def _upgraded(runtime: Runtime, changes: ConfigChanges, source: str) -> frozense
     """
     if not changes.changed:
         return frozenset()
-    before = {schedule.state.schedule_id for schedule in runtime.catalogue.from_before(source)}
+    before = {schedule.state.schedule_id for schedule in store_of(runtime).catalogue.from_before(source)}
     return frozenset(before.intersection(change.declared.schedule_id for change in changes.changed))
 
 
@@ -276,7 +290,9 @@ def _applied(changes: ConfigChanges, upgraded: frozenset[str]) -> Applied:
         tuple(schedule.state.schedule_id for schedule in changes.removed),
         tuple(one.schedule_id for one in changes.switched),
         tuple(name for name in changed if name in upgraded),
-        tuple(change.declared.schedule_id for change in changes.changed if _goes_on_now(change)),
+        no_longer_stop=tuple(
+            change.declared.schedule_id for change in changes.changed if _goes_on_now(change)
+        ),
     )
 
 

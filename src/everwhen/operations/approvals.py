@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from everwhen.decide import approval
 from everwhen.errors import AccessError, PreconditionError, UnseenRevisionError
+from everwhen.model.changes import Change
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.operations.access import Caller
 from everwhen.operations.schedules import Permit
-from everwhen.operations.submissions import Caller, resumed
-from everwhen.ports.catalogue import Change
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.submissions import resumed
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 
 def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:
@@ -31,7 +33,7 @@ def decline_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, note
         _refuse_to_answer(schedule, caller)
         return approval.decline(schedule, now, shared, note=note, by=caller.actor)
 
-    runtime.catalogue.delete(runtime.clock.now(), schedule_id, change)
+    store_of(runtime).catalogue.delete(runtime.clock.now(), schedule_id, change)
     runtime.wake_workers()
 
 
@@ -63,10 +65,12 @@ def permit_revival(caller: Caller) -> Permit:
 def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
     caller.refuse_stranger(schedule)
     if caller.token.limits.needs_approval:
-        raise AccessError("a token whose own schedules need approval neither approves nor declines any")
+        raise AccessError(
+            "a token whose own schedules need approval can neither approve nor decline schedules"
+        )
 
 
 def _change(runtime: Runtime, schedule_id: str, change: Change) -> None:
-    runtime.catalogue.change(runtime.clock.now(), schedule_id, change)
+    store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, change)
     runtime.wake_scheduler()
     runtime.wake_workers()

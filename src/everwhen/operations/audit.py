@@ -30,11 +30,12 @@ from everwhen.model.derived import (
     progress_of,
 )
 from everwhen.model.job import FINAL, Job, JobStatus, Origin
+from everwhen.model.queries import EventFilter, JobFilter, MessageFilter
+from everwhen.model.subscription import Message
+from everwhen.operations.access import COUNTED, Caller
 from everwhen.operations.event_feed import RECORDED, FeedEntry, Wanted, facts_of, narrowed
-from everwhen.operations.submissions import COUNTED, Caller
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.messages import Message, MessageFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 T = TypeVar("T")
 Key = tuple[int, ...]  # larger is newer
@@ -91,7 +92,7 @@ def list_feed(
     visible = narrowed(runtime, wanted, caller, schedule_id)
     if visible is None:
         return Page(())
-    held = _held(runtime, visible, None if before is None else before[2:4])
+    held = _held(runtime, visible, None if before is None else (before.held_since, before.held_row))
     fired = _fired(runtime, visible, limit, None if before is None else before.job)
     recorded = _recorded(runtime, visible, limit, None if before is None else before.event)
     started = _progress(runtime, visible, limit, None if before is None else before.started, _STARTS)
@@ -103,12 +104,13 @@ def list_messages(
     runtime: Runtime, wanted: MessageFilter, caller: Caller, *, limit: int, before: int | None = None
 ) -> Page[Message]:
     """Return messages that the caller may see."""
+    store = store_of(runtime)
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
         return Page(())
     wanted = wanted._replace(owner=owner or wanted.owner)
-    items = runtime.messages.list(wanted, limit=limit, before=before)
-    total = runtime.messages.count(wanted, most=COUNTED + 1)
+    items = store.messages.list(wanted, limit=limit, before=before)
+    total = store.messages.count(wanted, most=COUNTED + 1)
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
@@ -147,6 +149,7 @@ def _rest(lane: _Lane, shown: int) -> Key | None:
 
 
 def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:
+    store = store_of(runtime)
     if not wanted.wants(*RECORDED):
         return _Lane()
     events = EventFilter(
@@ -157,8 +160,8 @@ def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) 
         since=wanted.since,
         until=wanted.until,
     )
-    total = runtime.ledger.count_events(events, most=COUNTED + 1)
-    found = [] if before == 0 else runtime.ledger.events(events, limit=limit, before=before)
+    total = store.ledger.count_events(events, most=COUNTED + 1)
+    found = [] if before == 0 else store.ledger.events(events, limit=limit, before=before)
     rest = (found[-1].id,) if len(found) == limit else None
     return _Lane([((one.id,), one) for one in found], rest, min(total, COUNTED), total > COUNTED)
 
@@ -176,14 +179,14 @@ def _fired(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> 
         enqueued_since=wanted.since,
         enqueued_until=wanted.until,
     )
-    page = runtime.ledger.job_page(jobs, limit=limit, before=before)
+    page = store_of(runtime).ledger.job_page(jobs, limit=limit, before=before)
     found = [] if before == 0 else page.jobs
     rest = None if before == 0 or page.next_before is None else (page.next_before,)
     return _Lane(_told(runtime, found), rest, page.total, page.is_approximate)
 
 
 def _fired_job(runtime: Runtime, wanted: Wanted, before: int | None) -> _Lane:
-    job = runtime.ledger.job(wanted.job_id or "")
+    job = store_of(runtime).ledger.job(wanted.job_id or "")
     found = [one for one in _told(runtime, [] if job is None else [job]) if wanted.is_met(one[1])]
     is_over = job is not None and before is not None and job.row_id >= before
     return _Lane([] if is_over else found, None, len(found))
@@ -202,11 +205,12 @@ _ENDS = _Stage({kind: (status,) for status, kind in ENDS.items()}, event_of_end)
 
 def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, stage: _Stage) -> _Lane:
     """Return starts, or ends, in the order of their jobs; a job enqueued before `since` may have ended after it."""
+    store = store_of(runtime)
     kinds = [kind for kind in stage.types if wanted.wants(kind)]
     if not kinds or before == 0:
         return _Lane()
     if wanted.job_id is not None:
-        job = runtime.ledger.job(wanted.job_id)
+        job = store.ledger.job(wanted.job_id)
         jobs, rest = [] if job is None or (before and job.row_id >= before) else [job], None
         total, is_approximate = len(jobs), False
     else:
@@ -214,16 +218,16 @@ def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, 
         filtered = JobFilter(
             uid=wanted.uid, statuses=statuses, owner=wanted.owner, enqueued_until=wanted.until
         )
-        page = runtime.ledger.job_page(filtered, limit=limit, before=before)
+        page = store.ledger.job_page(filtered, limit=limit, before=before)
         jobs, rest, total, is_approximate = page.jobs, page.next_before, page.total, page.is_approximate
-    owners = runtime.firings.owners({job.uid for job in jobs}) if jobs else {}
+    owners = store.firings.owners({job.uid for job in jobs}) if jobs else {}
     item = [(job.row_id, stage.item(progress_of(job, owners.get(job.uid)))) for job in jobs]
     found = [((row,), one) for row, one in item if one is not None and wanted.is_met(one)]
     return _Lane(found, None if rest is None else (rest,), total, is_approximate)
 
 
 def _told(runtime: Runtime, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:
-    owners = runtime.firings.owners({job.uid for job in jobs}) if jobs else {}
+    owners = store_of(runtime).firings.owners({job.uid for job in jobs}) if jobs else {}
     return [((job.row_id,), event_of_firing(firing_of(job, owners.get(job.uid)))) for job in jobs]
 
 
@@ -237,7 +241,7 @@ def _held(runtime: Runtime, wanted: Wanted, before: Key | None) -> _Lane:
     """Return the slots held at this moment: a row does not keep earlier holds."""
     if not wanted.wants("schedule.held"):
         return _Lane()
-    holds = runtime.firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
+    holds = store_of(runtime).firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
     item = [((hold.since, hold.row_id), event_of_hold(hold)) for hold in _newest_holds(holds)]
     met = [one for one in item if wanted.is_met(one[1])]
     found = [one for one in met if before is None or one[0] < before]
@@ -246,3 +250,8 @@ def _held(runtime: Runtime, wanted: Wanted, before: Key | None) -> _Lane:
 
 def _newest_holds(holds: Iterable[Hold]) -> list[Hold]:
     return sorted(holds, key=lambda hold: (hold.since, hold.row_id), reverse=True)
+
+
+def held_slots(runtime: Runtime) -> list[Hold]:
+    """Return the slots that are held now, in no order; at most MOST_HOLDS of them."""
+    return store_of(runtime).firings.holds(limit=MOST_HOLDS)

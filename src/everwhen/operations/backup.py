@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from everwhen.errors import BackupError
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress, Runtime
+from everwhen.stores.opened import store_of
 
 
 def back_up(
@@ -24,11 +24,11 @@ def back_up(
     if path.exists() and not path.is_file():
         raise BackupError(f"{path} is a pipe, a device or a socket; name a file that is to be written", path)
     if path.exists() and not may_replace:
-        raise BackupError(f"{path} is there already; name another file, or say --force", path)
+        raise BackupError(f"{path} exists already; name another file, or use --force", path)
     growing = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         growing.touch(mode=0o600, exist_ok=False)
-        runtime.upkeep.backup(growing, progress)
+        store_of(runtime).upkeep.backup(growing, progress)
         _sync(growing)
         _put_in_place(growing, path, may_replace)
         _sync(path.parent)
@@ -48,7 +48,7 @@ def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
     try:
         path.hardlink_to(growing)  # unlike a rename, a link fails if the name was taken meanwhile
     except FileExistsError as error:
-        raise BackupError(f"{path} is there already; name another file, or say --force", path) from error
+        raise BackupError(f"{path} exists already; name another file, or use --force", path) from error
 
 
 def _sync(path: Path) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from everwhen.errors import SchedulerError
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, create_schedules
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.slots import JobEnd
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 BATCH = 500
 NODE = "bench"
@@ -38,8 +38,10 @@ class Figure:
 
 def bench(runtime: Runtime, count: int, progress: Callable[[float], None]) -> Iterator[Figure]:
     """Measure one step after another, each on the state that the previous one left."""
-    if runtime.ledger.counts().schedules:
-        raise SchedulerError("the benchmark wants a database of its own; this one has schedules")
+    if store_of(runtime).ledger.counts().schedules:
+        raise SchedulerError(
+            "the benchmark needs an empty database, but this one has schedules; name another one"
+        )
     works: list[tuple[str, int, Callable[[], object]]] = [
         ("schedules created one by one", SINGLE, lambda: _one_by_one(runtime)),
         ("schedules created in bulk", count, lambda: _in_bulk(runtime, count)),
@@ -70,13 +72,14 @@ def _in_bulk(runtime: Runtime, count: int) -> None:
 
 
 def _fire(runtime: Runtime) -> None:
-    while runtime.slots.tick(runtime.clock.now(), limit=BATCH, behind=False).fired:
+    while store_of(runtime).slots.tick(runtime.clock.now(), limit=BATCH, behind=False).fired:
         pass
 
 
 def _work(runtime: Runtime) -> None:
-    while claimed := runtime.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
-        runtime.slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
+    store = store_of(runtime)
+    while claimed := store.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
+        store.slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
 
 
 def _end(claimed: ClaimedJob) -> JobEnd:
@@ -85,4 +88,4 @@ def _end(claimed: ClaimedJob) -> JobEnd:
 
 def _look(runtime: Runtime) -> None:
     for _ in range(IDLE):
-        runtime.slots.tick(runtime.clock.now(), limit=BATCH, behind=False)
+        store_of(runtime).slots.tick(runtime.clock.now(), limit=BATCH, behind=False)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from everwhen.errors import UnknownBreakerError
 from everwhen.model.breaker import Breaker, Transition
-from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import Entry, ScheduleFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.operations.access import Caller
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 LOOKED_AT = 500  # schedules of a group
 
 
 def get_breaker(runtime: Runtime, key: str, *, limit: int = 20) -> tuple[Breaker, list[Transition]]:
     """Return a breaker and its latest transitions, newest first."""
-    return runtime.ledger.breaker(key), runtime.ledger.transitions(key, limit=limit)
+    store = store_of(runtime)
+    return store.ledger.breaker(key), store.ledger.transitions(key, limit=limit)
 
 
 def find_breaker(
@@ -30,7 +32,7 @@ def find_breaker(
 
 def list_breakers(runtime: Runtime, caller: Caller) -> list[Breaker]:
     """Return the breakers that ever counted a failure, by key, as far as the caller may see them."""
-    found = runtime.ledger.breakers()
+    found = store_of(runtime).ledger.breakers()
     if caller.token.owner is None:
         return found
     return [breaker for breaker in found if _is_visible(runtime, breaker.key, caller)]
@@ -38,21 +40,22 @@ def list_breakers(runtime: Runtime, caller: Caller) -> list[Breaker]:
 
 def reset_breaker(runtime: Runtime, key: str, *, actor: str | None = None) -> bool:
     """Close a breaker by hand; return False when it was closed already."""
-    was_open = runtime.catalogue.reset_breaker(runtime.clock.now(), key, actor)
+    was_open = store_of(runtime).catalogue.reset_breaker(runtime.clock.now(), key, actor)
     runtime.wake_scheduler()
     return was_open
 
 
 def _is_visible(runtime: Runtime, key: str, caller: Caller) -> bool:
-    """Tell whether a schedule that the caller may see has this breaker, by itself or through its group."""
-    alone = runtime.catalogue.entry(key)
+    """Return whether a schedule that the caller may see has this breaker, by itself or through its group."""
+    store = store_of(runtime)
+    alone = store.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):
         return True
     group = key.partition(":")[0].partition("@")[0]
     if caller.is_hidden(group):
         return False
     wanted = ScheduleFilter(group=group, owner=caller.token.owner)
-    return any(_has(entry, key) for entry in runtime.catalogue.entries(wanted, limit=LOOKED_AT))
+    return any(_has(entry, key) for entry in store.catalogue.entries(wanted, limit=LOOKED_AT))
 
 
 def _has(entry: Entry, key: str) -> bool:

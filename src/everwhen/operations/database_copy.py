@@ -12,14 +12,16 @@ import secrets
 from contextlib import suppress
 
 from everwhen.errors import CopyError, SchedulerError, UncertainCopyError
+from everwhen.model.database_copy import Move, Received
 from everwhen.model.node import SILENT
-from everwhen.ports.database_copy import CopySource, CopyTarget, Move, Received, SourceSchema
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress
+from everwhen.stores.postgres_copy import PostgresCopyTarget
+from everwhen.stores.sqlite_move import SourceSchema, SqliteMove
 
 
 def copy_database(
-    source: CopySource,
-    target: CopyTarget,
+    source: SqliteMove,
+    target: PostgresCopyTarget,
     *,
     to: str,
     now: int,
@@ -55,7 +57,7 @@ def copy_database(
         raise
 
 
-def _take_back(source: CopySource, before: Move | None) -> None:
+def _take_back(source: SqliteMove, before: Move | None) -> None:
     if before is None:
         source.forget_move()
     else:
@@ -69,7 +71,7 @@ def _continued(found: Move | None, to: str, is_forced: bool) -> Move | None:
     if found.to != to:
         was = "was moved" if found.state == "moved" else "may have been moved, by a copy that did not end,"
         raise CopyError(
-            f"this database {was} to {found.to}; name that address again, or say --force when you are sure that "
+            f"this database {was} to {found.to}; name that address again, or use --force when you are sure that "
             "nothing runs there"
         )
     return found

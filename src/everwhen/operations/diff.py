@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from everwhen.decide import edit
-from everwhen.decide.firings import NO_FIRINGS, FiringChanges, compare, firings
+from everwhen.decide.firings import NO_FIRING_TIMES, FiringChanges, compare, firings
 from everwhen.decide.reconcile import ConfigChanges, switch
 from everwhen.model.declared import Declarations, Declared
+from everwhen.model.fields import FIELDS, TRIGGER_KEYS, schedule_to_json, trigger_to_json
 from everwhen.model.instants import DAY
 from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
-from everwhen.model.serialize import fields_of
 from everwhen.model.shared import Shared
 from everwhen.operations.apply import KeyChange, preview
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 AHEAD = 7 * DAY
 What = Literal["created", "changed", "removed"]
@@ -39,7 +40,7 @@ def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
     now = runtime.clock.now()
     changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
-    stored = {one.state.schedule_id: one for one in runtime.catalogue.of_source("config")}
+    stored = {one.state.schedule_id: one for one in store_of(runtime).catalogue.of_source("config")}
     found = [_created(one, policies, now) for one in changes.created]
     found += [_removed(schedule, now) for schedule in changes.removed]
     edited = {change.declared.schedule_id: change.after for change in changes.changed}
@@ -66,15 +67,17 @@ def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, S
 def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> ScheduleChange:
     plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
-    firing = compare(NO_FIRINGS, firings(plan, state, now + AHEAD))
-    keys = tuple(_key_change(key, None, value) for key, value in fields_of(one.definition).items())
-    return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
+    firing = compare(NO_FIRING_TIMES, firings(plan, state, now + AHEAD))
+    keys = tuple(_key_change(key, None, value) for key, value in _compared(one.definition).items())
+    return ScheduleChange(
+        one.schedule_id, "created", one.place, one.definition.zone.name, keys, firings=firing
+    )
 
 
 def _removed(schedule: Schedule, now: int) -> ScheduleChange:
-    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRINGS)
+    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRING_TIMES)
     zone = schedule.definition.zone.name
-    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firing)
+    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firings=firing)
 
 
 def _changed(
@@ -83,7 +86,7 @@ def _changed(
     plan = Plan(one.schedule_id, after, _quiet(after, policies))
     decision = edit.edit(schedule, plan, now, Shared(), may_be_past=True)
     decision = switch(one.is_enabled, Schedule(decision.after, plan, schedule.outstanding), now, Shared())
-    before, later = fields_of(schedule.definition), fields_of(after)
+    before, later = _compared(schedule.definition), _compared(after)
     keys = tuple(
         _key_change(key, before.get(key), later.get(key))
         for key in sorted(before.keys() | later.keys())
@@ -94,7 +97,27 @@ def _changed(
     firing = compare(
         firings(schedule.plan, schedule.state, now + AHEAD), firings(plan, decision.after, now + AHEAD)
     )
-    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firing)
+    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firings=firing)
+
+
+def _compared(definition: Definition) -> dict[str, Any]:
+    """Return the keys of a schedule that differ from their defaults, and what its group and its budgets add to them."""
+    written = schedule_to_json(definition)
+    # The target has more than `run` names, such as the `config` of a plugin.
+    found = {
+        "trigger": trigger_to_json(definition.trigger),
+        "target": [definition.target.kind, json.loads(definition.target.spec)],
+        "group": definition.group,
+        "budgets": {
+            one.key: {"per_hour": one.per_hour, "per_day": one.per_day} for one in definition.budgets
+        },
+        **{key: value for key, value in written.items() if key not in (*TRIGGER_KEYS, "type", "run")},
+    }
+    return {key: value for key, value in found.items() if value not in (None, {}, _default(key))}
+
+
+def _default(key: str) -> Any:
+    return FIELDS[key].default if key in FIELDS else None
 
 
 def _key_change(key: str, before: object, after: object) -> KeyChange:
@@ -102,10 +125,7 @@ def _key_change(key: str, before: object, after: object) -> KeyChange:
 
 
 def _masked_value(key: str, value: Any) -> Any:
-    """Mask the secrets in a value of a definition; payloads and targets are JSON inside the fields."""
-    if key == "target" and value is not None:
-        return [value[0], masked(json.loads(value[1]))]
-    return masked(json.loads(value) if key == "payload" and value is not None else value, key)
+    return [value[0], masked(value[1])] if key == "target" and value is not None else masked(value, key)
 
 
 def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:

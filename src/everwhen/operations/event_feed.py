@@ -8,6 +8,7 @@ nothing twice. Holds are on the rows of schedules and have no sequence, so the f
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, get_args
@@ -15,8 +16,10 @@ from typing import NamedTuple, get_args
 from everwhen.model.derived import Derived, DerivedType, event_of_firing
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import Recorded
-from everwhen.operations.submissions import Caller
-from everwhen.ports.runtime import Runtime
+from everwhen.model.subscription import Message
+from everwhen.operations.access import Caller
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 FeedEntry = Recorded | Derived
 EVENTS, JOBS = 0, 1  # the two sequences
@@ -74,17 +77,34 @@ class Place(NamedTuple):
 
 def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
     """Return what was committed after a position."""
-    events = [FeedItem(EVENTS, one.id, one) for one in runtime.ledger.events_after(place.event, limit=limit)]
+    store = store_of(runtime)
+    events = [FeedItem(EVENTS, one.id, one) for one in store.ledger.events_after(place.event, limit=limit)]
     jobs = [
         FeedItem(JOBS, one.row_id, event_of_firing(one))
-        for one in runtime.firings.after(place.job, limit=limit)
+        for one in store.firings.after(place.job, limit=limit)
     ]
     return list(islice(heapq.merge(events, jobs, key=lambda item: facts_of(item.entry).at), limit))
 
 
 def last_place(runtime: Runtime) -> Place:
     """Return the position after everything that was committed."""
-    return Place(runtime.ledger.last_event_id(), runtime.firings.last())
+    store = store_of(runtime)
+    return Place(store.ledger.last_event_id(), store.firings.last())
+
+
+def place_of(runtime: Runtime, numbers: Sequence[int]) -> Place:
+    """Return the position with these numbers; where the second one is missing, it is behind every job."""
+    return Place(numbers[0], numbers[1] if len(numbers) > 1 else store_of(runtime).firings.last())
+
+
+def messages_after(runtime: Runtime, message_id: int, *, limit: int) -> Sequence[Message]:
+    """Return the messages that were committed after one, in that order."""
+    return store_of(runtime).messages.after(message_id, limit=limit)
+
+
+def last_message_id(runtime: Runtime) -> int:
+    """Return the last message, behind which a stream starts without a gap; 0 if there is none."""
+    return store_of(runtime).messages.last_id()
 
 
 def list_after(
@@ -110,7 +130,7 @@ def list_after(
 def narrowed(runtime: Runtime, wanted: Wanted, caller: Caller, schedule_id: str | None) -> Wanted | None:
     """Narrow a filter to what the caller may see, also for a deleted schedule; None if that is nothing."""
     if schedule_id is not None:
-        wanted = replace(wanted, uid=runtime.ledger.uid_of(schedule_id))
+        wanted = replace(wanted, uid=store_of(runtime).ledger.uid_of(schedule_id))
         if wanted.uid is None:
             return None
     owner = caller.token.owner

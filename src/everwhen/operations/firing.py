@@ -1,4 +1,4 @@
-"""Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The clock fires elsewhere."""
+"""Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The ticker fires slots."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from everwhen.decide import by_hand
 from everwhen.decide.charge import charge, makers_budgets
 from everwhen.errors import RepeatedRequestError
+from everwhen.model.changes import Change, Remember
 from everwhen.model.decision import Decision
 from everwhen.model.policy import Budget, IfRunning
 from everwhen.model.reasons import SkipReason
@@ -17,8 +18,8 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.model.token import ANSWERS_KEPT, Answer
 from everwhen.operations.schedules import Permit, anybody
-from everwhen.ports.catalogue import Change, Remember
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def fire_schedule(
 
     The transaction that fires also stores `once`: when the same request arrives again, at any process and also after
     a restart, nothing fires, and the result is that of the first time. The firing counts for `budget`, that of the
-    caller's token, and for the limits of the token that created the schedule, whoever the caller is.
+    caller's token, and for the limits of the token that created the schedule, whichever token calls.
     """
     budgets = budgets_of(budget)
 
@@ -111,7 +112,7 @@ def _ask(
     *,
     limits: Sequence[str] = (),
 ) -> Firing:
-    decision = runtime.catalogue.change(
+    decision = store_of(runtime).catalogue.change(
         runtime.clock.now(), schedule_id, request, remember=remember, limits=limits
     )
     runtime.wake_scheduler()
@@ -131,8 +132,9 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
     try:
         return _ask(runtime, schedule_id, request, remember)
     except RepeatedRequestError:
-        who, key = asked[-1][:2]
-        known = runtime.tokens.answer(who, key, since=runtime.clock.now() - ANSWERS_KEPT)
+        known = store_of(runtime).tokens.answer(
+            asked[-1].token_id, asked[-1].key, since=runtime.clock.now() - ANSWERS_KEPT
+        )
         if known is None:  # it expired just now
             raise
         job_id, skip_reason = json.loads(known.answer)

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 from everwhen.errors import UnknownGroupError
 from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_shared, tenant_of
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Definition, Schedule, State, Status
 from everwhen.operations.schedules import invalidate_schedule
-from everwhen.ports.catalogue import Entry, ScheduleFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 UNUSABLE = "its owner may not use the"  # how the reason starts
 _PAGE = 500
@@ -25,7 +26,7 @@ log = logging.getLogger("everwhen")
 
 
 def may_use(group: Group | None, owner: str | None) -> bool:
-    """Tell whether a caller may use a group; `owner` is the one that the caller is confined to, None without one."""
+    """Return whether a caller may use a group; `owner` is the one that the caller is confined to, None without one."""
     return group is not None and (owner is None or is_shared(group) or group.get("owner") == owner)
 
 
@@ -37,7 +38,7 @@ def usable_groups(groups: Groups, owner: str | None) -> Groups:
 
 
 def is_hidden(groups: Groups, name: str, owner: str | None) -> bool:
-    """Tell whether a group of that name exists but is hidden from this caller; kinds share one name space."""
+    """Return whether a group of that name exists but is hidden from this caller; kinds share one name space."""
     found = [group for (_, known), group in groups.items() if known == name]
     return bool(found) and not any(may_use(group, owner) for group in found)
 
@@ -58,7 +59,7 @@ def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
 
 
 def _is_submitted(state: State) -> bool:
-    """Tell whether a schedule came over REST: its uid is its id (R5)."""
+    """Return whether a schedule came over REST: its uid is its id (R5)."""
     return state.uid == state.schedule_id
 
 
@@ -76,7 +77,7 @@ def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
         for state in _suspects(runtime, kind, name):
             if makers is None:
                 makers = _owners_of_tokens(runtime)
-            entry = runtime.catalogue.entry(state.schedule_id)
+            entry = store_of(runtime).catalogue.entry(state.schedule_id)
             fault = None if entry is None else _fault(entry, group, makers)
             if fault is not None:
                 log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
@@ -90,7 +91,7 @@ def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
     for status in _LOOKED_AT:
         after: str | None = None
         wanted = ScheduleFilter(status=status, group=name, target=kind)
-        while page := runtime.catalogue.states(wanted, limit=_PAGE, after=after):
+        while page := store_of(runtime).catalogue.states(wanted, limit=_PAGE, after=after):
             after = page[-1].schedule_id
             for state in page:
                 is_at_rest = status == "paused" and state.resume_at is None
@@ -99,19 +100,19 @@ def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
 
 
 def stays_unusable(runtime: Runtime, groups: Groups, schedule: Schedule) -> bool:
-    """Tell whether an invalid schedule still runs what its owner may not use, as far as the groups here show."""
+    """Return whether an invalid schedule still runs what its owner may not use, as far as the groups here show."""
     definition, state = schedule.definition, schedule.state
     if definition.group is None or state.owner is None or not _is_submitted(state):
         return False
     group = groups.get((definition.target.kind, definition.group))
     if group is None:  # its owner is not known here
         return (state.status_reason or "").startswith(UNUSABLE)
-    entry = runtime.catalogue.entry(state.schedule_id)
+    entry = store_of(runtime).catalogue.entry(state.schedule_id)
     return entry is not None and _fault(entry, group, _owners_of_tokens(runtime)) is not None
 
 
 def _owners_of_tokens(runtime: Runtime) -> dict[str, str | None]:
-    return {token.token_id: token.owner for token in runtime.tokens.all()}
+    return {token.token_id: token.owner for token in store_of(runtime).tokens.all()}
 
 
 def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | None:
@@ -127,7 +128,7 @@ def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | N
 
 
 def _is_beyond(definition: Definition, group: Group, tenant: str) -> bool:
-    """Tell whether a definition sets what a tenant may not set, or shares what each tenant has of its own."""
+    """Return whether a definition sets what a tenant may not set, or shares what each tenant has of its own."""
     rules = [rule for rule in (definition.guard, definition.breaker) if rule is not None]
     if not all(rule.key.endswith(f"@{tenant}") for rule in rules):
         return True

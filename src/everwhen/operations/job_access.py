@@ -1,26 +1,29 @@
 """Jobs within the rights of the caller's token: list, show, cancel, run again.
 
-A job belongs to the owner of its schedule. For a deleted schedule the record holds the owner.
+A job belongs to the owner of its schedule. For a deleted schedule the record holds the owner. Commands that only read
+import this module, so what only changes need is imported when it is used.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from everwhen.decide import by_hand
-from everwhen.decide.charge import charge
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
 from everwhen.model.decision import Decision
+from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.output import OutputPiece
 from everwhen.model.policy import IfRunning
+from everwhen.model.queries import EventFilter, JobFilter, JobPage
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.operations import jobs
-from everwhen.operations.firing import Firing, budgets_of, keys_of
-from everwhen.operations.submissions import Caller
-from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.access import Caller
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
+
+if TYPE_CHECKING:
+    from everwhen.operations.firing import Firing
 
 NOTHING = JobPage([])
 
@@ -45,15 +48,22 @@ def list_jobs(
         return NOTHING
     elif caller.token.owner is not None:
         wanted = replace(wanted, owner=caller.token.owner)
-    return runtime.ledger.job_page(wanted, limit=limit, before=before, offset=offset)
+    return store_of(runtime).ledger.job_page(wanted, limit=limit, before=before, offset=offset)
 
 
 def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     """Return a job; raise UnknownJobError for a job of another owner too."""
-    job = jobs.get_job(runtime, job_id)
+    job = store_of(runtime).ledger.job(job_id)
+    if job is None:
+        raise UnknownJobError(job_id)
     if caller.token.owner is not None and not caller.token.sees(_owner_of(runtime, job.uid)):
         raise UnknownJobError(job_id)
     return job
+
+
+def delivery_of(runtime: Runtime, job_id: str) -> Delivery | None:
+    """Return the message of an external queue that a queued job waits for."""
+    return store_of(runtime).outbox.on_its_way(job_id)
 
 
 def get_output(runtime: Runtime, job_id: str, caller: Caller) -> tuple[Job, list[OutputPiece]]:
@@ -62,7 +72,7 @@ def get_output(runtime: Runtime, job_id: str, caller: Caller) -> tuple[Job, list
     The job is read first: when it has ended, all of its output is there.
     """
     job = get_job(runtime, job_id, caller)
-    return job, runtime.ledger.output(job_id)
+    return job, store_of(runtime).ledger.output(job_id)
 
 
 def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
@@ -70,11 +80,17 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     job = get_job(runtime, job_id, caller)
     if not job.is_outstanding:
         raise StatusError("cancel", job.status)
-    return jobs.cancel_job(runtime, job_id, actor=caller.actor)
+    from everwhen.operations.jobs import cancel_job
+
+    return cancel_job(runtime, job_id, actor=caller.actor)
 
 
 def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
     """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
+    from everwhen.decide import by_hand
+    from everwhen.decide.charge import charge
+    from everwhen.operations.firing import Firing, budgets_of, keys_of
+
     job = get_job(runtime, job_id, caller)
     if job.is_outstanding:
         raise StatusError("rerun", job.status)
@@ -88,7 +104,9 @@ def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRu
         return decision
 
     try:
-        decision = runtime.catalogue.change(runtime.clock.now(), job.uid, rerun, limits=keys_of(budgets))
+        decision = store_of(runtime).catalogue.change(
+            runtime.clock.now(), job.uid, rerun, limits=keys_of(budgets)
+        )
     except UnknownScheduleError:
         raise SourceGoneError(job.job_id) from None
     runtime.wake_workers()
@@ -96,14 +114,16 @@ def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRu
 
 
 def _uid_of(runtime: Runtime, schedule_id: str) -> str | None:
-    schedule = runtime.catalogue.get(schedule_id)
-    return runtime.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
+    store = store_of(runtime)
+    schedule = store.catalogue.get(schedule_id)
+    return store.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
 
 
 def _owner_of(runtime: Runtime, uid: str) -> str | None:
     """Return the owner of a schedule; for a deleted one from the newest event about it."""
-    schedule = runtime.catalogue.get(uid)
+    store = store_of(runtime)
+    schedule = store.catalogue.get(uid)
     if schedule is not None:
         return schedule.state.owner
-    events = runtime.ledger.events(EventFilter(uid=uid), limit=1)
+    events = store.ledger.events(EventFilter(uid=uid), limit=1)
     return events[0].event.owner if events else None

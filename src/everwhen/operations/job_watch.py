@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from everwhen.model.derived import Derived, Progress, event_of_end, event_of_start
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 PORTION = 1_000
 MOST_FOLLOWED = 20_000  # jobs; with more, the ends of some of them are not reported
@@ -20,7 +21,7 @@ class JobWatch:
     """The view of one reader. Not for two threads at once."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._firings = runtime.firings
+        self._firings = store_of(runtime).firings
         self._row: int | None = None  # the last job that was read
         self._told: dict[int, int] = {}  # by row: the reported starts of each job that has not ended
 

@@ -16,13 +16,14 @@ from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece
 from everwhen.model.policy import Budget, IfRunning
+from everwhen.model.queries import JobFilter
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.firing import budgets_of, keys_of
 from everwhen.operations.schedules import Permit, anybody, get_schedule
-from everwhen.ports.ledger import JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 MOST_BACKFILLED = 1_000
 MOST_LOOKED_AT = 100_000
@@ -30,14 +31,15 @@ MOST_LOOKED_AT = 100_000
 
 def cancel_job(runtime: Runtime, job_id: str, *, actor: str | None = None) -> Job:
     """Cancel a job: a queued one ends at once, a running one as soon as its worker has killed it."""
+    store = store_of(runtime)
     job = get_job(runtime, job_id)
     now = runtime.clock.now()
     try:
-        runtime.catalogue.change(
+        store.catalogue.change(
             now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared, actor=actor)
         )
     except UnknownScheduleError:  # deleted, but its run continues (X4)
-        runtime.catalogue.cancel_orphan(now, job_id)
+        store.catalogue.cancel_orphan(now, job_id)
     runtime.wake_workers()
     return get_job(runtime, job_id)
 
@@ -61,7 +63,7 @@ def report_outcome(
         outcome = Outcome("failed", error=error or "reported as failed", result=result, is_final=not retry)
     job = get_job(runtime, job_id)
     token_hash = sha256(token.encode(errors="replace")).hexdigest()
-    if not runtime.slots.report(runtime.clock.now(), job_id, token_hash, outcome):
+    if not store_of(runtime).slots.report(runtime.clock.now(), job_id, token_hash, outcome):
         if job.status == "running" and job.node != EXTERNAL:
             raise OutcomeError(
                 f'job "{shown(job_id)}" does not wait for an outcome yet; try again in a second'
@@ -75,11 +77,11 @@ def report_outcome(
 def get_output(runtime: Runtime, job_id: str) -> list[OutputPiece]:
     """Return what is kept of a job's output, in pieces: the first and the last of each stream of each attempt."""
     get_job(runtime, job_id)
-    return runtime.ledger.output(job_id)
+    return store_of(runtime).ledger.output(job_id)
 
 
 def get_job(runtime: Runtime, job_id: str) -> Job:
-    job = runtime.ledger.job(job_id)
+    job = store_of(runtime).ledger.job(job_id)
     if job is None:
         raise UnknownJobError(job_id)
     return job
@@ -116,7 +118,7 @@ def backfill(
     slots = tuple(_slots_between(runtime, schedule.state.uid, first, last))
     if len(slots) > MOST_BACKFILLED:
         raise BackfillError(
-            f"{len(slots):,} slots, and {MOST_BACKFILLED:,} are the most at once; take a shorter span"
+            f"the span has {len(slots):,} slots, and at most {MOST_BACKFILLED:,} are filled at once; use a shorter span"
         )
     if dry_run or not slots:
         return Backfill(slots)
@@ -129,16 +131,17 @@ def backfill(
         return decision
 
     now = runtime.clock.now()
-    decision = runtime.catalogue.backfill(now, schedule_id, slots, fill, limits=keys_of(budgets))
+    decision = store_of(runtime).catalogue.backfill(now, schedule_id, slots, fill, limits=keys_of(budgets))
     runtime.wake_workers()
     return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal)
 
 
 def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[int]:
     """Return the slots of the revisions in force then, without those that have a job."""
-    with runtime.ledger.history([uid]) as record:
+    store = store_of(runtime)
+    with store.ledger.history([uid]) as record:
         (history,) = record.histories
         planned = by_hand.slots_of_history(history, first, last, most=MOST_LOOKED_AT)
     wanted = JobFilter(uid=uid, origins=("schedule", "catch_up", "backfill"), since=first, until=last)
-    taken = {job.slot_at for job in runtime.ledger.jobs(wanted, limit=1_000_000)}
+    taken = {job.slot_at for job in store.ledger.jobs(wanted, limit=1_000_000)}
     return [slot for slot in planned if slot not in taken]

@@ -10,7 +10,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.operations.schedules import quiet_hours_of
 from everwhen.operations.upcoming import UpcomingSlot, upcoming_of
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.timetable.describe import describe, describe_dst
 from everwhen.timetable.occurrences import series_of
 

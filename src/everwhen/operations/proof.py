@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from everwhen.model.history import History, ScheduleHistory
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress, Runtime
+from everwhen.stores.opened import store_of
 from everwhen.verify.ledger import LedgerReport, check_ledger
 
 
 def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:
     """Check the whole ledger, from one snapshot; the service may run meanwhile."""
-    expected = max(sum(runtime.ledger.counts().schedules.values()), 1)
-    with runtime.ledger.history() as record:
+    store = store_of(runtime)
+    expected = max(sum(store.ledger.counts().schedules.values()), 1)
+    with store.ledger.history() as record:
         return check_ledger(_watched(record, expected, progress), runtime.clock.now())
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from everwhen.errors import UnknownPolicyError
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,25 +21,31 @@ class PolicyEntry:
 
 def create_quiet_hours(runtime: Runtime, policy: QuietHoursPolicy) -> None:
     """Create a policy; refuse an id that is taken."""
-    runtime.catalogue.add_policy(runtime.clock.now(), policy)
+    store_of(runtime).catalogue.add_policy(runtime.clock.now(), policy)
 
 
 def change_quiet_hours(
     runtime: Runtime, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
 ) -> QuietHoursPolicy:
     """Change a policy at once for every schedule that uses it; slots that it holds are evaluated again."""
-    after = runtime.catalogue.change_policy(runtime.clock.now(), policy_id, change)
+    after = store_of(runtime).catalogue.change_policy(runtime.clock.now(), policy_id, change)
     runtime.wake_scheduler()
     return after
 
 
 def list_entries(runtime: Runtime) -> list[PolicyEntry]:
     """Return every policy with its source, by id."""
-    declared = {policy.policy_id for policy in runtime.catalogue.policies("config")}
+    store = store_of(runtime)
+    declared = {policy.policy_id for policy in store.catalogue.policies("config")}
     return [
         PolicyEntry(policy, "config" if policy.policy_id in declared else "api")
-        for policy in runtime.catalogue.policies()
+        for policy in store.catalogue.policies()
     ]
+
+
+def policy_ids(runtime: Runtime) -> frozenset[str]:
+    """Return the ids of all policies, which schedules may name."""
+    return frozenset(policy.policy_id for policy in store_of(runtime).catalogue.policies())
 
 
 def get_entry(runtime: Runtime, policy_id: str) -> PolicyEntry:
@@ -50,4 +57,4 @@ def get_entry(runtime: Runtime, policy_id: str) -> PolicyEntry:
 
 def delete_own_quiet_hours(runtime: Runtime, policy_id: str) -> None:
     """Delete a policy that came over REST; refuse one that a schedule uses, and those of the file."""
-    runtime.catalogue.delete_own_policy(policy_id)
+    store_of(runtime).catalogue.delete_own_policy(policy_id)

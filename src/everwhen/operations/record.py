@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from everwhen.errors import UnknownScheduleError
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.job import FAILURES, Job
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State
-from everwhen.model.shared import FOR_EVER
-from everwhen.operations.submissions import Caller
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs from which figures are computed
@@ -54,45 +52,16 @@ class Figures:
     since: int | None = None
 
 
-def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
-    """Return the uid of an id that the caller may read, also when its schedule is deleted.
-
-    An id that was deleted and added again has had two schedules; `at` selects the one that existed then.
-    """
-    entry = runtime.catalogue.entry(schedule_id)
-    if entry is not None:
-        caller.refuse_stranger(entry.schedule)
-        earlier = _gone(runtime, schedule_id, caller, at) if at < entry.created_at else None
-        return earlier or entry.schedule.state.uid
-    uid = _gone(runtime, schedule_id, caller, at)
-    if uid is None:
-        raise UnknownScheduleError(schedule_id)
-    return uid
-
-
-def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
-    """Return the uid on record for an id, if the caller may see it."""
-    uid = runtime.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
-    last = runtime.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
-    return uid if last and caller.token.sees(last[0].event.owner) else None
-
-
-def _is_a_name(schedule_id: str) -> bool:
-    plain = schedule_id.replace("-", "").replace("_", "").replace(".", "")
-    return plain.isascii() and plain.isalnum() and len(schedule_id) <= 201
-
-
 def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> list[SlotEntry]:
     """Return what happened to the slots before an instant, newest first."""
+    store = store_of(runtime)
     own = JobFilter(uid=uid, origins=("schedule", "catch_up"), until=before)
-    jobs = runtime.ledger.jobs(own, limit=limit)
-    events = runtime.ledger.events(
-        EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit
-    )
+    jobs = store.ledger.jobs(own, limit=limit)
+    events = store.ledger.events(EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit)
     found = [SlotEntry(job.slot_at, "fired", None, job) for job in jobs]
     found += [_entry(recorded.event) for recorded in events]
     if before is None:
-        schedule = runtime.catalogue.get(uid)
+        schedule = store.catalogue.get(uid)
         found += _held(schedule.state) if schedule is not None else []
     return sorted(found, key=lambda entry: -entry.slot_at)[:limit]
 
@@ -117,7 +86,7 @@ def _entry(event: Event) -> SlotEntry:
 
 def figures_of(runtime: Runtime, uid: str) -> Figures:
     """Compute the statistics of the last jobs of a schedule."""
-    jobs = runtime.ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
+    jobs = store_of(runtime).ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
     ended = [job for job in jobs if job.ended_at is not None]
     return Figures(
         looked_at=len(jobs),
@@ -149,6 +118,6 @@ def _durations(lengths: Sequence[int]) -> dict[str, int]:
 
 def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:
     """Return the revisions of a definition, newest first."""
-    with runtime.ledger.history([uid]) as record:
+    with store_of(runtime).ledger.history([uid]) as record:
         history = next(iter(record.histories))
         return list(reversed(history.revisions))

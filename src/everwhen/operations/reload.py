@@ -11,7 +11,8 @@ from everwhen.errors import ConfigError
 from everwhen.model.declared import Declarations
 from everwhen.model.events import Event
 from everwhen.operations.apply import Applied, apply
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 MOST_LINES = 50
 
@@ -29,5 +30,12 @@ def reload(
     except ConfigError as error:
         lines = str(error).splitlines()
         detail = {"mistakes": len(lines), "lines": lines[:MOST_LINES]}
-        runtime.slots.record([Event("config.rejected", runtime.clock.now(), actor=actor, detail=detail)])
+        store_of(runtime).slots.record(
+            [Event("config.rejected", runtime.clock.now(), actor=actor, detail=detail)]
+        )
         raise
+
+
+def config_revision(runtime: Runtime) -> tuple[int, str]:
+    """Return the number and the digest of the configuration in force; 0 and an empty string when there is none."""
+    return store_of(runtime).catalogue.config_revision()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from everwhen.decide.retention import cutoffs
-from everwhen.model.retention import FRONT, Kept, Place, Portion, Retention
-from everwhen.ports.runtime import Runtime
+from everwhen.model.retention import PASS_START, Kept, Portion, Retention, RetentionPosition
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 PORTION = 500
 
@@ -21,9 +22,9 @@ def prune(
     """Delete everything beyond retention; return the number of deleted rows by kind (a dry run only counts them)."""
     before = cutoffs(retention or Retention(), runtime.clock.now())
     rows: dict[Kept, int] = {}
-    place: Place | None = FRONT
+    place: RetentionPosition | None = PASS_START
     while place is not None:
-        portion = runtime.upkeep.forget(before, place, limit=PORTION, dry_run=dry_run)
+        portion = store_of(runtime).upkeep.forget(before, place, limit=PORTION, dry_run=dry_run)
         rows[portion.what] = rows.get(portion.what, 0) + portion.rows
         tell(portion)
         place = portion.next

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from everwhen.decide import edit, status
-from everwhen.decide.check import ScheduleCheckResult, check_schedule
+from everwhen.decide.check import check_schedule
 from everwhen.errors import (
     MissingQuietHoursError,
     QuietHoursChangedError,
@@ -18,16 +18,19 @@ from everwhen.errors import (
     UnknownScheduleError,
     shown,
 )
+from everwhen.model.changes import Change, NewSchedule
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.http_headers import header_fault
+from everwhen.model.queries import ScheduleFilter
+from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
 from everwhen.model.target_kinds import WITH_DEFAULTS
-from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.occurrences import FirstRun
 
 T = TypeVar("T")
@@ -35,16 +38,16 @@ T = TypeVar("T")
 MOST_TRIES = 5
 
 Permit = Callable[[Schedule], None]
-"""Raises when whoever asks may not do this to that schedule; asked inside the transaction that would do it."""
+"""Raises when the caller may not make this change to the schedule; called inside the transaction that makes it."""
 
 
 def anybody(_schedule: Schedule) -> None:
-    """Whoever sits at the machine may do everything."""
+    """Permit everything: the caller is a local user or a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A schedule as somebody submits it."""
+    """A schedule as a caller submits it."""
 
     schedule_id: str
     fields: Mapping[str, Any]
@@ -65,23 +68,30 @@ def create_schedules(
 ) -> list[State]:
     """Create many schedules in one transaction, all or none."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
-    new = [_new(runtime, submission, next(uids), quiet, now, actor) for submission in submissions]
-    states = runtime.catalogue.create(now, new)
+    new = [_new(runtime, submission, next(uids), quiet, now=now, actor=actor) for submission in submissions]
+    states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states
 
 
 def create_declared(
-    runtime: Runtime, declared: Iterable[Declared], *, source: str, actor: str | None = None
+    runtime: Runtime,
+    declared: Iterable[Declared],
+    *,
+    source: str,
+    actor: str | None = None,
+    may_be_past: bool = False,
+    uid: str | None = None,
 ) -> list[State]:
-    """Create schedules that were read and found valid, in one transaction, all or none."""
+    """Create schedules that were read and found valid, in one transaction, all or none; `uid` is one's own."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
     new: list[NewSchedule] = []
     for one in declared:
         plan = Plan(one.schedule_id, one.definition, quiet.of(one.definition))
-        creation = edit.create(plan, next(uids), now, is_enabled=one.is_enabled, actor=actor)
+        is_enabled, own = one.is_enabled, uid or next(uids)
+        creation = edit.create(plan, own, now, is_enabled=is_enabled, may_be_past=may_be_past, actor=actor)
         new.append(NewSchedule(creation, plan, source))
-    states = runtime.catalogue.create(now, new)
+    states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states
 
@@ -92,11 +102,10 @@ def create_schedule(runtime: Runtime, submission: Submission, *, actor: str | No
 
 
 def uids_from(drawn: int) -> Iterator[str]:
-    """Twelve hexadecimal digits each, counted on from a number that was drawn: those of one call are neighbours.
+    """Yield uids of twelve hexadecimal digits, counted up from a random number: those of one call are neighbours.
 
-    Neighbours share the pages of every index that uids stand in, which more than halves what a bulk load
-    writes, and two runs meet less often than as many single draws would. One that was used before is refused
-    by the store.
+    Neighbours share the pages of every index on uids, which more than halves what a bulk load writes, and two
+    calls collide less often than as many single draws would. The store refuses a uid that exists.
     """
     return (f"{(drawn + further) & 0xFFFF_FFFF_FFFF:012x}" for further in count())
 
@@ -120,9 +129,9 @@ def _new(
 
 def define(runtime: Runtime, submission: Submission, now: int) -> Definition:
     fields, kind = submission.fields, submission.target.kind
-    if kind in WITH_DEFAULTS:  # the others have none, and a bulk load is of those
+    if kind in WITH_DEFAULTS:  # other kinds have no defaults, and most bulk loads have other kinds
         fields = with_defaults(fields, kind)
-    if fields.get("timezone") == "local":  # which zone the host has is not known here
+    if fields.get("timezone") == "local":  # only the runtime knows the zone of the host
         fields = {**fields, "timezone": runtime.timezone}
     return declare(
         submission.schedule_id,
@@ -135,8 +144,11 @@ def define(runtime: Runtime, submission: Submission, now: int) -> Definition:
 
 
 def marked(target: Target, source: str) -> Target:
-    """A URL that came from outside the configuration file is marked as such, whatever it says of itself: the
-    rules about addresses look at that when it is requested. Its headers are looked at here, whichever way it came."""
+    """Mark the URL of a target with its source, and check its headers.
+
+    The rules about addresses depend on the source when the URL is requested: a URL from outside the configuration
+    file may not reach private networks, whatever its definition says.
+    """
     if target.kind != "http":
         return target
     fields = {**json.loads(target.spec), "source": source}
@@ -147,12 +159,12 @@ def marked(target: Target, source: str) -> Target:
 
 
 def quiet_hours_of(runtime: Runtime, definition: Definition) -> QuietHoursPolicy | None:
-    """The policy that a definition names; one that is not there is refused."""
+    """Return the policy that a definition names; refuse a name that does not exist."""
     return QuietHoursByName(runtime).of(definition)
 
 
 class QuietHoursByName:
-    """The policies as they are now, read when the first is asked for."""
+    """The current policies, read when the first one is needed."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -168,14 +180,16 @@ class QuietHoursByName:
         return policies[wanted]
 
     def read(self) -> dict[str, QuietHoursPolicy]:
-        """All of them. Asked for before a transaction, which must not wait for another."""
+        """Return all policies. Call it before a transaction, which must not wait for another one."""
         if self._policies is None:
-            self._policies = {policy.policy_id: policy for policy in self._runtime.catalogue.policies()}
+            self._policies = {
+                policy.policy_id: policy for policy in store_of(self._runtime).catalogue.policies()
+            }
         return self._policies
 
 
 def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) -> T:
-    """Do it by the policies as they are; once more, a few times, when one of them was changed before the commit."""
+    """Do the work with the current policies; retry a few times when one of them changes before the commit."""
     for _ in range(MOST_TRIES - 1):
         try:
             return work(QuietHoursByName(runtime))
@@ -187,15 +201,30 @@ def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) ->
 def update_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
     """Replace the definition of a schedule by a new revision."""
     definition = define(runtime, submission, runtime.clock.now())
+    may_be_past = submission.may_be_past
+    return replace_definition(
+        runtime, submission.schedule_id, definition, may_be_past=may_be_past, actor=actor
+    )
+
+
+def replace_definition(
+    runtime: Runtime,
+    schedule_id: str,
+    definition: Definition,
+    *,
+    may_be_past: bool = False,
+    actor: str | None = None,
+) -> State:
+    """Write a new revision of a schedule."""
 
     def update(quiet: QuietHoursByName) -> State:
         policy = quiet.of(definition)
 
         def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
             plan = Plan(schedule.state.schedule_id, definition, policy)
-            return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
+            return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor)
 
-        return _change(runtime, submission.schedule_id, change)
+        return _change(runtime, schedule_id, change)
 
     return with_quiet_hours(runtime, update)
 
@@ -246,18 +275,23 @@ def delete_schedule(
         permit(schedule)
         return status.delete(schedule, now, shared, cancel_running=cancel_running, by=by)
 
-    runtime.catalogue.delete(runtime.clock.now(), schedule_id, delete)
+    store_of(runtime).catalogue.delete(runtime.clock.now(), schedule_id, delete)
     runtime.wake_workers()
 
 
 def check(runtime: Runtime, schedule_id: str) -> ScheduleCheckResult:
-    """Would it fire now? (herdctl's question)"""
+    """Return whether the schedule would fire now, or the first reason why not."""
     schedule = get_schedule(runtime, schedule_id)
-    return check_schedule(schedule, runtime.clock.now(), runtime.catalogue.shared_of(schedule))
+    return check_schedule(schedule, runtime.clock.now(), store_of(runtime).catalogue.shared_of(schedule))
+
+
+def find_schedule(runtime: Runtime, schedule_id: str) -> Schedule | None:
+    """Return one schedule as it is now; None when there is none."""
+    return store_of(runtime).catalogue.get(schedule_id)
 
 
 def get_schedule(runtime: Runtime, schedule_id: str) -> Schedule:
-    schedule = runtime.catalogue.get(schedule_id)
+    schedule = find_schedule(runtime, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     return schedule
@@ -272,17 +306,17 @@ def list_schedules(
     limit: int = 50,
     after: str | None = None,
 ) -> list[State]:
-    """Schedules by id, a page at a time; `after` is the last id of the page before."""
-    return runtime.catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
+    """List schedules by id, one page at a time; `after` is the last id of the previous page."""
+    return store_of(runtime).catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
 
 
 def pause_system(runtime: Runtime, *, by: str | None = None) -> None:
-    """Nothing fires or is claimed until the system is resumed."""
-    runtime.catalogue.set_system_paused(runtime.clock.now(), True, by)
+    """Pause the system: nothing fires or is claimed until it is resumed."""
+    store_of(runtime).catalogue.set_system_paused(runtime.clock.now(), True, by)
 
 
 def resume_system(runtime: Runtime, *, by: str | None = None) -> None:
-    runtime.catalogue.set_system_paused(runtime.clock.now(), False, by)
+    store_of(runtime).catalogue.set_system_paused(runtime.clock.now(), False, by)
     runtime.wake_scheduler()
 
 
@@ -291,7 +325,7 @@ def _change(runtime: Runtime, schedule_id: str, change: Change, permit: Permit =
         permit(schedule)
         return change(schedule, now, shared)
 
-    decision = runtime.catalogue.change(runtime.clock.now(), schedule_id, permitted)
+    decision = store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, permitted)
     runtime.wake_scheduler()
     runtime.wake_workers()
     return decision.after

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from everwhen.model.instants import HOUR
 from everwhen.model.token import Session, Token
 from everwhen.operations.tokens import hash_of
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 LASTS = 12 * HOUR
 
@@ -31,19 +32,19 @@ def begin_session(runtime: Runtime, token: Token) -> NewSession:
     secret = secrets.token_urlsafe(32)
     expires_at = now + LASTS if token.expires_at is None else min(now + LASTS, token.expires_at)
     session = Session(hash_of(secret), token.token_id, now, expires_at)
-    runtime.tokens.add_session(session)
+    store_of(runtime).tokens.add_session(session)
     return NewSession(session, secret)
 
 
 def find_session(runtime: Runtime, secret: str) -> Token | None:
     """Return the token of a session, if both are in force."""
     now = runtime.clock.now()
-    token = runtime.tokens.find_session(hash_of(secret), now)
+    token = store_of(runtime).tokens.find_session(hash_of(secret), now)
     return token if token is not None and token.is_good(now) else None
 
 
 def end_session(runtime: Runtime, secret: str) -> None:
-    runtime.tokens.end_session(hash_of(secret))
+    store_of(runtime).tokens.end_session(hash_of(secret))
 
 
 def proof_of(secret: str) -> str:

@@ -1,14 +1,14 @@
-"""Schedules that come over REST: made, edited and looked at on the terms of the token that asks.
+"""Schedules that come over REST: created, edited and read within the rights of the caller's token.
 
-Someone else's schedule and one that does not exist are the same to a token with an owner. What may be asked is judged
-inside the transaction that does it, so that nothing can change between the judgement and the deed.
+For a token with an owner, another owner's schedule and an unknown one are the same. Rights are checked inside the
+transaction that makes the change, so that nothing can change between the check and the write.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from uuid import UUID
@@ -23,150 +23,41 @@ from everwhen.errors import (
     SchedulerError,
     SourceError,
     SubmissionError,
-    UnknownScheduleError,
     UnseenRevisionError,
     oversize,
-    shown,
 )
+from everwhen.model.changes import Change, NewSchedule, Terms
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
-from everwhen.model.group import Groups
 from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE, spoken_by
-from everwhen.model.payload import LARGEST_PAYLOAD
-from everwhen.model.policy import TOKEN_BUDGET, Budget
+from everwhen.model.queries import Entry
 from everwhen.model.replaced import replaced
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.model.target_kinds import KINDS
-from everwhen.model.token import Answer, Token, refuse_beyond
-from everwhen.operations.groups import is_hidden, refuse_unusable
+from everwhen.model.token import ANSWERS_KEPT, Answer, refuse_beyond
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
-from everwhen.operations.tokens import actor_of
-from everwhen.ports.catalogue import Change, Entry, NewSchedule, ScheduleFilter, Terms
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
-COUNTED = 10_000
 PORTION = 200  # schedules that one turn of the writer makes
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks, and what the runtime lets callers of that kind do."""
-
-    token: Token
-    allows_code: bool = False
-    max_payload: int = LARGEST_PAYLOAD
-    safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
-    groups: Callable[[], Groups] = dict  # of the configuration in force
-
-    @property
-    def actor(self) -> str | None:
-        return actor_of(self.token)
-
-    @property
-    def budget(self) -> Budget | None:
-        """How many firings its token may cause; None when that is not limited."""
-        limits = self.token.limits
-        if limits.fires_per_hour is None and limits.fires_per_day is None:
-            return None
-        return Budget(f"{TOKEN_BUDGET}{self.token.token_id}", limits.fires_per_hour, limits.fires_per_day)
-
-    @property
-    def may_run_code(self) -> bool:
-        """Code runs as the service and reads its environment, which belongs to no owner."""
-        return self.allows_code and self.token.may("admin") and self.token.owner is None
-
-    def refuse_code(self, kind: str) -> None:
-        """What runs code is not for this caller; a kind of another package does unless it says otherwise."""
-        if self.may_run_code:
-            return
-        known = KINDS.get(kind)
-        if kind not in self.safe_kinds() if known is None else known.runs_code:
-            raise AccessError(
-                f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
-                "where api.allow_code_targets is true"
-            )
-
-    def is_hidden(self, group: str | None) -> bool:
-        """Whether there is a group of that name, but not for this caller."""
-        owner = self.token.owner
-        return group is not None and owner is not None and is_hidden(self.groups(), group, owner)
-
-    def refuse_stranger(self, schedule: Schedule) -> None:
-        """Whose schedule it is not, for him there is none."""
-        if not self.token.sees(schedule.state.owner):
-            raise UnknownScheduleError(schedule.state.schedule_id)
-
-    def refuse_unusable(self, schedule: Schedule) -> None:
-        """Nobody starts what is not theirs, or what runs a group that is not there for them."""
-        self.refuse_stranger(schedule)
-        if self.token.owner is not None:
-            refuse_unusable(self.groups(), schedule, self.token.owner)
-
-    def refuse_unapproved(self, schedule: Schedule) -> None:
-        """What waits for approval is started by nobody whose schedules need it."""
-        self.refuse_unusable(schedule)
-        if self.token.limits.needs_approval and approval.is_waiting(schedule.state):
-            raise AccessError("this schedule waits for approval, which this token cannot give")
-
-    def refuse_other_keys(self, schedule: Schedule) -> None:
-        """What was approved runs as it is: with a payload of his own it would be another."""
-        self.refuse_unapproved(schedule)
-        if self.token.limits.needs_approval:
-            raise AccessError(
-                "this token triggers what was approved as it is; leave the payload, or the body, out"
-            )
+def config_places(runtime: Runtime) -> dict[str, str]:
+    """Return where each schedule of the current configuration is declared: file and line by id."""
+    return store_of(runtime).catalogue.config_places()
 
 
-# -- looking --
+def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | None:
+    """Return the answer to an earlier request of this caller with the same key, while it is kept."""
+    since = runtime.clock.now() - ANSWERS_KEPT
+    return store_of(runtime).tokens.answer(caller.token.token_id, key, since=since)
 
 
-def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
-    entry = runtime.catalogue.entry(schedule_id)
-    if entry is None:
-        raise UnknownScheduleError(schedule_id)
-    caller.refuse_stranger(entry.schedule)
-    return entry
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some of many; `total` is counted up to a bound, and then an estimate."""
-
-    entries: list[Entry]
-    total: int
-    is_approximate: bool = False
-
-
-def list_entries(
-    runtime: Runtime,
-    wanted: ScheduleFilter,
-    caller: Caller,
-    *,
-    limit: int,
-    before: int | None = None,
-    offset: int = 0,
-) -> Page:
-    """Schedules that the caller may see, newest first."""
-    owner = caller.token.owner
-    if owner is not None:
-        if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
-            return Page([], 0)
-        wanted = replace(wanted, owner=owner)
-    entries = runtime.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
-    total = runtime.catalogue.count(wanted, most=COUNTED + 1)
-    if total <= COUNTED:
-        return Page(entries, total)
-    if wanted != ScheduleFilter():
-        return Page(entries, COUNTED, is_approximate=True)
-    newest = runtime.catalogue.entries(wanted, limit=1)
-    return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
-
-
-# -- making --
+# -- creating --
 
 
 def create_entries(
@@ -177,16 +68,17 @@ def create_entries(
     key: str | None = None,
     answer: Callable[[Sequence[Entry]], Answer] | None = None,
 ) -> list[Entry]:
-    """Write new schedules in one transaction, all or none; `answer` is remembered in it, where given."""
+    """Write new schedules in one transaction, all or none; if `answer` is given, its answer is stored with them."""
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     new = [_new(one, caller, quiet, now, key) for one in declared]
     entries = [
-        Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, now) for one in new
+        Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, updated_at=now)
+        for one in new
     ]
     terms = Terms(
         caller.token.token_id, caller.token.limits.max_schedules, answer(entries) if answer else None
     )
-    runtime.catalogue.create(now, new, terms)
+    store_of(runtime).catalogue.create(now, new, terms)
     runtime.wake_scheduler()
     return entries
 
@@ -194,9 +86,9 @@ def create_entries(
 def create_each(
     runtime: Runtime, declared: Sequence[Declared | SchedulerError], caller: Caller
 ) -> list[str | SchedulerError]:
-    """Write many, each by itself, in short turns of the writer: its id, or why there is none.
+    """Write many schedules, each independently, in short turns of the writer; return its id or its error.
 
-    One that is there already under the very id that it was given is the one that was asked for.
+    A schedule that already exists under the id that the request derives is the requested one.
     """
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     results: list[str | SchedulerError] = []
@@ -221,21 +113,22 @@ def _tried(
 def _created(
     runtime: Runtime, portion: Sequence[NewSchedule | SchedulerError], caller: Caller, now: int
 ) -> list[str | SchedulerError]:
+    store = store_of(runtime)
     new = [one for one in portion if isinstance(one, NewSchedule)]
     terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
     try:
-        runtime.catalogue.create(now, new, terms)
+        store.catalogue.create(now, new, terms)
     except (QuotaError, DuplicateScheduleError) as error:
-        if len(portion) > 1:  # some of them can be made: each is tried by itself
+        if len(portion) > 1:  # some of them may be valid: try each alone
             return [result for one in portion for result in _created(runtime, [one], caller, now)]
-        schedule_id = new[0].plan.schedule_id  # it may be one of those that the quota counts
-        is_there = isinstance(error, DuplicateScheduleError) or runtime.catalogue.get(schedule_id) is not None
+        schedule_id = new[0].plan.schedule_id  # the quota may already count it
+        is_there = isinstance(error, DuplicateScheduleError) or store.catalogue.get(schedule_id) is not None
         return [schedule_id if is_there else error]
     return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
 
 
 def derived_id(*parts: str) -> str:
-    """An id that the same request gets again."""
+    """Derive an id that the same request derives again."""
     digest = blake2b("\0".join(parts).encode(), digest_size=16).digest()
     return str(UUID(bytes=digest, version=5))
 
@@ -243,17 +136,17 @@ def derived_id(*parts: str) -> str:
 def put_entry(
     runtime: Runtime, key: str, declared: Callable[[str], Declared], caller: Caller
 ) -> tuple[str, bool]:
-    """Create the schedule of a caller's own key, or replace its definition: its id, and whether it is new."""
+    """Create the schedule of a caller's own key, or replace its definition; return its id and whether it is new."""
     full_key = f"{caller.token.owner or ''}/{key}"
     for _ in range(2):
-        known = runtime.catalogue.id_of_key(full_key)
+        known = store_of(runtime).catalogue.id_of_key(full_key)
         if known is not None:
             rewrite = partial(_replaced, declared)
             return edit_entry(runtime, known, rewrite, caller).schedule_id, False
         new = declared(new_id(runtime.clock.now()))
         try:
             create_entries(runtime, [new], caller, key=full_key)
-        except DuplicateScheduleError:  # somebody else put it meanwhile
+        except DuplicateScheduleError:  # another caller created it meanwhile
             continue
         return new.schedule_id, True
     raise DuplicateScheduleError(key)
@@ -263,13 +156,8 @@ def _replaced(declared: Callable[[str], Declared], schedule: Schedule) -> Declar
     return declared(schedule.state.schedule_id)
 
 
-def key_of(entry: Entry) -> str | None:
-    """The caller's own key, without whose it is."""
-    return None if entry.key is None else entry.key.rpartition("/")[2]
-
-
 def new_id(now: int) -> str:
-    """A UUID that begins with the time: those made one after another stand beside each other in every index."""
+    """Draw a UUID that begins with the time: ids that are drawn in sequence are neighbours in every index."""
     milliseconds = now // 1_000 & (1 << 48) - 1
     drawn = secrets.randbits(74)
     return str(UUID(int=milliseconds << 80 | 7 << 76 | (drawn >> 62) << 64 | 2 << 62 | drawn & (1 << 62) - 1))
@@ -295,12 +183,12 @@ def _new(
 
 
 def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definition:
-    """The definition as this caller may have it: his own, within his token's budget and time, counted from creation."""
+    """Return the definition within the rights of the caller: its owner, and the budget and lifetime of its token."""
     token, limits = caller.token, caller.token.limits
     caller.refuse_code(definition.target.kind)
     if token.owner is not None and definition.owner not in (None, token.owner):
         raise AccessError(
-            f"this token makes schedules of its owner only; leave owner out, or say {token.owner}"
+            f"this token creates only schedules of its owner; leave out owner, or write {token.owner}"
         )
     if len(definition.payload) > caller.max_payload:
         raise SubmissionError([("payload", oversize(len(definition.payload), caller.max_payload))])
@@ -317,7 +205,7 @@ def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definit
 
 
 def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:
-    """A message that came over REST speaks for whoever gave it its words, not for whom its body names."""
+    """Set the actor of a message from REST: the caller who wrote its text, whatever its body names."""
     if definition.target.kind != MESSAGE:
         return definition
     if before is not None and _say_the_same(before, definition):
@@ -341,9 +229,9 @@ def edit_entry(
     expected: int | None = None,
     is_enabled: bool | None = None,
 ) -> State:
-    """A new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
+    """Write a new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
 
-    One by a token with an approval limit waits for approval, unless it only gives the schedule another name.
+    A revision by a token with an approval limit waits for approval, unless it changes only the name.
     """
     entry = get_entry(runtime, schedule_id, caller)
     refuse_declared_external(entry)
@@ -383,7 +271,7 @@ def edit_entry(
     def attempt(quiet: QuietHoursByName) -> State:
         quiet.read()
         decide = partial(change, quiet)
-        return runtime.catalogue.change(runtime.clock.now(), schedule_id, decide, *further).after
+        return store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, decide, *further).after
 
     state = with_quiet_hours(runtime, attempt)
     runtime.wake_scheduler()
@@ -392,7 +280,7 @@ def edit_entry(
 
 
 def _keeping_budgets(new: Definition, old: Definition) -> Definition:
-    """Who made a schedule pays for its firings, whoever edits it."""
+    """Keep the budgets of the tokens that created the schedule: its firings count for them, also after an edit."""
     known = {budget.key for budget in new.budgets}
     kept = [one for one in old.budgets if one.is_of_token and one.key not in known]
     return replace(new, budgets=(*new.budgets, *kept)) if kept else new
@@ -411,7 +299,7 @@ def _switch(is_enabled: bool, caller: Caller, *, is_seen: bool) -> Change:
 
 
 def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: int | None) -> Decision:
-    """Active again; one that waits for approval only as the revision that was seen."""
+    """Resume a schedule; one that waits for approval only as the revision that the caller has seen."""
     if not approval.is_waiting(schedule.state):
         return status.resume(schedule, now, shared, by=caller.actor)
     if seen is None:

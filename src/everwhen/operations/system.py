@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from everwhen.model.breaker import Breaker
 from everwhen.model.instants import DAY, MINUTE
 from everwhen.model.node import SILENT, Node
+from everwhen.model.queries import Counts
 from everwhen.model.schedule import Schedule
-from everwhen.ports.ledger import Counts
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 MOST_NODES = 100
 SHOWN_FOR = DAY  # how long a dead node is listed
@@ -43,9 +44,10 @@ class SystemStatus:
 
 
 def system_status(runtime: Runtime) -> SystemStatus:
+    store = store_of(runtime)
     now = runtime.clock.now()
-    paused_at = runtime.catalogue.system_paused_at()
-    soonest = runtime.catalogue.soonest(1)
+    paused_at = store.catalogue.system_paused_at()
+    soonest = store.catalogue.soonest(1)
     due_at = soonest[0].state.next_run_at if soonest else None
     waits = 0 if due_at is None or paused_at is not None else max(now - due_at, 0)
     return SystemStatus(
@@ -53,30 +55,40 @@ def system_status(runtime: Runtime) -> SystemStatus:
         paused_at=paused_at,
         lag=waits,
         overdue=_overdue(runtime, now) if waits > OVERDUE else 0,
-        counts=runtime.ledger.counts(),
+        counts=store.ledger.counts(),
         nodes=_nodes(runtime, now),
-        breakers=[breaker for breaker in runtime.ledger.breakers() if breaker.state != "closed"],
+        breakers=[breaker for breaker in store.ledger.breakers() if breaker.state != "closed"],
         soonest=soonest[0] if soonest else None,
     )
 
 
 def is_alive(node: Node, now: int) -> bool:
-    """Tell whether a node sent a heartbeat within the last minute, has not signed off and was not declared lost."""
+    """Return whether a node sent a heartbeat within the last minute, has not signed off and was not declared lost."""
     return node.stopped_at is None and node.lost_at is None and now - node.heartbeat_at < SILENT
 
 
 def status_of(runtime: SystemStatus) -> str:
-    """Tell whether any node runs a scheduler."""
+    """Return whether any node runs a scheduler."""
     is_running = any(node.is_scheduler and is_alive(node, runtime.now) for node in runtime.nodes)
     return "running" if is_running else "stopped"
 
 
 def _overdue(runtime: Runtime, now: int) -> int:
-    late = runtime.catalogue.soonest(MOST_OVERDUE)
+    late = store_of(runtime).catalogue.soonest(MOST_OVERDUE)
     return sum((schedule.state.next_run_at or now) < now - OVERDUE for schedule in late)
 
 
 def _nodes(runtime: Runtime, now: int) -> list[Node]:
     """Return the newest nodes first, as far as they sent a heartbeat within the last day."""
-    heard_of = [node for node in runtime.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
+    heard_of = [node for node in store_of(runtime).upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
     return heard_of[: -MOST_NODES - 1 : -1]
+
+
+def system_paused_at(runtime: Runtime) -> int | None:
+    """Return since when the system is paused; None when it is not."""
+    return store_of(runtime).catalogue.system_paused_at()
+
+
+def next_wake_at(runtime: Runtime) -> int | None:
+    """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
+    return store_of(runtime).slots.next_wake_at()

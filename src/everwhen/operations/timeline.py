@@ -15,9 +15,10 @@ from everwhen.errors import TimetableError
 from everwhen.model.history import Recorded
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
+from everwhen.model.queries import EventFilter
 from everwhen.operations.upcoming import UpcomingSlot, conditions_of, in_order
-from everwhen.ports.ledger import EventFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 MOST_BARS = 10_000
 STRETCHES = 200
@@ -75,10 +76,11 @@ def timeline(runtime: Runtime, start: int, end: int, *, owner: str | None = None
 
 
 def _past(runtime: Runtime, start: int, end: int, owner: str | None) -> list[Bar]:
-    jobs = runtime.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
+    store = store_of(runtime)
+    jobs = store.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
     found = [Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs]
     wanted = EventFilter(types=("schedule.skipped", "schedule.missed"), since=start, until=end)
-    events = runtime.ledger.events(wanted, limit=MOST_BARS + 1)
+    events = store.ledger.events(wanted, limit=MOST_BARS + 1)
     return found + [_gap(one) for one in events if owner in (None, one.event.owner)]
 
 
@@ -86,7 +88,7 @@ def _gap(recorded: Recorded) -> Bar:
     event = recorded.event
     kind: Kind = "skipped" if event.type == "schedule.skipped" else "missed"
     slot_at = event.slot_at if event.slot_at is not None else event.at
-    return Bar(kind, event.schedule_id or "", slot_at, slot_at, event.slot_count, event.reason)
+    return Bar(kind, event.schedule_id or "", slot_at, slot_at, event.slot_count, reason=event.reason)
 
 
 class _Future(NamedTuple):
@@ -100,9 +102,10 @@ def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> _Futur
     Only the schedules that are due soonest are read. If there are more, the slots of the others begin where the first
     of those is due, and up to there nothing is missing.
     """
-    if not any((each.state.next_run_at or end) < end for each in runtime.catalogue.soonest(1, owner=owner)):
+    store = store_of(runtime)
+    if not any((each.state.next_run_at or end) < end for each in store.catalogue.soonest(1, owner=owner)):
         return _Future([], end)  # nearly always a span of the past
-    soonest = runtime.catalogue.soonest(MOST_BARS + 1, owner=owner)
+    soonest = store.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
     conditions = conditions_of(runtime, soonest)
@@ -126,7 +129,7 @@ def _stretches(runtime: Runtime, start: int, end: int, bars: list[Bar], owner: s
     """Count by intervals: the database counts all jobs, the other kinds are counted from the bars."""
     width = -(-(end - start) // STRETCHES)
     counts: list[Counter[str]] = [Counter() for _ in range(STRETCHES)]
-    for found in runtime.ledger.job_counts(
+    for found in store_of(runtime).ledger.job_counts(
         start, min(end, runtime.clock.now() + 1), owner=owner, width=width
     ):
         counts[found.stretch][found.status] += found.jobs

@@ -9,8 +9,9 @@ from hashlib import sha256
 from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
-from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
-from everwhen.ports.runtime import Runtime
+from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits, actor_of
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 PREFIX = "ew_"
 SHORTEST_PRESET = 16
@@ -38,23 +39,23 @@ def create_token(
     """Create a token. `maker` is the token of the caller, None for a user of the machine; `lasts` is in seconds."""
     _refuse_nonsense(name, role, owner)
     if maker is not None and not (maker.may("admin") and maker.sees(owner)):
-        raise AccessError("only an admin may make tokens, and one with an owner only for that owner")
+        raise AccessError("only an admin token may create tokens, and one with an owner only for that owner")
     if maker is not None and maker.limits != NO_LIMITS:
-        raise AccessError("a token that has limits makes no others, which might have none")
+        raise AccessError("a token with limits cannot create tokens; use one without limits")
     now = runtime.clock.now()
     actor = actor_of(maker)
     token = Token(
         f"tok_{secrets.token_hex(6)}",
-        name,
-        role,
-        owner,
-        limits,
-        now,
-        actor,
-        _expiry(maker, now, lasts),
+        name=name,
+        role=role,
+        owner=owner,
+        limits=limits,
+        created_at=now,
+        created_by=actor,
+        expires_at=_expiry(maker, now, lasts),
     )
     secret = PREFIX + secrets.token_urlsafe(32)
-    runtime.tokens.add(token, hash_of(secret), _created(token, now, actor))
+    store_of(runtime).tokens.add(token, hash_of(secret), _created(token, now, actor))
     return NewToken(token, secret)
 
 
@@ -67,7 +68,7 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
     if wanted > last:
         ends = moment_of(last).isoformat(timespec="seconds")
         raise AccessError(
-            f"this token ends at {ends} and makes none that lives longer; take a shorter expires_in"
+            f"this token expires at {ends}, and those that it creates cannot last longer; use a shorter expires_in"
         )
     return wanted
 
@@ -76,24 +77,24 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
     """Create the admin token of a runtime that never had one, or return None; `preset` is its secret, if given."""
     if preset is not None and len(preset) < SHORTEST_PRESET:
         raise TokenError(
-            f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
+            f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; use a longer one"
         )
     now = runtime.clock.now()
-    token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, now)
+    token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, created_at=now)
     secret = preset or PREFIX + secrets.token_urlsafe(32)
-    is_first = runtime.tokens.add_first(token, hash_of(secret), _created(token, now, None))
+    is_first = store_of(runtime).tokens.add_first(token, hash_of(secret), _created(token, now, None))
     return NewToken(token, secret) if is_first else None
 
 
 def find_token(runtime: Runtime, secret: str) -> Token | None:
     """Return the token with this secret, if it is in force."""
-    token = runtime.tokens.find(hash_of(secret))
+    token = store_of(runtime).tokens.find(hash_of(secret))
     return token if token is not None and token.is_good(runtime.clock.now()) else None
 
 
 def list_tokens(runtime: Runtime, *, maker: Token | None = None) -> list[Token]:
     """Return the tokens that the caller may see, newest first."""
-    return [token for token in runtime.tokens.all() if maker is None or maker.sees(token.owner)]
+    return [token for token in store_of(runtime).tokens.all() if maker is None or maker.sees(token.owner)]
 
 
 def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None) -> None:
@@ -101,23 +102,19 @@ def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None)
     now = runtime.clock.now()
     known = {token.token_id for token in list_tokens(runtime, maker=maker)}
     event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
-    if token_id not in known or not runtime.tokens.revoke(now, token_id, event):
+    if token_id not in known or not store_of(runtime).tokens.revoke(now, token_id, event):
         raise UnknownTokenError(token_id)
 
 
 def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
     """Record that a caller was refused: who, from where and why, but never the secret."""
-    runtime.tokens.record(
+    store_of(runtime).tokens.record(
         [Event("auth.denied", runtime.clock.now(), actor=actor, reason=reason, detail=detail)]
     )
 
 
 def hash_of(secret: str) -> str:
     return sha256(secret.encode(errors="replace")).hexdigest()
-
-
-def actor_of(token: Token | None) -> str | None:
-    return None if token is None else f"token:{token.token_id}"
 
 
 def _refuse_nonsense(name: str, role: str, owner: str | None) -> None:

@@ -10,7 +10,8 @@ from itertools import islice
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.model.schedule import Schedule
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.civil_time import zone
 
 _ALONE = Conditions()
@@ -34,25 +35,29 @@ class UpcomingSlot:
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """Return the next slots of one schedule."""
+
     schedule = get_schedule(runtime, schedule_id)
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 
 
 def upcoming_of_all(runtime: Runtime, count: int, *, owner: str | None = None) -> list[UpcomingSlot]:
     """Return the next slots of all schedules, or of an owner's: they come from the schedules that are due soonest."""
-    soonest = runtime.catalogue.soonest(count, owner=owner)
+    soonest = store_of(runtime).catalogue.soonest(count, owner=owner)
     return list(islice(in_order(soonest, conditions_of(runtime, soonest)), count))
 
 
 def conditions_of(runtime: Runtime, schedules: Sequence[Schedule]) -> Conditions:
     """Return the limits and breakers of these schedules, and whether the system is paused."""
-    shared = runtime.catalogue.shared_of(*schedules)
-    return Conditions(runtime.clock.now(), shared, runtime.catalogue.system_paused_at())
+    store = store_of(runtime)
+    shared = store.catalogue.shared_of(*schedules)
+    return Conditions(runtime.clock.now(), shared, store.catalogue.system_paused_at())
 
 
 def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str | None:
     """Explain why a schedule (any schedule, if none is given) does not fire in its present state, and what to do."""
-    conditions = Conditions(runtime.clock.now(), system_paused_at=runtime.catalogue.system_paused_at())
+    conditions = Conditions(
+        runtime.clock.now(), system_paused_at=store_of(runtime).catalogue.system_paused_at()
+    )
     if schedule is None:
         return explain_system(conditions, zone(runtime.timezone))
     return explain_status(schedule, conditions.now) or explain_system(conditions, schedule.definition.zone)
@@ -76,10 +81,10 @@ def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterat
         fate, reason, until = slot.outlook
         yield UpcomingSlot(
             schedule_id,
-            slot.slot_at,
-            slot.due_at,
-            reason if fate == "skipped" else None,
-            slot.is_estimate,
-            reason if fate == "held" else None,
-            until,
+            slot_at=slot.slot_at,
+            due_at=slot.due_at,
+            skip_reason=reason if fate == "skipped" else None,
+            is_estimate=slot.is_estimate,
+            hold_reason=reason if fate == "held" else None,
+            until=until,
         )

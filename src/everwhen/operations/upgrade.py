@@ -13,7 +13,8 @@ from everwhen.model.decision import Decision
 from everwhen.model.schedule import Definition, Plan, Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.apply import Applied
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 Protect = Callable[[str, Definition], Definition | None]
 """Returns the definition with the protections of what it runs; None when that is not known here."""
@@ -29,19 +30,20 @@ def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
 
     A schedule whose target is not configured here stays as it is, and is checked again at the next start.
     """
+    store = store_of(runtime)
     upgraded: list[str] = []
     kept: list[Schedule] = []
-    for schedule in chain(*(runtime.catalogue.from_before(source, only_groups=True) for source in SOURCES)):
+    for schedule in chain(*(store.catalogue.from_before(source, only_groups=True) for source in SOURCES)):
         schedule_id = schedule.state.schedule_id
         protected = protect(schedule_id, schedule.definition)
         if protected == schedule.definition:
             kept.append(schedule)
         elif protected is not None:
             with suppress(UnknownScheduleError):  # deleted since it was read
-                runtime.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
+                store.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
                 upgraded.append(schedule_id)
     for start in range(0, len(kept), _PORTION):
-        runtime.catalogue.keep_as_they_are(kept[start : start + _PORTION])
+        store.catalogue.keep_as_they_are(kept[start : start + _PORTION])
     return upgraded
 
 

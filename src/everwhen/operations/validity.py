@@ -8,7 +8,7 @@ from everwhen.model.group import Groups
 from everwhen.model.schedule import Definition
 from everwhen.operations.groups import stays_unusable
 from everwhen.operations.schedules import get_schedule, list_schedules, restore_schedule
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 
 FaultOf = Callable[[str, Definition], str | None]
 """Returns why a schedule with this id and definition cannot run now; None when it can."""

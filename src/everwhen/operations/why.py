@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot, no_slot_yet
+from everwhen.decide.explain import DELETED, explain_slot, no_slot, no_slot_yet
+from everwhen.decide.explain import Evidence as Evidence
+from everwhen.decide.explain import Explanation as Explanation
+from everwhen.decide.explain import Fate as Fate
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.breaker import Transition
 from everwhen.model.events import EventType
@@ -13,12 +17,12 @@ from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Recorded, Revision, 
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.node import Node
-from everwhen.model.reasons import SpanReason
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import OnRequest
 from everwhen.verify.periods import restored_spans
 
@@ -28,10 +32,17 @@ STARTED: tuple[EventType, ...] = ("scheduler.started",)
 MOST_STARTS = 1_000  # of schedulers since a slot, among which the first is searched
 
 
+class _Stop(NamedTuple):
+    """Why a schedule was not active, and the event that says so."""
+
+    reason: str
+    recorded: Recorded
+
+
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
     """Explain what happened to the slot nearest to an instant (default: the last slot, or the first to come)."""
     now = runtime.clock.now()
-    with runtime.ledger.history([_uid(runtime, schedule_id, at)]) as record:
+    with store_of(runtime).ledger.history([_uid(runtime, schedule_id, at)]) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
         slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
@@ -56,28 +67,33 @@ def _evidence(
 
     The row holds the moved due time of a deferred slot; all other slots are due as their calendar says.
     """
-    jobs = runtime.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
+    store = store_of(runtime)
+    jobs = store.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
-    schedulers = [node for node in runtime.upkeep.nodes() if node.is_scheduler]
+    schedulers = [node for node in store.upkeep.nodes() if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
-    events = runtime.ledger.events_of_slot(history.uid, slot_at)
+    events = store.ledger.events_of_slot(history.uid, slot_at)
     is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
+    stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
+    cited = [] if stopped is None or jobs or events else [stopped.recorded]
     heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
     return Evidence(
         slot_at,
-        due_at,
-        revision,
-        history.state,
-        list(reversed(jobs)),
-        events,
-        _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at),
-        () if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
-        [node for node in schedulers if node.was_up_at(slot_at)],
-        max((node.heartbeat_at for node in schedulers), default=None),
-        heard_before,
-        started_after,
-        runtime.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        due_at=due_at,
+        revision=revision,
+        state=history.state,
+        jobs=list(reversed(jobs)),
+        events=[*events, *cited],
+        stopped_by=None if stopped is None else stopped.reason,
+        transitions=() if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
+        schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
+        last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
+        heard_before=heard_before,
+        started_after=started_after,
+        on_its_way=store_of(runtime).outbox.on_its_way(jobs[0].job_id)
+        if jobs and jobs[0].status == "queued"
+        else None,
     )
 
 
@@ -86,7 +102,7 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
 
     The first start after it has both on record (G2). Without that event the nodes are used, as long as they are kept.
     """
-    starts = runtime.ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
+    starts = store_of(runtime).ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
     if starts and len(starts) < MOST_STARTS:
         event = starts[-1].event
         heard = event.detail.get("last_heartbeat_at")
@@ -99,12 +115,12 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
 
 def _transitions_before(runtime: Runtime, key: str, slot_at: int) -> list[Transition]:
     """Return the transition of the breaker that was in force at the slot, and the few before it."""
-    return [move for move in runtime.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
+    return [move for move in store_of(runtime).ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
 
 
 def _uid(runtime: Runtime, schedule_id: str, at: int | None) -> str:
     """Return the uid of an id; if the id was deleted and added again, the one in use at `at`, by default the newest."""
-    uid = runtime.ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
+    uid = store_of(runtime).ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
     return uid
@@ -200,17 +216,19 @@ def _anchor_at(history: ScheduleHistory, instant: int) -> int | None:
     return anchor
 
 
-def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> SpanReason | None:
+def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> _Stop | None:
     """Return why no schedule fired at the slot: the time before a backup was restored, or a pause of the system."""
-    if any(span.after < slot_at <= span.until for span in restored_spans(system)):
-        return "restored"
-    switched = [r.event.type for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
-    return "system" if switched and switched[-1] == "system.paused" else None
+    restores = [span.closed_by for span in restored_spans(system) if span.after < slot_at <= span.until]
+    if restores:
+        return _Stop("restored", next(r for r in reversed(system) if r.id in restores))
+    switched = [r for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
+    is_paused = bool(switched) and switched[-1].event.type == "system.paused"
+    return _Stop("system", switched[-1]) if is_paused else None
 
 
-def _stopped_by(history: ScheduleHistory, slot_at: int) -> str | None:
+def _stopped_by(history: ScheduleHistory, slot_at: int) -> _Stop | None:
     """Return why the schedule was not active at the slot; None when it was."""
-    stopped: str | None = None
+    stopped: _Stop | None = None
     for recorded in history.events:
         event = recorded.event
         if event.at > slot_at:
@@ -218,5 +236,6 @@ def _stopped_by(history: ScheduleHistory, slot_at: int) -> str | None:
         if event.type == "schedule.created" or event.type in STARTS:
             stopped = None
         elif event.type in STOPS:
-            stopped = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or DELETED
+            reason = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or DELETED
+            stopped = _Stop(reason, recorded)
     return stopped

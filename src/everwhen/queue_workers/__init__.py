@@ -17,9 +17,9 @@ from functools import partial
 from everwhen.config.settings import Settings
 from everwhen.engine.job_runner import JobRunner
 from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.errors import QueueError, StoreError, shown_url
-from everwhen.model.claim import ClaimedJob
-from everwhen.ports.runtime import Runtime
+from everwhen.errors import QueueError, StoreError, UnknownJobError, shown_url
+from everwhen.operations.jobs import get_job
+from everwhen.operations.stepping import claim_delivered
 from everwhen.worker_runtime import WorkerRuntime, found_configuration, open_worker_runtime
 
 log = logging.getLogger("everwhen")
@@ -35,7 +35,9 @@ def run_job(job_id: str, number: int) -> bool:
         try:
             place = _here()
             with place.job_runner() as job_runner:
-                is_carried = job_runner.carry(partial(_claim, place.worker_runtime.runtime, job_id, number))
+                is_carried = job_runner.carry(
+                    partial(claim_delivered, place.worker_runtime.runtime, job_id, number)
+                )
             if not is_carried:
                 _refuse_unknown(place.worker_runtime, job_id)
             return is_carried
@@ -50,17 +52,15 @@ def settings_here() -> Settings:
     return found_configuration().settings
 
 
-def _claim(runtime: Runtime, job_id: str, number: int, node: str) -> ClaimedJob | None:
-    return runtime.outbox.take(runtime.clock.now(), node=node, job_id=job_id, number=number)
-
-
 def _refuse_unknown(worker_runtime: WorkerRuntime, job_id: str) -> None:
     """Raise QueueError for a job that never existed, which is a mistake; an old message is dropped silently."""
-    if worker_runtime.runtime.ledger.job(job_id) is None:
+    try:
+        get_job(worker_runtime.runtime, job_id)
+    except UnknownJobError:
         raise QueueError(
             f"job {job_id} is not in {shown_url(worker_runtime.settings.database)}; "
             "start the worker with the configuration of the scheduler that sent it"
-        )
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class CeleryQueue:
             self._app.connection().get_transport_cls()
         except (KeyError, ValueError, ImportError) as error:
             raise QueueError(
-                f"service.celery_broker {shown_url(self._broker)} is no address of a broker that Celery can use: "
+                f"service.celery_broker {shown_url(self._broker)} is not the address of a broker that Celery can use: "
                 f"{error.args[0]}; write redis://HOST:6379/1 or amqp://USER:PASSWORD@HOST//"
             ) from error
 

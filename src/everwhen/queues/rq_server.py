@@ -24,7 +24,7 @@ def connect(url: str) -> Redis:
         )
     except ValueError as error:
         raise QueueError(
-            f"service.redis is no address of a Redis: {error}; write redis://HOST:6379/0"
+            f"service.redis is not the address of a Redis server: {error}; write redis://HOST:6379/0"
         ) from error
 
 

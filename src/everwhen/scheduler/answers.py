@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from everwhen.decide.explain import Explanation, Fate
 from everwhen.model.instants import moment_of, optional_moment
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import State, Status
 from everwhen.operations.jobs import Backfill
 from everwhen.operations.upcoming import UpcomingSlot
+from everwhen.operations.why import Explanation, Fate
 from everwhen.scheduler.options import SchedulerStatus
 
 
@@ -114,7 +114,7 @@ def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:
             slot.skip_reason,
             slot.is_estimate,
             slot.hold_reason,
-            optional_moment(slot.until),
+            until=optional_moment(slot.until),
         )
         for slot in slots
     ]
@@ -128,7 +128,7 @@ def why_of(found: Explanation) -> Why:
         optional_moment(found.slot_at),
         found.reason,
         job_id,
-        optional_moment(found.next_run_at),
+        next_run_at=optional_moment(found.next_run_at),
     )
 
 

@@ -13,7 +13,7 @@ from everwhen.errors import SchedulerError
 from everwhen.model.declared import Declarations, Declared
 from everwhen.operations.apply import apply
 from everwhen.operations.upgrade import upgrade_notes
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.scheduler.agents import Agents, read_agents
 from everwhen.scheduler.submission import label_of, read_schedule, rules, rules_of
 from everwhen.scheduler.tasks import Task, Tasks

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
-from everwhen.ports.subscriber import Subscriber
+from everwhen.model.subscription import Subscriber
 from everwhen.scheduler.host_loop import HostLoop
 from everwhen.scheduler.options import SchedulerTriggerCallback
 from everwhen.scheduler.tasks import Tasks

@@ -7,18 +7,18 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from everwhen.config.submission import SubmissionRules
-from everwhen.decide.check import ScheduleCheckResult
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
 from everwhen.model.declared import Declared
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.policy import IfRunning
+from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import State
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
 from everwhen.operations.firing import Firing, trigger_schedule
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import (
     Backfilled,
     ScheduleInfo,

@@ -14,8 +14,8 @@ from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
 from everwhen.model.bound_queue import bound_queue
 from everwhen.model.instants import optional_moment
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.subscriber import Subscriber
+from everwhen.model.subscription import Subscriber
+from everwhen.runtime import Runtime
 from everwhen.scheduler.agents import Agents, named
 from everwhen.scheduler.answers import SchedulerState
 from everwhen.scheduler.declaring import declare_on, judge_task
@@ -67,7 +67,7 @@ class Scheduler(SchedulerOperations):
         super().__init__(name, lambda: self._node.stack.runtime, has_host=on_trigger is not None)
         own_queues = [bound_queue(checked_name("queue", queue), name) for queue in queues]
         where = local_zone_name() if timezone == "local" else zone(timezone).name
-        self._options = NodeOptions(database, check_interval, where, max_workers, lease, own_queues)
+        self._options = NodeOptions(database, check_interval, where, max_workers, lease, queues=own_queues)
         self._on_trigger = on_trigger
         self._tasks = Tasks(name, on_trigger)
         self._agents: Agents = {}

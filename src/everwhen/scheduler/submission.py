@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from everwhen import clock
-from everwhen.config.kinds import NAME, NO_NAME
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import ConfigError, TimetableError, shown
 from everwhen.model.declared import Declared
+from everwhen.model.kinds import NAME, NO_NAME
 from everwhen.model.schedule import Target
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.quiet_hours import policy_ids
+from everwhen.runtime import Runtime
 from everwhen.targets.python_function import UnknownFunctionError, load
 
 ON_TRIGGER = "on_trigger"
-_SOME_FUNCTION = {"python": "some:function"}
 
 
 def plain(value: Any) -> Any:
@@ -101,8 +102,7 @@ def function_target(label: str, name: str | None, *, isolate: bool = False) -> T
 
 def rules_of(runtime: Runtime, name: str) -> SubmissionRules:
     """What the schedules of a program of that name are judged by: its zone, and the quiet hours in the database."""
-    policies = frozenset(policy.policy_id for policy in runtime.catalogue.policies())
-    return rules(runtime.timezone, runtime.clock.now(), policies, name)
+    return rules(runtime.timezone, runtime.clock.now(), policy_ids(runtime), name)
 
 
 def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> SubmissionRules:
@@ -112,6 +112,7 @@ def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> Su
         timezone=timezone,
         quiet_hours=quiet_hours,
         bound_to=name,
+        bodies=BODY_SHAPES,
     )
 
 
@@ -126,6 +127,5 @@ def read_schedule(
 ) -> Declared:
     """The declaration that the words say, or everything that is wrong with them; `target` stands for their `run`."""
     checked_name("id", schedule_id)
-    said = fields if target is None else {**fields, "run": _SOME_FUNCTION}
-    declared = read_submission(said, schedule_id, around, may_be_past=may_be_past, target=target)
+    declared = read_submission(fields, schedule_id, around, may_be_past=may_be_past, target=target)
     return replace(declared, place=place) if place else declared

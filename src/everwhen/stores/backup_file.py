@@ -13,17 +13,28 @@ import json
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
-from everwhen.errors import BackupError
+from everwhen.errors import BackupError, MovedError, SchedulerError, StoreError, shown
+from everwhen.model.instants import END
 
 FORMAT = 1
 _COMPRESSION = 3  # a quarter of the size at the speed of a disk; higher levels are slow for little gain
 _PIECE = 1 << 18
 _MOST = 1 << 30  # PostgreSQL has no larger field, and the writer writes no larger piece
 _LONGEST_LINE = 1 << 20
+_UNUSABLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _SQLITE, _PG_DUMP, _GZIP = b"SQLite format 3\0", b"PGDMP", b"\x1f\x8b"
 
 
@@ -109,42 +120,52 @@ class BackupReader:
         fields = self._line()
         if "everwhen_backup" not in fields:
             self._refuse("is no backup of everwhen")
-        if fields["everwhen_backup"] != FORMAT:
+        number = fields["everwhen_backup"]
+        if type(number) is not int or number < FORMAT:
+            self._refuse("is damaged: its first line names no format")
+        if number > FORMAT:
             self._refuse("was written by a newer release of everwhen; restore it with that one")
-        try:
-            applied = frozenset((int(number), str(step)) for number, step in fields["applied"])
-            return Header(int(fields["taken_at"]), str(fields["version"]), applied)
-        except (LookupError, TypeError, ValueError):
-            self._refuse("is damaged: its first line says too little")
+        taken_at, version, applied = (fields.get(key) for key in ("taken_at", "version", "applied"))
+        if type(taken_at) is not int or not 0 <= taken_at < END:
+            self._refuse("is damaged: its first line does not say when it was taken")
+        if not isinstance(version, str) or not _are_steps(applied):
+            self._refuse("is damaged: its first line does not say which schema it has")
+        return Header(taken_at, version, frozenset((number, step) for number, step in applied))
 
     def tables(self) -> Iterator[TableRows]:
         count = 0
         while "table" in (fields := self._line()):
             count += 1
+            name, columns = fields["table"], fields.get("columns")
+            if not isinstance(name, str) or not _are_names(columns):
+                self._refuse("is damaged: the line of a table does not name its columns")
             pieces = self._pieces()
-            yield TableRows(str(fields["table"]), [str(name) for name in fields.get("columns", ())], pieces)
+            yield TableRows(name, columns, pieces)
             for _ in pieces:
                 pass  # skip what the caller did not read
         if fields != {"tables": count} or self._read(1):
             self._refuse("is damaged: its end does not fit")
 
     def _pieces(self) -> Iterator[bytes]:
+        """Yield the rows of a table, never much at once: a forged length must not fill the memory."""
         while length := self._length():
-            data = self._read(length)
-            if len(data) < length:
-                self._refuse("is damaged: it ends too soon")
-            yield data
+            while length:
+                data = self._read(min(length, _PIECE))
+                if not data:
+                    self._refuse("is damaged: it ends too soon")
+                length -= len(data)
+                yield data
 
     def _length(self) -> int:
         text = self._read_line()
-        if not text.isdigit() or int(text) > _MOST:
+        if not text.isdigit() or len(text) > len(str(_MOST)) or int(text) > _MOST:
             self._refuse("is damaged: the length of a piece is no number")
         return int(text)
 
     def _line(self) -> dict[str, Any]:
         try:
             fields = json.loads(self._read_line())
-        except ValueError:
+        except (ValueError, RecursionError):
             self._refuse("is damaged: a line of it cannot be read")
         if not isinstance(fields, dict):
             self._refuse("is damaged: a line of it says nothing")
@@ -167,7 +188,43 @@ class BackupReader:
         return data
 
     def _refuse(self, what: str, cause: BaseException | None = None) -> NoReturn:
-        raise BackupError(f"{self._path} {what}; nothing was changed", self._path) from cause
+        raise BackupError(f"{self._path} {_advised(what)}; nothing was changed", self._path) from cause
+
+
+@contextmanager
+def usable_rows(path: Path, *database_errors: type[Exception]) -> Iterator[None]:
+    """Raise BackupError for rows that this release cannot go on with, although the file can be read.
+
+    A checksum shows an accident, not a forgery, and SQLite has none. `database_errors` are those that rows cause, as
+    opposed to a full disk or a lost connection, which are not the backup's fault.
+    """
+    expected: tuple[type[Exception], ...] = (SchedulerError, *_UNUSABLE, *database_errors)
+    try:
+        yield
+    except BackupError:
+        raise
+    except expected as error:
+        if isinstance(error, MovedError) or (isinstance(error, StoreError) and error.fault is not None):
+            raise
+        cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
+        said = shown(str(cause) or type(cause).__name__)
+        what = _advised(f"is damaged: its rows cannot be used ({said})")
+        raise BackupError(f"{path} {what}; nothing was changed", path) from error
+
+
+def _advised(what: str) -> str:
+    return f"{what}; restore another backup" if what.startswith("is damaged") else what
+
+
+def _are_steps(applied: Any) -> TypeGuard[list[tuple[int, str]]]:
+    return isinstance(applied, list) and all(
+        isinstance(pair, list) and [type(part) for part in pair] == [int, str] for pair in applied
+    )
+
+
+def _are_names(columns: Any) -> TypeGuard[list[str]]:
+    is_list = isinstance(columns, list) and all(isinstance(name, str) for name in columns)
+    return is_list and 0 < len(columns) == len(set(columns))
 
 
 def refuse_other_kind(path: Path, *, is_postgres: bool) -> None:

@@ -12,8 +12,9 @@ from struct import Struct, error
 from typing import Any
 
 from everwhen.errors import CopyError, shown
-from everwhen.ports.database_copy import ReplacedText, SourceTable
+from everwhen.model.database_copy import ReplacedText
 from everwhen.stores.postgres_adapters import FROM_1970_TO_2000
+from everwhen.stores.sqlite_move import SqliteTable
 from everwhen.stores.storable import storable
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -34,7 +35,7 @@ Pack = Callable[[Any], bytes]
 class TablePacker:
     """A packer for the rows of one table; `replaced` are the first texts that had to be changed."""
 
-    def __init__(self, table: SourceTable, types: Sequence[str]) -> None:
+    def __init__(self, table: SqliteTable, types: Sequence[str]) -> None:
         self.replaced: list[ReplacedText] = []
         self.replaced_count = 0
         self._table = table

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from everwhen.model.derived import Firing, Hold, Progress
+from everwhen.model.derived import FIRING_COLUMNS, PROGRESS_COLUMNS, Firing, Hold, Progress
 from everwhen.stores.dialect import Statement
 from everwhen.stores.transaction import Store
 
-_OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
+_OF_JOB = ", ".join(f"j.{name}" for name in FIRING_COLUMNS)
 # The primary key of jobs; the unique key on schedules' uid.
 _AFTER = Statement(f"""
 SELECT {_OF_JOB}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid
 WHERE j.row_id > :after AND j.row_id <= :horizon ORDER BY j.row_id LIMIT :limit""")
-_OF_PROGRESS = ", ".join(f"j.{name}" for name in Progress._fields[:-1])
+_OF_PROGRESS = ", ".join(f"j.{name}" for name in PROGRESS_COLUMNS)
 _PROGRESS = f"SELECT {_OF_PROGRESS}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid"
 _PROGRESS_AFTER = Statement(
     f"{_PROGRESS} WHERE j.row_id > :after AND j.row_id <= :horizon ORDER BY j.row_id LIMIT :limit"
@@ -57,7 +57,7 @@ class SqliteHorizon:
     start = row
 
 
-class StoredFirings:
+class Firings:
     """Jobs in the order in which they were enqueued, on one database."""
 
     def __init__(self, store: Store, horizon: RowHorizon) -> None:
@@ -65,33 +65,40 @@ class StoredFirings:
         self._horizon = horizon
 
     def after(self, row_id: int, *, limit: int) -> list[Firing]:
+        """Return jobs behind a row, by row_id; never one that another may still precede."""
         horizon = self._horizon.row()
         if horizon <= row_id:
             return []
         return [Firing._make(row) for row in self._rows(_AFTER, after=row_id, horizon=horizon, limit=limit)]
 
     def last(self) -> int:
+        """Return the row behind which a stream that starts now begins; 0 when there is none."""
         return self._horizon.start()
 
     def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
+        """Return the progress of the jobs behind a row, by row_id; the same jobs as `after`."""
         horizon = self._horizon.row()
         if horizon <= row_id:
             return []
         return self._progress(_PROGRESS_AFTER, after=row_id, horizon=horizon, limit=limit)
 
     def progress_of(self, row_ids: Collection[int]) -> list[Progress]:
+        """Return the progress of these jobs, without those that no longer exist."""
         return self._progress(_PROGRESS_OF, row_ids=row_ids) if row_ids else []
 
     def outstanding(self, *, limit: int) -> list[Progress]:
+        """Return jobs that are queued or running, in no order; at most `limit` of them."""
         return self._progress(_OUTSTANDING, limit=limit)
 
     def _progress(self, statement: Statement, **values: Any) -> list[Progress]:
         return [Progress._make(row) for row in self._rows(statement, **values)]
 
     def owners(self, uids: Collection[str]) -> dict[str, str | None]:
+        """Return the owners of these schedules, without those that no longer exist."""
         return dict(self._rows(_OWNERS, uids=uids))
 
     def holds(self, *, uid: str | None = None, owner: str | None = None, limit: int) -> list[Hold]:
+        """Return held slots, in no order; at most `limit` of them."""
         return [Hold._make(row) for row in self._rows(_HOLDS, uid=uid, owner=owner, limit=limit)]
 
     def _rows(self, statement: Statement, **values: Any) -> list[Any]:

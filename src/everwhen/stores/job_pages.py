@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from everwhen.model.job import Job, JobStatus
-from everwhen.ports.ledger import JobFilter, JobPage
+from everwhen.model.queries import JobFilter, JobPage
 
 MOST_UIDS = 1_000
 FEW_JOBS = 50_000

@@ -16,10 +16,11 @@ from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.model.row_changes import JOB_INSERTED
 from everwhen.stores.dialect import Insert, Statement
 from everwhen.stores.postgres_watermark import EARLIEST
 from everwhen.stores.queries import DuplicateError, Queries
-from everwhen.stores.records import JOB_ENDED, JOB_INSERTED, Finished, LockHint, Queue, Row
+from everwhen.stores.records import JOB_ENDED, Finished, LockHint, Queue, Row
 from everwhen.stores.schedule_rows import IS_PAUSED
 
 JOB = ", ".join(Job._fields)

@@ -18,9 +18,9 @@ from everwhen.model.history import Breakers, History, Recorded, Revision, Schedu
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores.commit_order import Stream, last_committed
 from everwhen.stores.dialect import Statement, composed
 from everwhen.stores.histories import merge_histories
@@ -143,7 +143,7 @@ JOB_COUNTS = Statement("""
 SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status""")
 
 
-class StoredLedger:
+class Ledger:
     """Queries about the past, on one database."""
 
     def __init__(self, store: Store) -> None:
@@ -157,6 +157,7 @@ class StoredLedger:
 
     @contextmanager
     def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
+        """Yield whole histories, one by one, inside the block; None: of all schedules, deleted ones included."""
         with self._store.read() as tx:
             tx.expect_long_statements()  # sorting millions of jobs takes its time
             plans = RecordedPlans(tx)
@@ -167,24 +168,31 @@ class StoredLedger:
                 [Limit._make(row) for row in tx.rows(_LIMITS)] if uids is None else None,
                 int(retained_from or 0),
                 _breakers(tx) if uids is None else None,
-                tx.value(_RULED_FROM),
+                ruled_from=tx.value(_RULED_FROM),
             )
 
     # -- jobs --
 
     def uid_of(self, schedule_id: str, at: int = FOR_EVER) -> str | None:
+        """Return the uid behind an id, deleted schedules included; a uid is returned as it is.
+
+        Of several schedules with the id, it is the newest that had begun by `at`, else the first one.
+        """
         rows = self._rows(_UID_OF, id=schedule_id, at=at)
         return rows[0][0] if rows else None
 
     def job(self, job_id: str) -> Job | None:
+        """Return one job."""
         rows = self._rows(_JOB, job_id=job_id)
         return Job._make(rows[0]) if rows else None
 
     def output(self, job_id: str) -> list[OutputPiece]:
+        """Return the stored output of a job, by attempt, stream and position."""
         rows = self._rows(_OUTPUT, job_id=job_id)
         return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], bytes(row[3])) for row in rows]
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
+        """Return jobs, newest first; `before` is a row_id."""
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
         conditions = job_conditions(wanted)
         conditions.add(_OF_UID, uid=wanted.uid)
@@ -195,6 +203,7 @@ class StoredLedger:
     def job_page(
         self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> JobPage:
+        """Return a page of jobs for people, newest first, in bounded time: it may have fewer than `limit`."""
         # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
         # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
         with self._store.read() as tx:
@@ -215,12 +224,14 @@ class StoredLedger:
         )
 
     def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
+        """Return jobs with a slot in [since, until), the earliest first."""
         values = {"since": since, "until": until, "owner": owner, "limit": limit}
         with self._store.read() as tx:
             rows = [row for statement in _JOBS_BETWEEN for row in tx.rows(statement, **values)]
         return sorted(map(Job._make, rows), key=lambda job: (job.slot_at, job.row_id))[:limit]
 
     def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
+        """Count the jobs of `jobs_between` by status, for each bucket of that width."""
         values = {"since": since, "until": until, "owner": owner, "width": width}
         with self._store.read() as tx:
             return [SpanCount._make(row) for statement in _JOB_SPANS for row in tx.rows(statement, **values)]
@@ -228,6 +239,7 @@ class StoredLedger:
     # -- events --
 
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
+        """Return events, newest first; `before` is an id."""
         # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
         conditions = event_conditions(wanted)
         conditions.add("id < :before", before=before)
@@ -235,19 +247,23 @@ class StoredLedger:
         return _recorded(self._rows(query, **conditions.values, limit=limit))
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
+        """Return how many events match; counting stops at `most`."""
         conditions = event_conditions(wanted)
         query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
         return int(self._rows(composed(query), **conditions.values, most=most)[0][0])
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
+        """Return events in commit order, for streams (L4)."""
         with self._store.look() as tx:
             return _recorded(_STREAM.after(tx, event_id, limit))
 
     def last_event_id(self) -> int:
+        """Return the last event in commit order, behind which a stream starts without a gap; 0 if there is none."""
         with self._store.look() as tx:
             return tx.number(_LAST_EVENT) or 0
 
     def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
+        """Return the events about one slot, including those that count it in a range."""
         values = {"uid": uid, "slot_at": slot_at, "slot": slot_at}
         with self._store.read() as tx:
             found = _recorded(tx.rows(EVENTS_OF_SLOT, **values))
@@ -257,16 +273,20 @@ class StoredLedger:
     # -- breakers and counts --
 
     def breaker(self, key: str) -> Breaker:
+        """Return one breaker as it is now; closed when it never changed."""
         rows = self._rows(_BREAKER_OF, key=key)
         return Breaker._make(rows[0]) if rows else Breaker(key)
 
     def breakers(self) -> list[Breaker]:
+        """Return every breaker that ever changed, by key."""
         return [Breaker._make(row) for row in self._rows(_BREAKERS)]
 
     def transitions(self, key: str, *, limit: int) -> list[Transition]:
+        """Return the transitions of a breaker, newest first."""
         return [Transition._make(row) for row in self._rows(_TRANSITIONS, key=key, limit=limit)]
 
     def counts(self) -> Counts:
+        """Return the current totals."""
         with self._store.read() as tx:
             schedules = tx.rows(_SCHEDULE_COUNTS)
             jobs = tx.rows(JOB_COUNTS)

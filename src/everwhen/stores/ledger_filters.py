@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.stores.dialect import composed
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Way
 from everwhen.stores.queries import Queries

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from everwhen.model.outcome import NewMessage
-from everwhen.ports.messages import Message, MessageFilter, Subscription
+from everwhen.model.queries import MessageFilter
+from everwhen.model.subscription import Message, Subscription
 from everwhen.stores.commit_order import Stream, last_committed
 from everwhen.stores.dialect import Insert, Statement
 from everwhen.stores.queries import Queries
@@ -66,8 +67,10 @@ class MessageReads(Queries):
 
 _PUT_PLUGIN_STATES = Insert("plugin_state", ("plugin", "state", "updated_at"), replaces="plugin")
 # The unique key on event_id: an existing message is not written twice.
-_INSERT_MESSAGES = Insert("messages", Message._fields[1:], unless="event_id")
-_HELD = Subscription._fields[1:]
+_INSERT_MESSAGES = Insert(
+    "messages", tuple(name for name in Message._fields if name != "id"), unless="event_id"
+)
+_HELD = tuple(name for name in Subscription._fields if name != "subscriber")
 _KINDS = {"next_attempt_at": "::instant", "held_until": "::instant", "last_error": "::text", "node": "::text"}
 _VALUES = ", ".join(f":{name}{_KINDS.get(name, '')}" for name in _HELD)
 _PUT_SUBSCRIPTION = Statement(f"""

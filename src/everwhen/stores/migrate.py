@@ -70,15 +70,18 @@ def migrate(
     return [m.number for m in migrations if _applies(database, m, step, applied_at)]
 
 
-def refuse_outdated(database: Site, migrations: Sequence[Migration]) -> None:
-    """Raise StoreError when the database lacks what these migrations add, or is too new; change nothing."""
+def refuse_outdated(database: Site, migrations: Sequence[Migration], *, may_be_older: bool = False) -> None:
+    """Raise StoreError when the database lacks what these migrations add, or is too new; change nothing.
+
+    `may_be_older`: accept the schema of an earlier release, but not a database without any migration.
+    """
 
     def look(builder: Builder) -> None:
         builder.prepare()  # rolled back by the error below where it was missing
         applied = builder.applied()
         _refuse_too_new(applied, newest_known=max((migration.number for migration in migrations), default=0))
         missing = [m.number for m in migrations if (m.number, "before") not in applied]
-        if missing:
+        if missing and not (may_be_older and applied):
             raise StoreError(
                 f"the database lacks migration {missing[0]}; bring it up to date with `everwhen db migrate`"
             )
@@ -87,12 +90,19 @@ def refuse_outdated(database: Site, migrations: Sequence[Migration]) -> None:
 
 
 def refuse_newer_backup(applied: Applied, migrations: Sequence[Migration], path: Path) -> None:
-    """Raise BackupError for a schema that this release does not know."""
-    newest = max((number for number, _ in applied), default=0)
+    """Raise BackupError for a schema that this release does not know, or that no release has written."""
+    is_sound = all(type(number) is int and step in ("before", "after") for number, step in applied)
+    newest = max((number for number, _ in applied), default=0) if is_sound else 0
     if not _is_readable(applied, migrations[-1].number):
         raise BackupError(
             f"{path} is at migration {newest}, and this release knows {migrations[-1].number}; restore it with the "
             "newer release; nothing was changed",
+            path,
+        )
+    if not is_sound or not _is_possible(applied, [migration.number for migration in migrations]):
+        raise BackupError(
+            f"{path} is damaged: its list of migrations is not that of any release; restore another backup; nothing "
+            "was changed",
             path,
         )
 
@@ -113,6 +123,14 @@ def statements(script: str) -> Iterator[str]:
     rest = pending.removesuffix(";").strip()
     if rest:
         yield rest
+
+
+def _is_possible(applied: Applied, known: Sequence[int]) -> bool:
+    """Return whether some release could have applied these steps: in order, none left out, `before` first."""
+    before = {number for number, step in applied if step == "before"}
+    after = {number for number, step in applied if step == "after"}
+    ours = sorted(number for number in before if number <= known[-1])
+    return bool(ours) and ours == list(known[: len(ours)]) and after <= before
 
 
 def _refuse_disorder(migrations: Sequence[Migration]) -> None:
@@ -146,7 +164,7 @@ def _refuse_too_new(applied: Applied, *, newest_known: int) -> None:
 
 
 def _is_readable(applied: Applied, newest_known: int) -> bool:
-    newest = max((number for number, _ in applied), default=0)
+    newest = max((number for number, _ in applied if type(number) is int), default=0)
     return newest <= newest_known + 1 and (newest_known + 1, "after") not in applied
 
 

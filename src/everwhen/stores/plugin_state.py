@@ -1,4 +1,4 @@
-"""The stored state of plugins, on any database: read here, written by the settling of their jobs."""
+"""The stored state of plugins: read here, written by the settling of their jobs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from everwhen.stores.transaction import Store
 
 
-class StoredPluginState:
-    """The state of plugins, kept in a store."""
+class PluginState:
+    """The stored state of plugins; it is only read here."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def state_of(self, plugin: str) -> dict[str, Any]:
+        """Return everything that the plugin has stored; empty when it never stored anything."""
         with self._store.read() as tx:
             state = tx.plugin_states([plugin]).get(plugin)
         found: dict[str, Any] = {} if state is None else json.loads(state)

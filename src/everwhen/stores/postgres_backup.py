@@ -14,8 +14,8 @@ from typing import Any
 
 from psycopg import Connection, sql
 
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.clock import Clock
+from everwhen.runtime import Progress
 from everwhen.stores.backup_file import BackupWriter, Header
 from everwhen.stores.migrate import Migration
 from everwhen.stores.migrations.postgres import MIGRATIONS

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import threading
 
+from everwhen.clock import Clock
 from everwhen.errors import StoreError
-from everwhen.ports.clock import Clock
 from everwhen.stores.postgres_database import PostgresDatabase
 
 FRESH = 1.0  # seconds

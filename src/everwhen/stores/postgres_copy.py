@@ -22,11 +22,12 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from everwhen.errors import CopyError, UncertainCopyError, shown
-from everwhen.ports.database_copy import Move, Received, ReplacedText, SourceSchema, SourceTable
-from everwhen.ports.upkeep import Progress
+from everwhen.model.database_copy import Move, Received, ReplacedText
+from everwhen.runtime import Progress
 from everwhen.stores.binary_rows import MOST_NAMED, TablePacker
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.sqlite_move import SourceSchema, SqliteTable
 
 COPIED = "copied_from"  # the setting with the id of the copy
 
@@ -54,6 +55,12 @@ class PostgresCopyTarget:
         self._database = database
 
     def receive(self, move: Move, source: SourceSchema, progress: Progress) -> Received:
+        """Write every row and the id of the copy, in one transaction.
+
+        First checks, with every table locked, whether this copy exists already. Raises CopyError where the target has
+        other rows or a row cannot be written, and UncertainCopyError where it is unknown whether the commit took
+        place.
+        """
         with self._database.connection() as connection, _transaction(connection, self._database.where):
             _lock(connection, source.tables)
             if _copy_id(connection) == move.copy_id:
@@ -81,7 +88,7 @@ def _transaction(connection: Connection[Any], where: str) -> Iterator[None]:
         ) from error
 
 
-def _lock(connection: Connection[Any], tables: Sequence[SourceTable]) -> None:
+def _lock(connection: Connection[Any], tables: Sequence[SqliteTable]) -> None:
     names = SQL(", ").join([Identifier(table.name) for table in tables])
     connection.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
 
@@ -91,7 +98,7 @@ def _copy_id(connection: Connection[Any]) -> str | None:
     return None if found is None else str(json.loads(found[0])["copy_id"])
 
 
-def _counts(connection: Connection[Any], tables: Sequence[SourceTable]) -> dict[str, int]:
+def _counts(connection: Connection[Any], tables: Sequence[SqliteTable]) -> dict[str, int]:
     return {table.name: _count(connection, table.name) for table in tables}
 
 
@@ -100,7 +107,7 @@ def _count(connection: Connection[Any], table: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _refuse_rows(connection: Connection[Any], tables: Sequence[SourceTable], where: str) -> None:
+def _refuse_rows(connection: Connection[Any], tables: Sequence[SqliteTable], where: str) -> None:
     for table in tables:
         query = SQL("SELECT 1 FROM {} LIMIT 1").format(Identifier(table.name))
         if connection.execute(query).fetchone() is not None:
@@ -131,7 +138,7 @@ def _write_all(connection: Connection[Any], move: Move, source: SourceSchema, pr
     return Received(rows, replaced[:MOST_NAMED], replaced_count, source.foreign, is_new=True)
 
 
-def _columns(connection: Connection[Any], table: SourceTable) -> dict[str, _Column]:
+def _columns(connection: Connection[Any], table: SqliteTable) -> dict[str, _Column]:
     found = {row[0]: _Column._make(row) for row in connection.execute(_COLUMNS, (f'"{table.name}"',))}
     missing = [name for name in table.columns if name not in found]
     if missing:
@@ -151,7 +158,7 @@ def _counting(progress: Progress, total: int) -> Callable[[int], None]:
 
 
 def _write_table(
-    connection: Connection[Any], table: SourceTable, packer: TablePacker, counted: Callable[[int], None]
+    connection: Connection[Any], table: SqliteTable, packer: TablePacker, counted: Callable[[int], None]
 ) -> None:
     names = SQL(", ").join([Identifier(name) for name in table.columns])
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(Identifier(table.name), names)
@@ -167,7 +174,7 @@ def _write_table(
         raise CopyError(f"{cursor.rowcount} of {table.count} rows of {table.name} arrived; nothing was kept")
 
 
-def _refused(error: psycopg.Error, table: SourceTable, packer: TablePacker) -> CopyError:
+def _refused(error: psycopg.Error, table: SqliteTable, packer: TablePacker) -> CopyError:
     line = _LINE.search(error.diag.context or "")
     with closing(table.rows()) as rows:
         row = next(islice(rows, int(line[1]) - 1, None), None) if line else None
@@ -178,7 +185,7 @@ def _refused(error: psycopg.Error, table: SourceTable, packer: TablePacker) -> C
     )
 
 
-def _set_sequences(connection: Connection[Any], table: SourceTable, columns: dict[str, _Column]) -> None:
+def _set_sequences(connection: Connection[Any], table: SqliteTable, columns: dict[str, _Column]) -> None:
     for column in columns.values():
         if not column.is_identity:
             continue

@@ -15,8 +15,8 @@ import psycopg
 from psycopg import Connection, sql
 
 from everwhen.errors import BackupError
-from everwhen.ports.upkeep import Progress
-from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_other_kind
+from everwhen.runtime import Progress
+from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_other_kind, usable_rows
 from everwhen.stores.flows.restore import (
     BACKED_UP_AT,
     Restored,
@@ -72,9 +72,15 @@ def _restore(
             progress(min(done / len(tables), 0.9))
             _fill(connection, rows, tables, path)
             tables.discard(rows.name)
-    _bring_up_to_date(builder, now())
-    _number_rows(connection)
-    restored = _go_on(connection, header, now(), catch_up, skipped)
+    if tables:
+        raise BackupError(
+            f"{path} is damaged: it has no table {min(tables)}; restore another backup; nothing was changed",
+            path,
+        )
+    with usable_rows(path, psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
+        _bring_up_to_date(builder, now())
+        _number_rows(connection)
+        restored = _go_on(connection, header, now(), catch_up, skipped)
     progress(1.0)
     return restored
 
@@ -121,9 +127,11 @@ def _fill(connection: Connection[Any], rows: TableRows, expected: set[str], path
         with connection.cursor().copy(copy_statement(rows.name, rows.columns, "FROM STDIN")) as copy:
             for piece in rows.pieces:
                 copy.write(piece)
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
         fields = str(error).splitlines()[0]
-        raise BackupError(f"{path} is damaged: {rows.name}: {fields}; nothing was changed", path) from error
+        raise BackupError(
+            f"{path} is damaged: {rows.name}: {fields}; restore another backup; nothing was changed", path
+        ) from error
 
 
 def _bring_up_to_date(builder: PostgresBuilder, now: int) -> None:

@@ -100,7 +100,7 @@ class PostgresSnapshot(PostgresQueries, Snapshot):
 
     def _remember(self, rows: Sequence[Any]) -> list[LockHint]:
         self._peeked = [row[0] for row in rows]
-        return [LockHint(*row[1:]) for row in rows]
+        return [LockHint(*hint) for _, *hint in rows]
 
     def peek_jobs(self, job_ids: Sequence[str]) -> Sequence[LockHint]:
         return [LockHint._make(row) for row in self.rows(_PEEK_JOBS, job_ids=job_ids)]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from psycopg import Connection
 
-from everwhen.ports.clock import Clock
+from everwhen.clock import Clock
 from everwhen.stores.lanes import Lane
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase

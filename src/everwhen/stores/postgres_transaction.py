@@ -40,12 +40,12 @@ from typing import Any
 
 from psycopg import Connection, errors
 
+from everwhen.clock import Clock
 from everwhen.model.breaker import Breaker
 from everwhen.model.delivery import Delivery
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.ports.clock import Clock
 from everwhen.stores.dialect import Statement
 from everwhen.stores.limit_rows import BREAKERS, LIMITS
 from everwhen.stores.migrations.postgres import MIGRATIONS
@@ -72,10 +72,10 @@ INSERT INTO plugin_state (plugin, updated_at) SELECT plugin, :now::instant FROM 
 ON CONFLICT DO NOTHING""")
 # The primary keys of limits and circuit_breakers.
 PUT_LIMITS = Statement(f"""
-UPDATE limits l SET {", ".join(f"{name} = v.{name}" for name in Limit._fields[1:])}
+UPDATE limits l SET {", ".join(f"{name} = v.{name}" for name in Limit._fields if name != "key")}
 FROM batch AS v({", ".join(Limit._fields)}) WHERE l.key = v.key""")
 _PUT_BREAKERS = Statement(f"""
-UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields[1:])}
+UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields if name != "key")}
 FROM batch AS v({", ".join(Breaker._fields)}) WHERE b.key = v.key""")
 # idx_jobs_outstanding: the next in line. The claim checks whether another job of the schedule is still running.
 _READY_SUCCESSORS = Statement("""
@@ -99,9 +99,10 @@ WHERE j.row_id = successor.row_id
     AND NOT EXISTS (
         SELECT 1 FROM jobs o WHERE o.node IS NOT NULL AND o.released_at IS NULL
             AND o.uid = queue.uid AND o.line = queue.line)""")
-# idx_schedules_held: the oldest first. Slots that were decided meanwhile are not held any more, and are left alone.
+# idx_schedules_held: the oldest first. Slots that were decided meanwhile are not held any more, and are left alone. No
+# slot is released before it is due: another node, whose time was ahead, may have held it.
 _RELEASE_HELD = Statement("""
-UPDATE schedules s SET release_at = :now::instant
+UPDATE schedules s SET release_at = greatest(:now::instant, s.held_due_at)
 FROM batch AS freed(key, free)
 CROSS JOIN LATERAL (
     SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
@@ -109,7 +110,7 @@ CROSS JOIN LATERAL (
 WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL""")
 # idx_schedules_held: the one after the declined slot.
 _RELEASE_NEXT_HELD = Statement("""
-UPDATE schedules s SET release_at = :now::instant
+UPDATE schedules s SET release_at = greatest(:now::instant, s.held_due_at)
 FROM batch AS declined(key, due_at, row_id)
 CROSS JOIN LATERAL (
     SELECT row_id FROM schedules WHERE held_key = declined.key AND release_at IS NULL
@@ -298,7 +299,7 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
         except errors.UniqueViolation:
             self._cursor.execute("ROLLBACK AND CHAIN")  # else no query could run
             return self._taken(schedules)
-        self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
+        self.own_revisions.update((uid, number) for uid, number, *_ in revisions)  # type: ignore[misc]
         self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from everwhen.model.job import JobStatus, Line, Origin
-from everwhen.model.schedule import State
+from everwhen.model.row_changes import JOB_INSERTED
 
 Row = tuple[object, ...]
 
@@ -15,15 +15,11 @@ SHOWN = tuple(
 name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target updated_at""".split()
 )
 # Columns that a new schedule sets; the other columns of a state begin with its defaults, which equal the table's.
-BEGUN = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
-INSERTED = (*BEGUN, *SHOWN, "source", "created_at", "key", "token_id")
-
-# Columns that are known when a job is created, in the order of `job_row`; its status is `queued`.
-JOB_INSERTED = tuple(
+BEGUN = tuple(
     """
-job_id schedule_row uid schedule_id revision number retry origin slot_at due_at not_before is_ready is_counted
-is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at ready_at""".split()
+uid schedule_id owner revision status anchor_at next_slot_at next_run_at paused_by status_reason""".split()
 )
+INSERTED = (*BEGUN, *SHOWN, "source", "created_at", "key", "token_id")
 
 # Columns of a job that has begun and succeeded when it is created.
 JOB_ENDED = (*JOB_INSERTED, *"status started_at deadline_at ended_at released_at node fence".split())

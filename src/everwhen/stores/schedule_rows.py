@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from everwhen.model.counters import ScheduleCounters, Start
 from everwhen.model.events import Event
+from everwhen.model.row_changes import ENDED_WELL, STARTED
 from everwhen.model.schedule import State
 from everwhen.stores.dialect import Insert, Statement, composed
 from everwhen.stores.postgres_watermark import EARLIEST
@@ -236,14 +237,12 @@ _PUT_CAUSES = Statement("""
 UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
 WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
 # The primary key of schedules.
-_COUNT_STARTS = Statement("""
-UPDATE schedules SET running_jobs = running_jobs + :running, waiting = waiting + :waiting,
-    retries_waiting = retries_waiting + :retries_waiting, last_run_at = coalesce(:run_at::instant, last_run_at)
+_BEGAN = {"running": ":running", "began_waiting": ":waiting", "began_retries": ":retries_waiting"}
+_COUNT_STARTS = Statement(f"""
+UPDATE schedules SET {STARTED.to_sql(**_BEGAN, run_at=":run_at::instant")}
 WHERE row_id = ANY(:row_ids::integers)""")
-_COUNT_SUCCESSES = Statement("""
-UPDATE schedules AS s SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = :now::instant,
-    last_success_at = :now::instant, last_success_job_id = v.job_id
+_COUNT_SUCCESSES = Statement(f"""
+UPDATE schedules AS s SET {ENDED_WELL.to_sql(now=":now::instant", job_id="v.job_id")}
 FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
 _DELETE = Statement("DELETE FROM schedules WHERE row_id = :row_id")
 
@@ -268,7 +267,8 @@ class ScheduleWrites(ScheduleReads):
 
     def insert_revision(self, revision: Row) -> None:
         self.insert(INSERT_REVISION, [revision])
-        self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
+        uid, number, *_ = revision
+        self.own_revisions.add((uid, number))  # type: ignore[arg-type]
 
     def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
         """Write why revisions were written, by uid and number, where that is not recorded."""
@@ -279,14 +279,12 @@ class ScheduleWrites(ScheduleReads):
 
     def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
         """Add this to each of these rows."""
-        running, waiting, retries_waiting = start[:3]
-        run_at = now if start.is_own else None
         self.run(
             _COUNT_STARTS,
-            running=running,
-            waiting=waiting,
-            retries_waiting=retries_waiting,
-            run_at=run_at,
+            running=start.running_jobs,
+            waiting=start.waiting,
+            retries_waiting=start.retries_waiting,
+            run_at=now if start.is_own else None,
             row_ids=row_ids,
         )
 

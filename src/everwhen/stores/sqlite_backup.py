@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.clock import Clock
+from everwhen.runtime import Progress
 from everwhen.stores.flows.restore import BACKED_UP_AT
 from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_move import mark_in

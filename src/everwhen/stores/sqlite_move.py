@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from everwhen.errors import CopyError, shown
+from everwhen.model.database_copy import Move
 from everwhen.model.instants import SECOND
-from everwhen.ports.database_copy import Move, SourceSchema
 from everwhen.stores.migrate import migrate
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
@@ -37,17 +37,32 @@ SELECT node, ? - heartbeat_at FROM nodes
 WHERE stopped_at IS NULL AND abs(? - heartbeat_at) < ? ORDER BY heartbeat_at DESC LIMIT 1"""
 
 
+class SourceSchema(NamedTuple):
+    """The tables to copy, when each step of a migration was applied, and tables of other programs."""
+
+    tables: Sequence[SqliteTable]
+    migrated: Mapping[tuple[int, str], int]
+    foreign: Sequence[str]
+
+
 class SqliteMove:
-    """The source of a copy."""
+    """The database to move away from. Each method is one transaction under the lock of its writers."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     def move(self) -> Move | None:
+        """Return the mark; None where the database was never moved."""
         with self._database.read() as connection:
             return mark_in(connection)
 
     def begin_move(self, move: Move, *, now: int, silent: int) -> None:
+        """Mark the database and close it for every other writer.
+
+        Raises CopyError while a node is alive: one that has not signed off and whose last heartbeat is younger than
+        `silent`.
+        """
+
         def work(connection: sqlite3.Connection) -> None:
             _refuse_beating(connection, now, silent)
             _open_tables(connection)
@@ -57,6 +72,8 @@ class SqliteMove:
         self._database.write(Lane.API, work)
 
     def hand_over(self, move: Move, deliver: Callable[[SourceSchema], T]) -> T:
+        """Call `deliver` with the tables while no other process can write; then mark the database as moved."""
+
         def work(connection: sqlite3.Connection) -> T:
             found = mark_in(connection)
             if found is None or found.copy_id != move.copy_id:
@@ -68,6 +85,8 @@ class SqliteMove:
         return self._database.write(Lane.API, work)
 
     def forget_move(self) -> None:
+        """Remove the mark and open the database for writers again."""
+
         def work(connection: sqlite3.Connection) -> None:
             _open_tables(connection)
             connection.execute("DELETE FROM settings WHERE key = ?", (MARK,))
@@ -86,6 +105,7 @@ class SqliteTable:
     count: int
 
     def rows(self) -> Generator[tuple[Any, ...], None, None]:
+        """Yield every row; texts come as their bytes."""
         names = ", ".join(map(_quoted, self.columns))
         query = f"SELECT {names} FROM {_quoted(self.name)} {_without_mark(self.name)}"
         self.connection.text_factory = (
@@ -99,6 +119,7 @@ class SqliteTable:
             self.connection.text_factory = str
 
     def last_number(self) -> int:
+        """Return the highest number that the table ever gave to a row, as far as the database remembers it."""
         known = self.connection.execute(
             "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"
         ).fetchone()

@@ -20,8 +20,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from everwhen.errors import BackupError, MovedError, StoreError, shown
-from everwhen.ports.upkeep import Progress
-from everwhen.stores.backup_file import refuse_other_kind
+from everwhen.runtime import Progress
+from everwhen.stores.backup_file import refuse_other_kind, usable_rows
 from everwhen.stores.file_lock import FileLock
 from everwhen.stores.flows.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating
 from everwhen.stores.lanes import Lane
@@ -54,7 +54,7 @@ def restore(
     try:
         _make_like(growing, target)
         _copy(path, growing, progress)
-        restored = _make_ready(growing, now(), catch_up, skipped)
+        restored = _make_ready(growing, path, now(), catch_up, skipped)
         _sync(growing)
         lock = FileLock(f"{target}.lock", timeout=_PATIENCE, beside=str(target))
         try:
@@ -98,12 +98,12 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
             source.backup(copy, pages=1_000, progress=report, sleep=0)
             (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict != "ok":
-                raise BackupError(f"{path} is damaged: {shown(verdict)}; nothing was changed", path)
+                raise _damaged(path, shown(verdict))
             refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
             _refuse_moved(copy, path)
     except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF in _DAMAGED:
-            raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        if error.sqlite_errorcode & 0xFF in (*_DAMAGED, sqlite3.SQLITE_ERROR):  # the last: a table is missing
+            raise _damaged(path, str(error)) from error
         where = shown(str(growing.parent))
         raise BackupError(
             f"{path} cannot be copied to {where}: {error}; nothing was changed", path
@@ -125,7 +125,11 @@ def _refuse_cut_off(path: Path) -> None:
     page_size = int.from_bytes(header[16:18], "big")
     pages = int.from_bytes(header[28:32], "big")
     if len(header) < 100 or path.stat().st_size < (65_536 if page_size == 1 else page_size) * pages:
-        raise BackupError(f"{path} is damaged: it ends too soon; nothing was changed", path)
+        raise _damaged(path, "it ends too soon")
+
+
+def _damaged(path: Path, what: str) -> BackupError:
+    return BackupError(f"{path} is damaged: {what}; restore another backup; nothing was changed", path)
 
 
 def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
@@ -141,17 +145,21 @@ def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
         raise BackupError(f"{path} is no backup of everwhen; nothing was changed", path)
+    columns = {name for _, name, *_ in copy.execute("PRAGMA table_info(everwhen_migrations)").fetchall()}
+    if not {"number", "step"} <= columns:
+        raise _damaged(path, "its list of migrations cannot be read")
     return frozenset(copy.execute("SELECT number, step FROM everwhen_migrations").fetchall())
 
 
-def _make_ready(growing: Path, now: int, catch_up: bool, skipped: int) -> Restored:
+def _make_ready(growing: Path, path: Path, now: int, catch_up: bool, skipped: int) -> Restored:
     database = SqliteDatabase(str(growing))
     try:
-        migrate(database, MIGRATIONS, applied_at=now)
-        store = SqliteStore(database)
-        restored = store.write(
-            Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)
-        )
+        with usable_rows(path, sqlite3.Error):
+            migrate(database, MIGRATIONS, applied_at=now)
+            store = SqliteStore(database)
+            restored = store.write(
+                Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)
+            )
     finally:
         database.close()
     if Path(f"{growing}-wal").exists():

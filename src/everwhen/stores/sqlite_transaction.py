@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from everwhen.clock import Clock
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
+from everwhen.model.row_changes import ENDED_WELL
 from everwhen.model.schedule import State
-from everwhen.ports.clock import Clock
 from everwhen.stores.dialect import Statement
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.queries import DuplicateError
@@ -63,10 +64,8 @@ WHERE row_id = ANY(:row_ids::integers)""")
 _END_JOBS_SILENTLY = Statement("""
 UPDATE jobs SET status = :status, ended_at = :now, released_at = :now WHERE row_id = ANY(:row_ids::integers)""")
 # The primary keys of both. No schedule has two of these jobs.
-_COUNT_SUCCESSES = Statement("""
-UPDATE schedules SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = :now,
-    last_success_at = :now, last_success_job_id = ended.job_id
+_COUNT_SUCCESSES = Statement(f"""
+UPDATE schedules SET {ENDED_WELL.to_sql(now=":now", job_id="ended.job_id")}
 FROM (SELECT job_id, schedule_row FROM jobs WHERE row_id = ANY(:row_ids::integers)) AS ended
 WHERE schedules.row_id = ended.schedule_row""")
 # idx_jobs_outstanding, whose exact condition must be repeated here: the next in line. The claim checks whether
@@ -85,14 +84,14 @@ AND NOT EXISTS (
         AND (status = 'running' OR ready_at IS NOT NULL))
 AND NOT EXISTS (
     SELECT 1 FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND uid = :uid AND line = :line)""")
-# idx_schedules_held: the oldest first.
+# idx_schedules_held: the oldest first. No slot is released before it is due, when the clock was set back.
 _RELEASE_HELD = Statement("""
-UPDATE schedules SET release_at = :now WHERE row_id IN (
+UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id IN (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
     ORDER BY held_due_at, row_id LIMIT :places)""")
 # idx_schedules_held: the one after the declined slot.
 _RELEASE_NEXT_HELD = Statement("""
-UPDATE schedules SET release_at = :now WHERE row_id = (
+UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id = (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
         AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT 1)""")
 
@@ -159,7 +158,7 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
             self._execute("ROLLBACK TO creation")  # else _taken would find the rows of this batch
             return self._taken(schedules)
         self._execute("RELEASE creation")
-        self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
+        self.own_revisions.update((uid, number) for uid, number, *_ in revisions)  # type: ignore[misc]
         self.insert_events(events)
         return None
 

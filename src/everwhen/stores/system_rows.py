@@ -131,10 +131,7 @@ class SystemWrites(SystemReads):
 
     def event_rows(self, events: Sequence[Event]) -> list[Row]:
         spell = self.spell
-        return [
-            (*event[:10], "{}" if event.detail is NOTHING else spell(event.detail), event.trace)
-            for event in events
-        ]
+        return [event.row("{}" if event.detail is NOTHING else spell(event.detail)) for event in events]
 
     @abstractmethod
     def spell(self, detail: Mapping[str, object]) -> str:

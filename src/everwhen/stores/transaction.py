@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from everwhen.ports.clock import Clock
+from everwhen.clock import Clock
 from everwhen.stores.delivery_rows import DeliveryReads, DeliveryWrites
 from everwhen.stores.job_rows import JobReads, JobWrites
 from everwhen.stores.lanes import Lane

@@ -1,4 +1,4 @@
-"""The upkeep port on any database: retention in portions, detection of lost nodes, and backups.
+"""Upkeep: retention in portions, detection of lost nodes, and backups.
 
 Every portion examines the next few hundred rows of a table in the order in which they were written, concurrently with
 the writers, and writes only when some of them may be deleted. A row that may be deleted stays so: jobs that have
@@ -13,12 +13,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from everwhen.clock import Clock
 from everwhen.decide.retention import may_go, retained_from
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Place, Portion, place_after
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
+from everwhen.runtime import Progress
 from everwhen.stores.dialect import Statement, composed
 from everwhen.stores.lanes import Lane
 from everwhen.stores.transaction import Snapshot, Store, Transaction
@@ -84,7 +84,7 @@ class _Going(NamedTuple):
     last: int | None
 
 
-class StoredUpkeep:
+class Upkeep:
     """Upkeep of one database."""
 
     def __init__(self, store: Store, back_up: BackUp, clock: Clock) -> None:
@@ -95,7 +95,13 @@ class StoredUpkeep:
 
     # -- retention --
 
-    def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
+    def forget(
+        self, before: Cutoffs, place: RetentionPosition, *, limit: int, dry_run: bool = False
+    ) -> Portion:
+        """Delete one portion of what is older than its cutoff, in one transaction; `limit` bounds the rows examined.
+
+        Whatever was deleted, the ledger checker finds no fault in the rest.
+        """
         with self._store.read() as tx:
             going = self._look(tx, before, place, limit)
             rows = sum(tx.value(_of("SELECT count(*)", one), keys=one[2]) for one in going.keys if one[2])
@@ -105,7 +111,7 @@ class StoredUpkeep:
             self._output_until = going.last or self._output_until
         return Portion(place.what, rows, place_after(place, going.last))
 
-    def _look(self, tx: Snapshot, before: Cutoffs, place: Place, limit: int) -> _Going:
+    def _look(self, tx: Snapshot, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
         match place.what:
             case "output":
                 after = max(place.after, self._output_until)
@@ -124,10 +130,17 @@ class StoredUpkeep:
     # -- nodes --
 
     def nodes(self) -> list[Node]:
+        """Return every recorded node, the oldest start first."""
         with self._store.look() as tx:
             return tx.nodes()
 
     def note_lost(self, now: int, *, node: str, lease: int) -> list[Node]:
+        """Record, once each, the other nodes whose lease has expired (`node.lost`), and return them.
+
+        A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
+        from before the clock was set back.
+        """
+
         def lost_nodes(tx: Snapshot) -> list[Node]:
             return tx.lost_nodes(node=node, oldest=now - lease, newest=now + lease)
 
@@ -147,6 +160,7 @@ class StoredUpkeep:
     # -- backups --
 
     def backup(self, path: Path, progress: Progress) -> None:
+        """Write a consistent copy of the whole database while it is in use; `path` appears once it is complete."""
         self._back_up(path, progress, self._clock)
 
 

@@ -7,7 +7,7 @@ that have ended since the last one. Jobs contain none: a tally counts them up to
 
 from __future__ import annotations
 
-from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, signs_of
+from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.stores.dialect import Statement
 from everwhen.stores.firings import RowHorizon
 from everwhen.stores.transaction import Store
@@ -43,7 +43,7 @@ _FIRED = Statement("""
 SELECT origin, count(*) FROM jobs WHERE row_id > :since AND row_id <= :until AND retry = 0 GROUP BY origin""")
 
 
-class StoredVitals:
+class Vitals:
     """Counts, on one database."""
 
     def __init__(self, store: Store, horizon: RowHorizon) -> None:
@@ -51,6 +51,7 @@ class StoredVitals:
         self._horizon = horizon
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
+        """Return the current condition; overdue are slots that should have fired before that instant."""
         with self._store.read() as tx:
             crowds = [Crowd._make(row) for row in tx.rows(_SCHEDULES)]
             jobs = dict(tx.rows(_JOBS))
@@ -60,11 +61,13 @@ class StoredVitals:
         return signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
 
     def mark(self) -> Mark:
+        """Return the current position, at which counting may begin."""
         with self._store.look() as tx:
             events = tx.value(_EVENTS_MARK)
         return Mark(events, self._horizon.start())
 
     def tally(self, since: Mark) -> Tally:
+        """Count what was committed since; consecutive tallies count each event and each firing once."""
         settled = max(self._horizon.row(), since.jobs)
         with self._store.read() as tx:
             # Retention may have deleted the last of them.

@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from everwhen.clock import Clock
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
-from everwhen.model.work_item import WorkItem, WorkOutcome, build_schedule_prompt
-from everwhen.ports.clock import Clock
-from everwhen.ports.target import Run
-from everwhen.ports.work_source import OpenWorkSource, WorkSource
+from everwhen.model.work_item import OpenWorkSource, WorkItem, WorkOutcome, WorkSource, build_schedule_prompt
+from everwhen.target import Run
 from everwhen.targets.aside import aside
 from everwhen.targets.command import is_by_signal, run_process
 from everwhen.targets.environment import environment_of
@@ -182,16 +181,18 @@ async def _report(run: Run, report: Callable[[], None]) -> None:
     try:
         await asyncio.wrap_future(aside(report))
     except Exception as error:
-        log.warning("%s: the work source was not told: %s", run.job_id, error)
-        run.output.write("log", f"the work source was not told: {error}\n".encode(errors="replace"))
+        log.warning("%s: the outcome was not reported to the work source: %s", run.job_id, error)
+        run.output.write(
+            "log", f"the outcome was not reported to the work source: {error}\n".encode(errors="replace")
+        )
 
 
 def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
     if outcome.status == "succeeded":
         return WorkOutcome("success", summary=outcome.result or "", job_id=run.job_id)
     error = outcome.error or outcome.status
-    said = f"the time was up: {error}" if outcome.status == "cancelled" else error
-    return WorkOutcome("failure", error=said, job_id=run.job_id)
+    message = f"timed out: {error}" if outcome.status == "cancelled" else error
+    return WorkOutcome("failure", error=message, job_id=run.job_id)
 
 
 def _about(fields: Mapping[str, Any], item: WorkItem | None) -> dict[str, str]:

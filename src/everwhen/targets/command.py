@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.environment import environment_of
 from everwhen.targets.process import Launch, Process, Processes
 from everwhen.targets.resources import Resources
@@ -86,11 +86,11 @@ def _hindrance(program: str, error: Exception) -> str:
     """Describe why a program cannot be started: the system names the program also when something else is missing."""
     number = getattr(error, "errno", None)
     if number == errno.ENOEXEC:
-        return "it is no program for this machine, or its first line does not name its interpreter (#!…)"
+        return "it is not a program for this machine, or its first line does not name its interpreter (#!…)"
     if number == errno.ENOENT and Path(program).is_file():
-        return "it is there, but the interpreter that its first line names, or its folder to run in, is not"
+        return "it exists, but the interpreter that its first line names, or its working directory, does not"
     if number == errno.E2BIG:
-        return "its arguments and its environment are larger than the system takes"
+        return "its arguments and its environment are larger than the system allows"
     return str(error)
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from everwhen.model.instants import moment_of
-from everwhen.ports.target import Run
+from everwhen.target import Run
 
 _SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
 

@@ -134,7 +134,7 @@ class Guardian:
         try:
             self._begin()
         except OSError as error:
-            log.warning("nobody would end what this node runs if it were killed: %s", error)
+            log.warning("no guardian: if this node is killed, the processes that it runs go on: %s", error)
             self._child, self._is_absent = None, True
 
     def _begin(self) -> None:

@@ -20,7 +20,7 @@ import aiohttp
 
 from everwhen.model.instants import SECOND, instant_of
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.captured import READ_LIMIT, Captured
 from everwhen.targets.http_addresses import (
     ForbiddenAddressError,
@@ -77,7 +77,7 @@ class HttpExchange:
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
             return Outcome("failed", error=f"TLS with {shown_address(fields['url'])} failed: {error}")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
-            return Outcome("failed", error=f"this is no request: {error}", is_final=True)
+            return Outcome("failed", error=f"this is not a valid request: {error}", is_final=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             fault = (
                 _fault_without_address(error) if fields.get("source") == OUTSIDE else _network_fault(error)

@@ -14,7 +14,7 @@ from yarl import URL
 from everwhen.model.http_headers import header_fault, without_credentials
 from everwhen.model.instants import moment_of
 from everwhen.model.job import trace_id_of
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.version import __version__
 
 _WITHOUT_BODY = ("GET", "HEAD")
@@ -47,11 +47,11 @@ def _joined(url: URL, location: str) -> URL:
         joined = url.join(URL(location))
     except ValueError as error:
         raise ValueError(
-            f"{shown_address(url)} redirects to {location[:200]!r}, which is no URL: {error}"
+            f"{shown_address(url)} redirects to {location[:200]!r}, which is not a URL: {error}"
         ) from error
     if joined.scheme not in ("http", "https") or not joined.raw_host:
         raise ValueError(
-            f"{shown_address(url)} redirects to {location[:200]!r}, which is no http or https URL"
+            f"{shown_address(url)} redirects to {location[:200]!r}, which is not an http or https URL"
         )
     return joined
 
@@ -70,7 +70,7 @@ def request_of(fields: Mapping[str, Any], run: Run, token: str) -> Request:
     """Build the request of a run; raise ValueError when the fields are not valid."""
     url = URL(fields["url"])
     if url.scheme not in ("http", "https") or not url.raw_host:
-        raise ValueError(f"{shown_address(fields['url'])!r} is no http or https URL")
+        raise ValueError(f"{shown_address(fields['url'])!r} is not an http or https URL")
     method = str(fields.get("method") or "POST").upper()
     body, kind = _body(fields.get("body"), run, method)
     headers = _about(run, token)

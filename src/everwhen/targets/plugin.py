@@ -1,7 +1,7 @@
 """A plugin: one process per job, a request on its standard input, a response on its standard output.
 
 The plugin's definition is read when the job runs: a plugin or a command that was removed after the schedule was
-declared stops the schedule until it is back (R7). State that the plugin wants to keep is part of the outcome, and is
+declared stops the schedule until it is back (R7). State that the plugin keeps is part of the outcome, and is
 written by the transaction that settles the job.
 """
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from everwhen.errors import ManifestError
-from everwhen.model.manifest import missing_config
+from everwhen.model.manifest import Plugins, missing_config
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload_schema import payload_faults
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, memory_of, merged_payload, plugin_drift
+from everwhen.model.plugin_schedule import memory_of, merged_payload, plugin_drift
 from everwhen.model.schedule import Definition
-from everwhen.ports.plugins import Plugins, PluginState
-from everwhen.ports.target import Run
+from everwhen.model.target_kinds import DEFAULT_COMMAND
+from everwhen.target import Run
 from everwhen.targets.command import (
     FINAL_EXIT,
     LOST,
@@ -34,7 +34,7 @@ from everwhen.targets.command import (
 from everwhen.targets.environment import safe_base
 from everwhen.targets.plugin_protocol import Response, first_bytes, request_of, response_of
 from everwhen.targets.process import Launch, Process, Processes
-from everwhen.targets.resources import Resources
+from everwhen.targets.resources import Resources, StateOf
 from everwhen.targets.secrets import with_secrets
 
 
@@ -49,9 +49,9 @@ class _Ready:
 class PluginTarget:
     """Runs `{"name": …, "command": …, "config": {…}}`."""
 
-    def __init__(self, plugins: Plugins, remembered: PluginState, processes: Processes | None = None) -> None:
+    def __init__(self, plugins: Plugins, state_of: StateOf, processes: Processes | None = None) -> None:
         self._plugins = plugins
-        self._remembered = remembered
+        self._state_of = state_of
         self._processes = processes or Processes()
 
     def kill(self) -> None:
@@ -109,7 +109,7 @@ class PluginTarget:
         payload = merged_payload(command, run.payload)
         if faults := payload_faults(command.input_schema, payload):
             return Outcome("failed", error="; ".join(faults), is_final=True)
-        state = self._remembered.state_of(memory_of(fields))
+        state = self._state_of(memory_of(fields))
         request = request_of(run, command=command.name, config=config, state=state, payload=payload)
         return _Ready(plugin.entrypoint, request)
 
@@ -117,7 +117,7 @@ class PluginTarget:
 def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
     """Return the outcome in the response, unless the end of the process invalidates it.
 
-    As with Ductile, a response counts whatever the exit code, except for 78 (final) and an end by signal.
+    A response counts whatever the exit code, except for 78 (final) and an end by signal.
     """
     response = _response(process)
     for line in response.logs:
@@ -146,7 +146,7 @@ def _error(response: Response, code: int, process: Process) -> str | None:
     if code < 0 or code == FINAL_EXIT:
         return response.error or failure(code, process)
     if not response.is_ok:
-        return response.error or "the plugin reports an error and does not say which"
+        return response.error or "the plugin reports an error without a message"
     return None
 
 

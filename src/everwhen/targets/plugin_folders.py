@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.errors import ManifestError
-from everwhen.model.manifest import Manifest, parse_manifest
-from everwhen.ports.plugins import Plugin
+from everwhen.model.manifest import Manifest, Plugin, parse_manifest
 
 MANIFEST = "manifest.yaml"
 LARGEST_MANIFEST = 1024 * 1024
@@ -96,7 +95,7 @@ def _document(path: Path) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ManifestError(str(path), [f"is no YAML: {error}"]) from error
+        raise ManifestError(str(path), [f"is not valid YAML: {error}"]) from error
 
 
 def _warning_of(path: Path) -> str | None:
@@ -121,7 +120,7 @@ def _entrypoint(folder: Path, entrypoint: str) -> tuple[Path, str | None]:
     except OSError:
         return program, f'entrypoint "{entrypoint}" is not there'
     if not stat.S_ISREG(mode):
-        return program, f'entrypoint "{entrypoint}" is no file'
+        return program, f'entrypoint "{entrypoint}" is not a file'
     if not os.access(program, os.X_OK):
         return program, f'entrypoint "{entrypoint}" is not executable; chmod +x it'
     return program, None

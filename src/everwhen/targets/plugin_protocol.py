@@ -1,4 +1,4 @@
-"""Ductile's protocol 2: one JSON request on a plugin's standard input, one JSON response on its standard output.
+"""Protocol 2 of plugins: one JSON request on a plugin's standard input, one JSON response on its standard output.
 
 This module runs nothing: bytes in, values out. Output that is not a response is a failure that shows its first bytes.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from everwhen.model.instants import moment_of
 from everwhen.model.manifest import PROTOCOL
-from everwhen.ports.target import Run
+from everwhen.target import Run
 
 FIRST_BYTES = 200
 LONGEST_TEXT = 4_096
@@ -78,12 +78,12 @@ def response_of(output: bytes) -> Response:
     try:
         document = json.loads(output, parse_constant=_refuse)
     except (ValueError, RecursionError):  # incomplete JSON, garbage, two documents, bytes that are not text
-        return _no_response(f"standard output is no JSON: {first_bytes(output)}")
+        return _no_response(f"standard output is not valid JSON: {first_bytes(output)}")
     if not isinstance(document, dict) or document.get("status") not in ("ok", "error"):
         return _no_response(f'standard output has no status "ok" or "error": {first_bytes(output)}')
     updates = document.get("state_updates")
     if updates is not None and not isinstance(updates, dict):
-        return _no_response(f"state_updates is no object: {first_bytes(output)}")
+        return _no_response(f"state_updates is not an object: {first_bytes(output)}")
     return Response(
         is_ok=document["status"] == "ok",
         result=_text(document.get("result")),
@@ -110,7 +110,7 @@ def _no_response(fault: str) -> Response:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text: Ductile expects a sentence, but a plugin may also respond with an object."""
+    """Return a value as text: the protocol expects a sentence, but a plugin may also respond with an object."""
     if value is None:
         return ""
     text = (value if isinstance(value, str) else json.dumps(value))[:LONGEST_TEXT]
@@ -119,7 +119,7 @@ def _text(value: Any) -> str:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _logs(value: Any) -> tuple[str, ...]:

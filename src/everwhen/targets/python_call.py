@@ -19,7 +19,7 @@ from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
 from everwhen.targets.environment import environment_of
 from everwhen.targets.isolated import OUTCOME, read_outcome

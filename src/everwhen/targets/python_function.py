@@ -36,7 +36,7 @@ def load(name: str) -> Callable[..., Any]:
     """Import the function when it is first needed; UnknownFunctionError states what is wrong with the name."""
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
-        raise UnknownFunctionError(f'{name!r} is no "module:function"')
+        raise UnknownFunctionError(f'{name!r} is not of the form "module:function"')
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run, StopFlag
+from everwhen.target import Run, StopFlag
 
 LONGEST_RESULT = 64 * 1024
 NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from everwhen.model.schedule import Definition
 from everwhen.model.target_kinds import KINDS, TargetKind
-from everwhen.ports.target import Target
+from everwhen.target import Target
 from everwhen.targets.resources import Resources
 
 MakeTarget = Callable[[Resources], Target]
@@ -51,6 +51,4 @@ def fault_of(targets: Mapping[str, Target], schedule_id: str, definition: Defini
     except Exception as error:
         if kind in KINDS:
             raise
-        return (
-            f'the target "{kind}" cannot tell: {type(error).__name__}: {error}'  # another package's mistake
-        )
+        return f'the check of target "{kind}" failed: {type(error).__name__}: {error}'  # another package's mistake

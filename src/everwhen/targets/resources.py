@@ -7,13 +7,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from everwhen.clock import Clock
+from everwhen.model.manifest import Plugins
 from everwhen.model.outcome import Outcome
-from everwhen.model.work_item import WorkItem
-from everwhen.ports.clock import Clock
-from everwhen.ports.plugins import Plugins, PluginState
-from everwhen.ports.target import Run, Target
-from everwhen.ports.work_source import OpenWorkSource
-from everwhen.ports.workflows import Workflows
+from everwhen.model.work_item import OpenWorkSource, WorkItem
+from everwhen.model.workflow import Workflows
+from everwhen.target import Run, Target
 from everwhen.targets.process import Processes
 from everwhen.targets.python_function import Functions
 
@@ -21,6 +20,9 @@ T = TypeVar("T")
 
 Host = Callable[[Mapping[str, Any], Run, WorkItem | None, str], Awaitable[Outcome]]
 """Runs agents in place of their commands: the agent's fields, the run, its work item, the prompt."""
+
+StateOf = Callable[[str], dict[str, Any]]
+"""Returns everything that a plugin has stored; empty when it never stored anything."""
 
 
 class Hands(Protocol):
@@ -43,7 +45,7 @@ class Resources:
     processes: Processes  # one instance, so that a second signal to stop reaches all processes
     hands: Hands
     plugins: Plugins
-    plugin_state: PluginState
+    plugin_state: StateOf
     workflows: Workflows
     sources: Mapping[str, OpenWorkSource] = field(default_factory=dict)  # where agents find work, by type
     functions: Functions | None = None  # that the program declares

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Output, Run, Stream
+from everwhen.target import Output, Run, Stream
 
 MASK = b"***"
 SHORTEST = 4

@@ -12,7 +12,7 @@ from typing import Any
 
 from everwhen.errors import SchedulerError
 from everwhen.model.instants import instant_of
-from everwhen.ports.target import Run, Target
+from everwhen.target import Run, Target
 
 TIMEOUT = 30.0
 

@@ -1,4 +1,4 @@
-"""The argument of `on_trigger(info)` (herdctl's callback), for a host that runs schedules itself."""
+"""The argument of `on_trigger(info)` for a host that runs schedules itself."""
 
 from __future__ import annotations
 

@@ -16,13 +16,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from everwhen.clock import Clock
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.model.schedule import Target as Declared
-from everwhen.model.workflow import EVENT, NOT_FOUND, event_data, no_trigger
-from everwhen.ports.clock import Clock
-from everwhen.ports.target import Run, Target
-from everwhen.ports.workflows import DispatchEvent, Workflow, Workflows
+from everwhen.model.workflow import (
+    EVENT,
+    NOT_FOUND,
+    DispatchEvent,
+    Workflow,
+    Workflows,
+    event_data,
+    no_trigger,
+)
+from everwhen.target import Run, Target
 from everwhen.targets.aside import aside
 from everwhen.targets.resources import Resources
 from everwhen.targets.secrets import escape_references

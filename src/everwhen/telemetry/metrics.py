@@ -27,8 +27,9 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import Origin
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.vitals import Signs, Tally
+from everwhen.model.vitals import Signs, Tally
+from everwhen.operations.vitals import current_condition, current_mark, tally_since
+from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
 from everwhen.version import __version__
 
@@ -85,7 +86,7 @@ class Metrics(Collector):
         self._slots = Counter(dict.fromkeys(_SLOTS, 0))
         self._shown: Counter[tuple[str, str]] = Counter(self._slots)  # with gathered skips; never decreases
         self._fired: Counter[str] = Counter(dict.fromkeys(get_args(Origin), 0))
-        self._mark = runtime.vitals.mark()
+        self._mark = current_mark(runtime)
         self._look, self._good_until = _Look(), float("-inf")
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -107,10 +108,8 @@ class Metrics(Collector):
         release: Values = {(__version__, self._service): 1}
         yield _gauge("build_info", "Which release this is, of which service.", release, "version", "service")
         yield _gauge("database_up", "Whether the database answers.", {(): int(look.signs is not None)})
-        yield _counter(
-            "slots", "Slots that were decided, by what became of them.", slots, "outcome", "reason"
-        )
-        yield _counter("jobs", "Firings, by what asked for them.", fired, "origin")
+        yield _counter("slots", "Decided slots, by outcome and reason.", slots, "outcome", "reason")
+        yield _counter("jobs", "Firings, by their origin.", fired, "origin")
         if look.signs is not None:
             yield from _standing(look.signs, look)
         yield from self._own()
@@ -139,7 +138,7 @@ class Metrics(Collector):
         if began < self._good_until:
             return self._look
         try:
-            self._count(self._runtime.vitals.tally(self._mark))
+            self._count(tally_since(self._runtime, self._mark))
             self._look = self._ask()
             self._show_slots(self._look)
         except StoreError:
@@ -160,13 +159,8 @@ class Metrics(Collector):
             self._shown[key] = max(self._shown[key], number + waiting)
 
     def _ask(self) -> _Look:
-        now = self._runtime.clock.now()
-        signs = self._runtime.vitals.signs(now - OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
-        wake_at = self._runtime.slots.next_wake_at()
-        lag = 0.0 if wake_at is None else max(now - wake_at, 0) / SECOND
-        if signs.is_paused:  # nothing may fire, so nothing is late
-            signs, lag = signs._replace(overdue=0), 0.0
-        return _Look(signs, lag, self._runtime.slots.last_heartbeat_at())
+        found = current_condition(self._runtime, overdue_after=OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
+        return _Look(found.signs, found.lag / SECOND, found.last_heartbeat_at)
 
     def _count(self, tally: Tally) -> None:
         self._mark = tally.mark

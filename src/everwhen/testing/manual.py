@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from everwhen.config.target_fields import target_of
-from everwhen.decide.check import ScheduleCheckResult
-from everwhen.decide.explain import Explanation
+from everwhen.config.submission import GENERAL, PlainBodies, SubmissionRules, read_new
 from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.pauses import end_pauses
-from everwhen.engine.ticker import Ticker
+from everwhen.engine.ticker import ticker_of
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.declared import Declared
 from everwhen.model.events import Event
+from everwhen.model.fields import FIELDS
 from everwhen.model.instants import instant_of, moment_of
 from everwhen.model.job import Job
+from everwhen.model.kinds import Record
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
+from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import State
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
+from everwhen.operations import stepping
 from everwhen.operations.firing import Firing, fire_schedule, trigger_schedule
 from everwhen.operations.jobs import Backfill
-from everwhen.operations.schedules import Submission
+from everwhen.operations.proof import prove
+from everwhen.operations.quiet_hours import policy_ids
+from everwhen.operations.system import next_wake_at
 from everwhen.operations.upcoming import UpcomingSlot, upcoming
-from everwhen.operations.why import why
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.slots import JobEnd
+from everwhen.operations.why import Explanation, why
+from everwhen.runtime import Runtime
 from everwhen.scheduler.scheduler import Scheduler
+from everwhen.scheduler.submission import plain
 from everwhen.testing.program import Program
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
 from everwhen.timetable.trigger import parse_instant
-from everwhen.verify.ledger import LedgerReport, check_ledger
+from everwhen.verify.ledger import LedgerReport
 from everwhen.wiring import Stack, open_stack
 
 Duration = str | timedelta | int
 MOST_STEPS = 1_000_000
 ALL = 1_000_000
 IN_MEMORY = "sqlite://"
+# Tests may also say what a section of a file says: what fires an agent, and the command of a plugin.
+_BODIES = PlainBodies(Record({**GENERAL, "type": FIELDS["type"], "command": FIELDS["command"]}))
 
 
 class ManualClock:
@@ -135,12 +142,12 @@ class ManualScheduler:
         self._keys = {"timezone": timezone, **keys}
         self._url = database
         self.stack: Stack = open_stack(database, clock=clock, **self._keys)
-        self._ticker = Ticker(self.stack.runtime.slots, clock)
+        self._ticker = ticker_of(self.runtime)
         self._clock_watch = ClockWatch(clock)
         self.beat()
 
     @property
-    def runtime(self) -> Any:
+    def runtime(self) -> Runtime:
         return self.stack.runtime
 
     def take_on(self, scheduler: Scheduler) -> None:
@@ -160,18 +167,43 @@ class ManualScheduler:
 
     # -- operations --
 
-    def add(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
-        """Create a schedule; every key of a configuration file may be given."""
-        return operations.create_schedule(self.runtime, self._submission(schedule_id, group, fields))
+    def add(self, schedule_id: str, **keys: Any) -> State:
+        """Create a schedule; every key of a configuration file may be given, and is checked as in a file.
 
-    def edit(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
-        """Replace a schedule's definition."""
-        return operations.update_schedule(self.runtime, self._submission(schedule_id, group, fields))
+        It runs a command that succeeds, unless it has a `run`. Beside the keys: `target` stands for `run`, `group` is
+        the schedule's group, `budgets` are those of groups and owners, `source` and `uid` are those
+        of the schedule, and `may_be_past` permits a last slot that is past.
+        """
+        may_be_past, source = keys.pop("may_be_past", False), keys.pop("source", "api")
+        uid = keys.pop("uid", None)
+        declared = [self._declared(schedule_id, source, keys)]
+        (state,) = operations.create_declared(
+            self.runtime, declared, source=source, may_be_past=may_be_past, uid=uid
+        )
+        return state
 
-    def _submission(self, schedule_id: str, group: str | None, fields: dict[str, Any]) -> Submission:
-        door = {key: fields.pop(key) for key in ("source", "may_be_past", "uid") if key in fields}
-        target = fields.pop("target", None) or target_of(fields.pop("run", {"command": ["true"]}))
-        return Submission(schedule_id, fields, target, group=group, **door)
+    def edit(self, schedule_id: str, **keys: Any) -> State:
+        """Replace a schedule's definition; the keys are those of `add`."""
+        may_be_past, source = keys.pop("may_be_past", False), keys.pop("source", "api")
+        definition = self._declared(schedule_id, source, keys).definition
+        return operations.replace_definition(self.runtime, schedule_id, definition, may_be_past=may_be_past)
+
+    def _declared(self, schedule_id: str, source: str, keys: dict[str, Any]) -> Declared:
+        target, group, budgets = (keys.pop(key, None) for key in ("target", "group", "budgets"))
+        rules = SubmissionRules(
+            self.clock.now(),
+            local_zone=lambda: str(self.runtime.timezone),
+            timezone=self.runtime.timezone,
+            quiet_hours=frozenset(policy_ids(self.runtime)),
+            budgets=budgets or {},
+            bodies=_BODIES,
+        )
+        fields = {key: value if isinstance(value, dict) else plain(value) for key, value in keys.items()}
+        if target is None:
+            fields.setdefault("run", {"command": ["true"]})
+        one = read_new(fields, schedule_id, rules, may_be_past=True, target=target, group=group)
+        marked = operations.marked(one.definition.target, source)
+        return replace(one, definition=replace(one.definition, target=marked))
 
     def pause(
         self, schedule_id: str, *, note: str | None = None, until: datetime | str | int | None = None
@@ -279,33 +311,30 @@ class ManualScheduler:
         return len(claimed)
 
     def claim(self, limit: int = 1_000) -> list[ClaimedJob]:
-        claim = partial(self.runtime.slots.claim_jobs, self.clock.now(), node=self.node)
-        found: list[ClaimedJob] = claim(limit=limit)
+        claim = partial(stepping.claim_ready, self.runtime, node=self.node)
+        found = claim(limit=limit)
         for program in self._programs:
             if limit > len(found):
                 found += claim(limit=limit - len(found), queues=program.queues)
         return found
 
     def settle(self, claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> int:
-        end = JobEnd(claimed.job.job_id, claimed.job.fence, outcome)
-        settled: int = self.runtime.slots.settle(self.clock.now(), [end])
-        return settled
+        return stepping.settle_job(self.runtime, claimed, outcome)
 
     def rescue(self, lease: Duration = "30s") -> int:
         """Take over the jobs of nodes without a heartbeat for a lease, including those from before a restart."""
-        rescued: int = self.runtime.slots.rescue(self.clock.now(), node=self.node, lease=_microseconds(lease))
-        return rescued
+        return stepping.rescue_jobs(self.runtime, node=self.node, lease=_microseconds(lease))
 
     def beat(self) -> None:
         """Write the heartbeat of this node."""
-        self.runtime.slots.heartbeat(self.clock.now(), node=self.node, version="test", is_scheduler=True)
+        stepping.send_heartbeat(self.runtime, node=self.node, version="test")
 
     def restart(self) -> None:
         """Simulate a new process on the same database: everything in memory is lost."""
         number = int(self.node.rpartition("-")[2]) + 1
         self.node = f"manual-{number}"
         self.stack = self._reopened()
-        self._ticker = Ticker(self.stack.runtime.slots, self.clock)
+        self._ticker = ticker_of(self.runtime)
         self._programs = [Program(program.scheduler, self.runtime) for program in self._programs]
         self.beat()
 
@@ -321,7 +350,7 @@ class ManualScheduler:
         if step is not None:
             detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
             event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
-            self.runtime.slots.record([event])
+            stepping.record_event(self.runtime, event)
 
     def _move(self, instant: int) -> None:
         self.beat()
@@ -330,10 +359,10 @@ class ManualScheduler:
             self.beat()
 
     def _next_event(self, work: bool) -> int | None:
-        slots = self.runtime.slots
-        datetimes = [slots.next_wake_at(), slots.next_ready_at() if work else None]
+        datetimes = [next_wake_at(self.runtime)]
         if work:
-            datetimes += [slots.next_ready_at(program.queues) for program in self._programs]
+            queues = [None, *(program.queues for program in self._programs)]
+            datetimes += [stepping.next_ready_at(self.runtime, each) for each in queues]
         to_come = [at for at in datetimes if at is not None and at > self.clock.now()]
         return min(to_come, default=None)
 
@@ -344,22 +373,20 @@ class ManualScheduler:
 
     def jobs(self, schedule_id: str | None = None) -> list[ManualJob]:
         """Return the jobs, oldest first."""
-        found: Iterable[Job] = self.runtime.ledger.jobs(JobFilter(), limit=ALL)
-        return [ManualJob(j) for j in reversed(list(found)) if schedule_id in (None, j.schedule_id)]
+        found = stepping.all_jobs(self.runtime)
+        return [ManualJob(job) for job in found if schedule_id in (None, job.schedule_id)]
 
     def events(self, schedule_id: str | None = None, *types: str) -> list[Event]:
         """Return the audit events, oldest first."""
-        found = [recorded.event for recorded in self.runtime.ledger.events(EventFilter(), limit=ALL)]
         return [
             event
-            for event in reversed(found)
+            for event in stepping.all_events(self.runtime)
             if schedule_id in (None, event.schedule_id) and (not types or event.type in types)
         ]
 
     def check(self) -> LedgerReport:
         """Check that every slot has exactly one ledger entry."""
-        with self.runtime.ledger.history() as history:
-            return check_ledger(history, self.clock.now())
+        return prove(self.runtime)
 
 
 def _instant(moment: datetime | str | int) -> int:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from everwhen.engine.running import run_of
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.scheduler.scheduler import Scheduler
 from everwhen.target_registry import open_target_registry
 

@@ -7,13 +7,11 @@ jump: forwards, so that some readings never happen (a gap), or backwards, so tha
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
 
 from everwhen.errors import TimetableError, shown
 
@@ -97,6 +95,10 @@ class Zone:
     def offset_at(self, instant: int) -> int:
         return self._plain_span(instant)[2]
 
+    def localized(self, moment: datetime) -> datetime:
+        """Return the moment with the readings of this zone, to be shown."""
+        return moment.astimezone(self.tzinfo)
+
     def datetime(self, instant: int) -> datetime:
         """Return the instant as an aware datetime in this zone."""
         return datetime.fromtimestamp(instant, self.tzinfo)
@@ -176,12 +178,43 @@ class Zone:
         return _seconds(offset)
 
 
+class _UtcZone(Zone):
+    """UTC. Its tzinfo is loaded when somebody asks for it: without a database of the system that takes 20 imports."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name = "UTC"
+        self._stretches = {}
+        self._spans = {}
+        self._only_span = (2 * EARLIEST, 2 * LATEST, 0)
+
+    @property
+    def tzinfo(self) -> tzinfo:  # type: ignore[override]
+        return _zone_info("UTC")
+
+    def localized(self, moment: datetime) -> datetime:
+        return moment.astimezone(UTC)
+
+
+_UTC = _UtcZone()
+
+
+@lru_cache(maxsize=1_024)
+def _zone_info(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
+
+
 def _seconds(duration: timedelta) -> int:
     return duration.days * DAY + duration.seconds
 
 
 def zone_of(info: tzinfo) -> Zone:
     """Return the zone of a tzinfo: one of zoneinfo, a fixed offset, or one of another library."""
+    if getattr(info, "key", None) == "UTC":
+        return _UTC
     try:
         return _remembered_zone(info)
     except TypeError:  # the zones of some libraries are not hashable
@@ -197,19 +230,24 @@ def zone(name: str) -> Zone:
     `local` is not accepted: the caller resolves it to the name of the host's zone first, so that every node uses the
     same zone.
     """
-    # Listing the names takes longer than anything else here, and UTC is the one that is always known.
-    if not isinstance(name, str) or (name != "UTC" and name not in known_zones()):
+    if name == "UTC":  # always known; listing the names takes longer than anything else here
+        return _UTC
+    if not isinstance(name, str) or name not in known_zones():
         raise TimetableError(_unknown_zone(name), key="timezone", value=name)
-    return zone_of(ZoneInfo(name))
+    return zone_of(_zone_info(name))
 
 
 @lru_cache(maxsize=1)
 def known_zones() -> frozenset[str]:
     """Return the names that mean the same on every host: not `localtime`, and not `Factory`, which is a placeholder."""
+    from zoneinfo import available_timezones
+
     return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
 def _unknown_zone(name: object) -> str:
+    import difflib
+
     near = difflib.get_close_matches(str(name)[:64], known_zones(), n=1)
     hint = f'did you mean "{near[0]}"?' if near else "use an IANA name such as Europe/Paris, or local"
     return f'Unknown time zone "{shown(name)}", {hint}'

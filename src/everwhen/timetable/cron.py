@@ -165,7 +165,7 @@ def parse_cron(text: str) -> CronExpression:
     """Parse a cron expression; raise CronParseError, which names the invalid field."""
     if not isinstance(text, str):
         raise _shape_error(text, f"expected text, got {type(text).__name__}")
-    words = _CHOICES.findall(_spelled_out(text))
+    words = _CHOICES.findall(_expand_shorthand(text))
     if len(words) != 5:
         raise _shape_error(text, f"expected 5 fields, got {len(words)}")
     # upper() turns some non-ASCII letters into ASCII ones ("ſun"), so such a field is replaced by an invalid one first.
@@ -185,7 +185,7 @@ def parse_cron(text: str) -> CronExpression:
     return expression
 
 
-def _spelled_out(text: str) -> str:
+def _expand_shorthand(text: str) -> str:
     word = text.strip(_BLANKS)
     if not word.startswith("@"):
         return word
@@ -201,7 +201,15 @@ def _parse_days(text: str, day: str, month: str, weekday: str) -> DayRule:
     months = _parse_field(text, _MONTH, month)
     weekdays, nth_weekdays = _parse_weekdays(text, weekday)
     both_must_match = day.startswith("*") or weekday.startswith("*")
-    return _shared_rule(dates, last_day, last_working_day, months, weekdays, nth_weekdays, both_must_match)
+    return _shared_rule(
+        dates,
+        last_day,
+        last_working_day,
+        months,
+        weekdays=weekdays,
+        nth_weekdays=nth_weekdays,
+        both_must_match=both_must_match,
+    )
 
 
 _shared_rule = lru_cache(maxsize=1_024)(DayRule)

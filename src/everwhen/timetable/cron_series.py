@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import cached_property
-from zoneinfo import ZoneInfo
 
 from everwhen.timetable.civil_time import (
     DAY,
     EARLIEST,
+    EPOCH,
     FIXED,
     LATEST,
     WILD,
@@ -23,6 +23,8 @@ from everwhen.timetable.civil_time import (
     epoch_seconds,
 )
 from everwhen.timetable.cron import HORIZON_YEARS, CronExpression, Year, bits
+
+_UNKNOWN = object()
 
 
 class CronSeries:
@@ -39,9 +41,8 @@ class CronSeries:
         self._times = expression.times_of_day()
         self._first_second = ((self._times & -self._times).bit_length() - 1) * 60
         self._last_second = (self._times.bit_length() - 1) * 60
-        self._wall_epoch = datetime(1970, 1, 1, tzinfo=zone.tzinfo)
-        # The zones of other libraries may have arithmetic of their own, so they never match in `next_datetime`.
-        self._wall_zone = zone.tzinfo if isinstance(zone.tzinfo, ZoneInfo) else object()
+        self._wall_epoch = EPOCH
+        self._wall_zone: object = _UNKNOWN
         self._steps: dict[int, timedelta] = {}
         self._span = Span(0, 0, 0, 0, 0)
         self._year = Year(0, 0, 0)
@@ -74,7 +75,18 @@ class CronSeries:
                     return after + self._step(later - reading)
                 beyond = None if later is None else self._next_beyond(self._span, reading, later)
                 return self._datetime(beyond)
+        if self._wall_zone is _UNKNOWN:
+            self._load_wall_zone()
         return self._datetime(self.next_after(max(epoch_seconds(after), EARLIEST)))
+
+    def _load_wall_zone(self) -> None:
+        """Load the tzinfo, which slots as numbers do not need. Zones of other libraries never match: their arithmetic
+        may differ."""
+        from zoneinfo import ZoneInfo
+
+        info = self.zone.tzinfo
+        self._wall_epoch = datetime(1970, 1, 1, tzinfo=info)
+        self._wall_zone = info if isinstance(info, ZoneInfo) else object()
 
     def _datetime(self, slot_at: int | None) -> datetime | None:
         if slot_at is None or slot_at > LATEST:
@@ -131,7 +143,7 @@ class CronSeries:
 
     def _next_beyond(self, span: Span, reading: int, later: int) -> int | None:
         """Return the first slot after a span, where the next match after `reading` would be `later`."""
-        while span.end < LATEST:
+        while True:  # ends: the last span reaches beyond every reading that a date can have
             edge = span.end
             if span.end_reading - reading > DAY and later - span.end_reading > 3 * DAY:
                 # Neither a fold nor a gap at this edge can produce a slot: go straight to the span of `later`.
@@ -151,7 +163,6 @@ class CronSeries:
             if found < span.count_until:
                 return found - span.offset
             later = found
-        return None
 
     def _skip_back(self, span: Span, reading: int) -> Span:
         if span.start - reading > 3 * DAY:  # nothing matches in between

@@ -52,7 +52,7 @@ def describe(trigger: Trigger, zone: Zone) -> str:
         case Once():
             moment = zone.datetime(trigger.instant).isoformat(sep=" ")
             return f"once, at {moment}"
-        case OnRequest():
+        case OnRequest():  # pragma: no branch
             return {"webhook": "when its webhook is called", "chat": "when somebody asks in chat"}[
                 trigger.kind
             ]

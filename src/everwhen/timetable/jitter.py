@@ -7,9 +7,9 @@ the gap to the following slot, so that jitter never reorders slots.
 from __future__ import annotations
 
 import re
+from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import blake2b
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
 from everwhen.timetable.interval import parse_seconds

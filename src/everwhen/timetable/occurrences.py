@@ -76,7 +76,7 @@ def series_of(trigger: Trigger, *, zone: Zone, anchor_at: int = 0, dst: DstRule 
             return CronSeries(trigger.expression, zone, dst)
         case Once():
             return OnceSeries(trigger.instant)
-        case OnRequest():
+        case OnRequest():  # pragma: no branch
             return NoSeries()
 
 

@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterator
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.history import Breakers
-from everwhen.verify.entries import Fault
+from everwhen.verify.entries import LedgerFault
 
 
-def check_breakers(breakers: Breakers, probes: Collection[str], *, is_whole: bool) -> Iterator[Fault]:
+def check_breakers(breakers: Breakers, probes: Collection[str], *, is_whole: bool) -> Iterator[LedgerFault]:
     """Check every breaker. `probes`: the outstanding ones; `is_whole`: retention has deleted no transition."""
     latest = {transition.key: transition for transition in breakers.latest}
     for breaker in breakers.rows:
         for sentence in _faults(breaker, latest.get(breaker.key), probes, is_whole):
-            yield Fault("breaker", "", breaker.key, None, f"breaker {breaker.key} {sentence}")
+            yield LedgerFault("breaker", "", breaker.key, None, f"breaker {breaker.key} {sentence}")
 
 
 def _faults(

@@ -1,7 +1,7 @@
 """Completion chains: their slots are those that the recorded ends imply.
 
-Within a stretch each slot follows from its predecessor: end + interval, where the end is that of the last attempt, or
-due_at when there was no job. So the check walks the chain from entry to entry. The first slot of a stretch is fixed by
+Within a period each slot follows from its predecessor: end + interval, where the end is that of the last attempt, or
+due_at when there was no job. So the check walks the chain from entry to entry. The first slot of a period is fixed by
 its creation, or by the run that was in flight; in the latter case only the order is checked.
 """
 
@@ -14,91 +14,93 @@ from everwhen.model.history import ScheduleHistory
 from everwhen.model.instants import SECOND
 from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.trigger import Every
-from everwhen.verify.counters import Tally
-from everwhen.verify.entries import Entries, Fault, Range
-from everwhen.verify.periods import Stretch, SystemSpan, first_instant
+from everwhen.verify.counters import JobCounts
+from everwhen.verify.entries import Entries, LedgerFault, Range
+from everwhen.verify.periods import Period, SystemSpan, first_instant
 
 
 def check_chain(
     history: ScheduleHistory,
-    stretch: Stretch,
+    period: Period,
     entries: Entries,
     spans: Sequence[SystemSpan],
     decided_until: int | None,
-    tally: Tally,
-) -> Generator[Fault, None, int | None]:
-    """Check one stretch of a chain; return the last slot that it decided, or else `decided_until`."""
-    first = first_instant(stretch)
-    if stretch.begun_by == "schedule.updated":
-        first = stretch.after  # a chain counted anew may have its slot at that instant (T3)
+    counts: JobCounts,
+) -> Generator[LedgerFault, None, int | None]:
+    """Check one period of a chain; return the last slot that it decided, or else `decided_until`."""
+    first = first_instant(period)
+    if period.begun_by == "schedule.updated":
+        first = period.after  # a chain counted anew may have its slot at that instant (T3)
+    # A run in flight may end after the clock went back, and the next slot counts from that end.
+    first = min(first, period.earliest)
     if decided_until is not None:
         first = max(first, decided_until + 1)
-    spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
-    if not stretch.is_steady:
-        return (yield from _take_only(history, stretch, entries, decided_until, first, tally))
-    walk = _Walk(history, stretch, entries, spans)
+    spans = [s for s in spans if s.begun_id < period.closed_by and s.closed_by > period.begun_id]
+    if not period.is_steady:
+        return (yield from _take_only(history, period, entries, decided_until, first=first, counts=counts))
+    walk = _Walk(history, period, entries, spans)
     yield from walk.faults(first)
-    tally.slots += walk.steps
-    yield from _check_end(history, stretch, walk, entries, first)
+    counts.slots += walk.steps
+    yield from _check_end(history, period, walk, entries, first)
     return decided_until if walk.last is None else walk.last
 
 
 def _take_only(
     history: ScheduleHistory,
-    stretch: Stretch,
+    period: Period,
     entries: Entries,
     decided_until: int | None,
     first: int,
-    tally: Tally,
-) -> Generator[Fault, None, int | None]:
+    counts: JobCounts,
+) -> Generator[LedgerFault, None, int | None]:
     """Count each entry once: after the clock went back, the record does not show which end preceded which slot."""
-    marks = entries.between(first, max(stretch.until, stretch.reach))
-    ranges = entries.take_ranges(stretch.begun_id, stretch.closed_by)
-    own = [mark for mark in marks if entries.is_within(mark, stretch)]
+    marks = entries.between(first, max(period.until, period.reach))
+    ranges = entries.take_ranges(period.begun_id, period.closed_by)
+    own = [mark for mark in marks if entries.is_within(mark, period)]
     entries.take_marks(own)
-    tally.slots += len(own) + sum(r.slot_count for r in ranges)
-    yield from _check_row(history, stretch, first)
+    counts.slots += len(own) + sum(r.slot_count for r in ranges)
+    yield from _check_row(history, period, first)
     return max([*own[-1:], *(r.last for r in ranges)], default=decided_until)
 
 
-def _check_row(history: ScheduleHistory, stretch: Stretch, first: int) -> Iterator[Fault]:
+def _check_row(history: ScheduleHistory, period: Period, first: int) -> Iterator[LedgerFault]:
     """Check that an active chain has a future slot, a held one, or a run."""
     state = history.state
-    if not stretch.is_open or state is None:
+    if not period.is_open or state is None:
         return
     following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
     if following is None and state.outstanding == 0:
-        yield Fault(
+        yield LedgerFault(
             "state", history.uid, history.schedule_id, None, "the chain has stopped: no slot, and no run"
         )
     if following is not None and following < first:
         sentence = f"the row's next slot lies before {first}: it was decided before"
-        yield Fault("state", history.uid, history.schedule_id, following, sentence)
+        yield LedgerFault("state", history.uid, history.schedule_id, following, sentence)
 
 
 class _Walk:
     """The walk from slot to slot. At its end `last` is the last slot with an entry, `following` the one it implies."""
 
     def __init__(
-        self, history: ScheduleHistory, stretch: Stretch, entries: Entries, spans: Sequence[SystemSpan]
+        self, history: ScheduleHistory, period: Period, entries: Entries, spans: Sequence[SystemSpan]
     ) -> None:
         self.last: int | None = None
         self.following: int | None = None
         self.steps = 0
         self._history = history
-        self._stretch = stretch
+        self._stretch = period
         self._entries = entries
         self._spans = spans
-        self._calendar = stretch.plan.calendar(stretch.anchor_at)
+        self._calendar = period.plan.calendar(period.anchor_at)
 
-    def faults(self, first: int) -> Iterator[Fault]:
-        history, entries, stretch = self._history, self._entries, self._stretch
-        marks = entries.between(first, max(stretch.until, stretch.reach))
+    def faults(self, first: int) -> Iterator[LedgerFault]:
+        history, entries, period = self._history, self._entries, self._stretch
+        marks = entries.between(first, max(period.until, period.reach))
         entries.take_marks(marks)
-        ranges = sorted(entries.take_ranges(stretch.begun_id, stretch.closed_by))
+        ranges = sorted(entries.take_ranges(period.begun_id, period.closed_by))
         left = [r.slot_count for r in ranges]
         slot_at = _beginning(marks, ranges)
-        if slot_at is None and stretch.is_open and stretch.begun_by == "schedule.created":
+        if slot_at is None and period.is_open and period.begun_by == "schedule.created":
             self.following = self._calendar.first_from(first)
         while slot_at is not None:
             if not self._counts(slot_at, marks, ranges, left):
@@ -106,7 +108,7 @@ class _Walk:
                 later = _beginning(marks[bisect_right(marks, slot_at) :], _unspent(ranges, left, slot_at))
                 if later is not None and not self.is_spanned(self.last or slot_at, later):
                     sentence = f"the ends on record imply {slot_at}, and it has no entry; the next is {later}"
-                    yield Fault("lost", history.uid, history.schedule_id, slot_at, sentence)
+                    yield LedgerFault("lost", history.uid, history.schedule_id, slot_at, sentence)
                 slot_at = later
                 continue
             self.steps += 1
@@ -116,7 +118,7 @@ class _Walk:
             if early is not None and (implied is None or early < implied):
                 if not self.is_spanned(slot_at, early):
                     sentence = f"after {slot_at} the next slot of the chain is {implied}"
-                    yield Fault("extra", history.uid, history.schedule_id, early, sentence)
+                    yield LedgerFault("extra", history.uid, history.schedule_id, early, sentence)
                 implied = early
             slot_at = implied
         for r, too_many in zip(ranges, left, strict=True):
@@ -124,7 +126,7 @@ class _Walk:
                 sentence = (
                     f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
                 )
-                yield Fault("range", history.uid, history.schedule_id, r.first, sentence)
+                yield LedgerFault("range", history.uid, history.schedule_id, r.first, sentence)
 
     def is_spanned(self, before: int, slot_at: int) -> bool:
         """Return whether a span of the system lies in between: then the chain was counted anew."""
@@ -158,30 +160,31 @@ class _Walk:
             interval=definition.trigger.seconds,
             previous_slot_at=slot_at // SECOND,
         )
+        second = max(second, definition.start_at or second)
         return None if definition.end_at is not None and second >= definition.end_at else second * SECOND
 
 
 def _check_end(
-    history: ScheduleHistory, stretch: Stretch, walk: _Walk, entries: Entries, first: int
-) -> Iterator[Fault]:
+    history: ScheduleHistory, period: Period, walk: _Walk, entries: Entries, first: int
+) -> Iterator[LedgerFault]:
     """Check what follows the last slot: the row's next one, a held one, or nothing while a run is in flight."""
     state, implied = history.state, walk.following
-    if not stretch.is_open or state is None:
-        if walk.last is None or implied is None or stretch.is_void or implied > stretch.until:
+    if not period.is_open or state is None:
+        if walk.last is None or implied is None or period.is_void or implied > period.until:
             return
         # A slot that was ended by the same commit that stopped the schedule has no successor.
-        is_ended = entries.events.get(walk.last, (0, 0))[1] == stretch.until
-        if not is_ended and not walk.is_spanned(walk.last, stretch.until):
+        is_ended = entries.events.get(walk.last, (0, 0))[1] == period.until
+        if not is_ended and not walk.is_spanned(walk.last, period.until):
             sentence = "it was the chain's next when the schedule stopped, and has no entry"
-            yield Fault("lost", history.uid, history.schedule_id, implied, sentence)
+            yield LedgerFault("lost", history.uid, history.schedule_id, implied, sentence)
         return
-    yield from _check_row(history, stretch, first)
+    yield from _check_row(history, period, first)
     following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
-    if walk.last is None and stretch.begun_by != "schedule.created":
+    if walk.last is None and period.begun_by != "schedule.created":
         return
     if following != implied and not walk.is_spanned(walk.last or first, following or implied or 0):
         sentence = f"the row's next slot is {following}, the ends on record imply {implied}"
-        yield Fault("state", history.uid, history.schedule_id, following, sentence)
+        yield LedgerFault("state", history.uid, history.schedule_id, following, sentence)
 
 
 def _beginning(marks: Sequence[int], ranges: Sequence[Range]) -> int | None:

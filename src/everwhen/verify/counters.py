@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from everwhen.model.history import ScheduleHistory
 from everwhen.model.job import FINAL, Job, Line
 from everwhen.model.limits import Limit
-from everwhen.verify.entries import Fault
+from everwhen.verify.entries import LedgerFault
 
 
 @dataclass(slots=True)
-class Tally:
+class JobCounts:
     """The sums over the jobs of one history, and over those of all histories for the limits that they share."""
 
     slots: int = 0
@@ -26,7 +26,7 @@ class Tally:
     firings: int = 0
     running_in: Counter[Line] = field(default_factory=Counter)
     behind: Counter[Line] = field(default_factory=Counter)
-    in_front: Counter[Line] = field(default_factory=Counter)
+    first_in_line: Counter[Line] = field(default_factory=Counter)
     taken: Counter[str] = field(default_factory=Counter)
     running_of: Counter[str] = field(default_factory=Counter)
     probes: set[str] = field(default_factory=set)  # outstanding ones
@@ -37,7 +37,7 @@ class Tally:
         self.highest_number = self.firings = 0
         self.running_in.clear()
         self.behind.clear()
-        self.in_front.clear()
+        self.first_in_line.clear()
 
     def add(self, job: Job) -> None:
         self.jobs += 1
@@ -73,11 +73,11 @@ class Tally:
             self.behind[job.line or "own"] += 1
             return
         if job.line is not None and job.line != "own":
-            self.in_front[job.line] += 1
+            self.first_in_line[job.line] += 1
         if job.origin != "backfill":
-            self.in_front["own"] += 1
+            self.first_in_line["own"] += 1
 
-    def check_limits(self, limits: Sequence[Limit]) -> Iterator[Fault]:
+    def check_limits(self, limits: Sequence[Limit]) -> Iterator[LedgerFault]:
         """Check the rows that schedules share against the jobs of all schedules."""
         rows = {limit.key: limit for limit in limits}
         for key in sorted(rows.keys() | self.taken.keys() | self.running_of.keys()):
@@ -88,47 +88,47 @@ class Tally:
             ):
                 if on_row != counted:
                     sentence = f"limit {key}: the row says {on_row} {word}, the jobs make {counted}"
-                    yield Fault("counter", "", key, None, sentence)
+                    yield LedgerFault("counter", "", key, None, sentence)
 
 
-def check_counters(history: ScheduleHistory, tally: Tally, *, is_whole: bool) -> Iterator[Fault]:
+def check_counters(history: ScheduleHistory, counts: JobCounts, *, is_whole: bool) -> Iterator[LedgerFault]:
     """Check the columns of the row against the jobs of its history. `is_whole`: retention has deleted none."""
-    yield from _check_lines(history, tally)
+    yield from _check_lines(history, counts)
     state = history.state
     if state is None:
         return
     for word, on_row, counted in (
-        ("outstanding", state.outstanding, tally.outstanding),
-        ("running_jobs", state.running_jobs, tally.running),
-        ("waiting", state.waiting, tally.waiting),
-        ("retries_waiting", state.retries_waiting, tally.retries_waiting),
+        ("outstanding", state.outstanding, counts.outstanding),
+        ("running_jobs", state.running_jobs, counts.running),
+        ("waiting", state.waiting, counts.waiting),
+        ("retries_waiting", state.retries_waiting, counts.retries_waiting),
     ):
         if on_row != counted:
             sentence = f"{word}: the row says {on_row}, the jobs make {counted}"
-            yield Fault("counter", history.uid, history.schedule_id, None, sentence)
-    highest = tally.highest_number
+            yield LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
+    highest = counts.highest_number
     if state.fire_count < highest:
         sentence = f"fire_count: the row says {state.fire_count}, the highest number of a job is {highest}"
-        yield Fault("counter", history.uid, history.schedule_id, None, sentence)
-    elif is_whole and state.firings != tally.firings:
-        sentence = f"fire_count: the row says {state.firings} firings, the jobs make {tally.firings}"
-        yield Fault("counter", history.uid, history.schedule_id, None, sentence)
+        yield LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
+    elif is_whole and state.firings != counts.firings:
+        sentence = f"fire_count: the row says {state.firings} firings, the jobs make {counts.firings}"
+        yield LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
 
 
-def _check_lines(history: ScheduleHistory, tally: Tally) -> Iterator[Fault]:
-    for line, running in tally.running_in.items():
+def _check_lines(history: ScheduleHistory, counts: JobCounts) -> Iterator[LedgerFault]:
+    for line, running in counts.running_in.items():
         if running > 1:
             sentence = f"{running} jobs of the line {line} run at once that must run one after another"
-            yield Fault("job", history.uid, history.schedule_id, None, sentence)
-    for line, behind in tally.behind.items():
-        if not tally.in_front[line]:
+            yield LedgerFault("job", history.uid, history.schedule_id, None, sentence)
+    for line, behind in counts.behind.items():
+        if not counts.first_in_line[line]:
             sentence = (
                 f"{behind} queued jobs of the line {line} stand behind nobody: they will never be ready"
             )
-            yield Fault("job", history.uid, history.schedule_id, None, sentence)
+            yield LedgerFault("job", history.uid, history.schedule_id, None, sentence)
 
 
-def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterator[Fault]:
+def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterator[LedgerFault]:
     """Check for a job in a state that no transition leads to. `is_steady`: the clock was never put back."""
     if is_steady and job.created_at < job.due_at and job.origin in ("schedule", "catch_up"):
         yield _impossible(history, job, "fired before it was due")
@@ -139,7 +139,7 @@ def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterato
         yield from _check_outstanding(history, job)
 
 
-def _check_ended(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
+def _check_ended(history: ScheduleHistory, job: Job) -> Iterator[LedgerFault]:
     may_be_held = job.status in ("cancelled", "timed_out")  # its worker continues until it is killed
     for is_wrong, sentence in (
         (job.ended_at is None, f"is {job.status} and never ended"),
@@ -150,7 +150,7 @@ def _check_ended(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
             yield _impossible(history, job, sentence)
 
 
-def _check_outstanding(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
+def _check_outstanding(history: ScheduleHistory, job: Job) -> Iterator[LedgerFault]:
     is_running = job.status == "running"
     for is_wrong, sentence in (
         (job.ended_at is not None, f"is {job.status} and has ended"),
@@ -165,5 +165,5 @@ def _check_outstanding(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
             yield _impossible(history, job, sentence)
 
 
-def _impossible(history: ScheduleHistory, job: Job, sentence: str) -> Fault:
-    return Fault("job", history.uid, history.schedule_id, job.slot_at, f"{job.job_id} {sentence}")
+def _impossible(history: ScheduleHistory, job: Job, sentence: str) -> LedgerFault:
+    return LedgerFault("job", history.uid, history.schedule_id, job.slot_at, f"{job.job_id} {sentence}")

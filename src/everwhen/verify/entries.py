@@ -16,7 +16,7 @@ EXAMPLES = 20
 ON_THE_ROW = (1 << 62) - 1  # greater than every event id
 
 
-class Fault(NamedTuple):
+class LedgerFault(NamedTuple):
     """One fault, described in a sentence."""
 
     kind: Kind
@@ -44,8 +44,8 @@ class SlotJob(NamedTuple):
     ended_at: int | None
 
 
-class Bounds(Protocol):
-    """The position of a stretch in the record."""
+class RecordBounds(Protocol):
+    """The position of a period in the record."""
 
     @property
     def revision(self) -> int: ...
@@ -73,7 +73,7 @@ class Entries:
     events: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot → id and instant of its event
     ranges: list[Range] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    _left: set[int] = field(default_factory=set)  # marks that no stretch has taken
+    _left: set[int] = field(default_factory=set)  # marks that no period has taken
     _ranges_left: set[int] = field(default_factory=set)  # ids
     _doubled: list[tuple[int, str]] = field(default_factory=list)
     _caught_up: dict[str, int] = field(default_factory=dict)  # catch-up jobs, by id
@@ -107,22 +107,22 @@ class Entries:
         """Return whether the job has origin catch_up: then its slot is one of those that its event counts."""
         return job_id in self._caught_up
 
-    def has(self, slot_at: int, stretch: Bounds, *, jobs: bool = True) -> bool:
-        """Return whether an entry of the slot may belong to the stretch: committed by its end, of no later revision."""
+    def has(self, slot_at: int, period: RecordBounds, *, jobs: bool = True) -> bool:
+        """Return whether an entry of the slot may belong to the period: committed by its end, of no later revision."""
         job = self.jobs.get(slot_at) if jobs else None
-        if job is not None and job.revision <= stretch.last_revision:
+        if job is not None and job.revision <= period.last_revision:
             return True
-        before = stretch.closed_by
+        before = period.closed_by
         if self.events.get(slot_at, (before, 0))[0] < before:
             return True
         return any(r.first <= slot_at <= r.last and r.id < before for r in self.ranges)
 
-    def is_within(self, slot_at: int, stretch: Bounds) -> bool:
-        """Return whether the slot's entry was committed within the stretch, as far as the record shows."""
+    def is_within(self, slot_at: int, period: RecordBounds) -> bool:
+        """Return whether the slot's entry was committed within the period, as far as the record shows."""
         job = self.jobs.get(slot_at)
         if job is not None:
-            return stretch.revision <= job.revision <= stretch.last_revision
-        return stretch.begun_id < self.events.get(slot_at, (0, 0))[0] < stretch.closed_by
+            return period.revision <= job.revision <= period.last_revision
+        return period.begun_id < self.events.get(slot_at, (0, 0))[0] < period.closed_by
 
     def between(self, first: int, last: int) -> list[int]:
         """Return the marks from first to last."""
@@ -141,32 +141,32 @@ class Entries:
         self._left.difference_update(marks)
 
     def take_ranges(self, after_id: int, before_id: int) -> list[Range]:
-        """Take and return the ranges that were committed within a stretch."""
+        """Take and return the ranges that were committed within a period."""
         found = [r for r in self.ranges if after_id < r.id < before_id]
         self._ranges_left.difference_update(r.id for r in found)
         return found
 
-    def faults(self, history: ScheduleHistory) -> Iterator[Fault]:
+    def faults(self, history: ScheduleHistory) -> Iterator[LedgerFault]:
         for slot_at, sentence in self._doubled:
-            yield Fault("doubled", history.uid, history.schedule_id, slot_at, sentence)
+            yield LedgerFault("doubled", history.uid, history.schedule_id, slot_at, sentence)
         held = None if history.state is None else history.state.held_slot_at
         if held is not None and (held in self.jobs or held in self.events):
-            yield Fault(
+            yield LedgerFault(
                 "doubled", history.uid, history.schedule_id, held, "it has an entry, and is held on the row"
             )
 
-    def left(self, history: ScheduleHistory, since: int) -> Iterator[Fault]:
-        """Yield the entries that belong to no slot of any stretch. `since`: when the record begins to be complete."""
+    def left(self, history: ScheduleHistory, since: int) -> Iterator[LedgerFault]:
+        """Yield the entries that belong to no slot of any period. `since`: when the record begins to be complete."""
         slots = sorted(slot_at for slot_at in self._left if slot_at >= since)
         yield from extra_faults(history, slots, self, "no slot that was active then")
         for r in self.ranges:
             if r.id in self._ranges_left and r.last >= since:
-                yield Fault(
+                yield LedgerFault(
                     "extra",
                     history.uid,
                     history.schedule_id,
                     r.first,
-                    f"{r.fields} lies in no active stretch",
+                    f"{r.fields} lies in no active period",
                 )
 
 
@@ -201,13 +201,13 @@ def entries_of(history: ScheduleHistory, entries: Entries) -> Entries:
 
 def extra_faults(
     history: ScheduleHistory, slots: Sequence[int], entries: Entries, why: str
-) -> Iterator[Fault]:
+) -> Iterator[LedgerFault]:
     for slot_at in slots[:EXAMPLES]:
         what = "a job" if slot_at in entries.jobs else "an event"
-        yield Fault("extra", history.uid, history.schedule_id, slot_at, f"it has {what}, and {why}")
+        yield LedgerFault("extra", history.uid, history.schedule_id, slot_at, f"it has {what}, and {why}")
     if len(slots) > EXAMPLES:
         sentence = f"and {len(slots) - EXAMPLES} more until {slots[-1]}"
-        yield Fault("extra", history.uid, history.schedule_id, slots[EXAMPLES], sentence)
+        yield LedgerFault("extra", history.uid, history.schedule_id, slots[EXAMPLES], sentence)
 
 
 def _ends(detail: object, slot_at: int) -> tuple[int, int]:

@@ -21,13 +21,13 @@ from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.schedule import Status
 from everwhen.verify.breakers import check_breakers
 from everwhen.verify.chains import check_chain
-from everwhen.verify.counters import Tally, check_counters, check_job
-from everwhen.verify.entries import Entries, Fault, Kind, entries_of
+from everwhen.verify.counters import JobCounts, check_counters, check_job
+from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of
 from everwhen.verify.outcomes import Outcomes, check_outcomes
-from everwhen.verify.periods import SystemSpan, reach_of, stretches_of, system_spans
+from everwhen.verify.periods import SystemSpan, periods_of, reach_of, system_spans
 from everwhen.verify.slots import check_grid
 
-__all__ = ["Fault", "LedgerReport", "check_ledger"]
+__all__ = ["LedgerFault", "LedgerReport", "check_ledger"]
 
 FAULTS_KEPT = 1_000
 
@@ -39,14 +39,14 @@ class LedgerReport:
     schedules: int
     slots: int
     jobs: int
-    faults: tuple[Fault, ...]
+    faults: tuple[LedgerFault, ...]
     fault_count: int
 
     @property
     def is_clean(self) -> bool:
         return self.fault_count == 0
 
-    def of(self, kind: Kind) -> list[Fault]:
+    def of(self, kind: Kind) -> list[LedgerFault]:
         """Return the faults of one kind."""
         return [fault for fault in self.faults if fault.kind == kind]
 
@@ -61,73 +61,73 @@ class LedgerReport:
 def check_ledger(record: History, now: int) -> LedgerReport:
     """Prove that every slot of the history is in the ledger exactly once, and that every count agrees."""
     spans = system_spans(record.system)
-    tally = Tally()
-    faults: list[Fault] = []
+    counts = JobCounts()
+    faults: list[LedgerFault] = []
     schedules = fault_count = 0
     for history in record.histories:
         schedules += 1
-        for fault in check_history(history, record, spans, tally, now):
+        for fault in check_history(history, record, spans, counts, now):
             if fault.slot_at is not None and fault.slot_at < record.retained_from:
                 continue  # retention may have deleted its entry
             fault_count += 1
             if len(faults) < FAULTS_KEPT:
                 faults.append(fault)
-    shared = list(_check_shared(record, tally))
+    shared = list(_check_shared(record, counts))
     fault_count += len(shared)
     faults += shared
-    return LedgerReport(schedules, tally.slots, tally.jobs, tuple(faults), fault_count)
+    return LedgerReport(schedules, counts.slots, counts.jobs, tuple(faults), fault_count)
 
 
-def _check_shared(record: History, tally: Tally) -> Iterator[Fault]:
+def _check_shared(record: History, counts: JobCounts) -> Iterator[LedgerFault]:
     if record.limits is not None:
-        yield from tally.check_limits(record.limits)
+        yield from counts.check_limits(record.limits)
     if record.breakers is not None:
-        yield from check_breakers(record.breakers, tally.probes, is_whole=not record.retained_from)
+        yield from check_breakers(record.breakers, counts.probes, is_whole=not record.retained_from)
 
 
 def check_history(
-    history: ScheduleHistory, record: History, spans: list[SystemSpan], tally: Tally, now: int
-) -> Iterator[Fault]:
+    history: ScheduleHistory, record: History, spans: list[SystemSpan], counts: JobCounts, now: int
+) -> Iterator[LedgerFault]:
     """Yield every fault in the record of one schedule."""
-    tally.begin()
+    counts.begin()
     entries, outcomes = Entries(known_from=record.retained_from), Outcomes()
     is_steady, is_whole = reach_of(record.system) == 0, not record.retained_from
     for job in history.jobs:
-        tally.add(job)
+        counts.add(job)
         outcomes.add(job)
         entries.add_job(job)
         yield from check_job(history, job, is_steady=is_steady)
     entries_of(history, entries)
     yield from entries.faults(history)
-    stretches, status = stretches_of(history, record.system, now)
+    periods, status = periods_of(history, record.system, now)
     yield from _check_status(history, status)
     decided_until = None
-    for stretch in stretches:
-        check = check_chain if stretch.plan.definition.is_chain else check_grid
-        decided_until = yield from check(history, stretch, entries, spans, decided_until, tally)
+    for period in periods:
+        check = check_chain if period.plan.definition.is_chain else check_grid
+        decided_until = yield from check(history, period, entries, spans, decided_until, counts=counts)
     yield from entries.left(history, since=_known_from(history))
-    yield from check_counters(history, tally, is_whole=is_whole)
+    yield from check_counters(history, counts, is_whole=is_whole)
     if is_whole:
         yield from check_outcomes(history, outcomes, is_steady=is_steady, ruled_from=record.ruled_from)
 
 
-def _check_status(history: ScheduleHistory, status: Status | None) -> Iterator[Fault]:
+def _check_status(history: ScheduleHistory, status: Status | None) -> Iterator[LedgerFault]:
     state = history.state
     if state is None:
         if status is not None:
-            yield Fault(
+            yield LedgerFault(
                 "state", history.uid, history.schedule_id, None, "the row is gone, and no deletion recorded"
             )
         return
     if status is None:
         sentence = "the row is there although its deletion, or no creation, is recorded"
-        yield Fault("state", history.uid, history.schedule_id, None, sentence)
+        yield LedgerFault("state", history.uid, history.schedule_id, None, sentence)
     elif state.status != status:
         sentence = f"the row says {state.status}, the events say {status}"
-        yield Fault("state", history.uid, history.schedule_id, None, sentence)
+        yield LedgerFault("state", history.uid, history.schedule_id, None, sentence)
     if state.status != "active" and (state.next_slot_at, state.held_slot_at) != (None, None):
         sentence = f"it is {state.status} and still has a slot to come or one held"
-        yield Fault(
+        yield LedgerFault(
             "state", history.uid, history.schedule_id, state.next_slot_at or state.held_slot_at, sentence
         )
 

@@ -20,10 +20,10 @@ from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
 from everwhen.model.outcome import message_of
 from everwhen.model.policy import OnExhausted
 from everwhen.model.schedule import State
-from everwhen.verify.entries import Fault
+from everwhen.verify.entries import LedgerFault
 
 
-class Bounds(NamedTuple):
+class NumberRange(NamedTuple):
     """A number known to lie from `least` to `most`."""
 
     least: int = 0
@@ -118,26 +118,26 @@ class Outcomes:
     def count(self, kind: str) -> int:
         return sum(end.kind == kind for end in self.ends)
 
-    def in_a_row(self, resets: Sequence[int], rule_at: RuleAt) -> tuple[Bounds, Bounds]:
+    def in_a_row(self, resets: Sequence[int], rule_at: RuleAt) -> tuple[NumberRange, NumberRange]:
         """Return bounds of current_repeat (successes) and current_retry (failures since one) since the last reset."""
-        repeat = retry = Bounds()
+        repeat = retry = NumberRange()
         since = max(resets, default=None)
         for at, ends in self._by_instant(since):
             successes = sum(end.kind == "succeeded" for end in ends)
             is_unsure = at == since  # it ended before the reset or after it
-            repeat = Bounds(repeat.least + (0 if is_unsure else successes), repeat.most + successes)
+            repeat = NumberRange(repeat.least + (0 if is_unsure else successes), repeat.most + successes)
             retry = self._retries_after(retry, ends, None if is_unsure else rule_at(at))
         return repeat, retry
 
-    def failed_slots(self) -> Bounds:
+    def failed_slots(self) -> NumberRange:
         """Return the number of slots in a row that failed: the failures since the last success that no job follows."""
-        slots = Bounds()
+        slots = NumberRange()
         for _, ends in self._by_instant(None):
             failed = sum(end.kind == "failed" and self._is_last(end) for end in ends)
             if any(end.kind == "succeeded" for end in ends):
-                slots = Bounds(0, failed)
+                slots = NumberRange(0, failed)
             else:
-                slots = Bounds(slots.least + failed, slots.most + failed)
+                slots = NumberRange(slots.least + failed, slots.most + failed)
         return slots
 
     def _by_instant(self, since: int | None) -> Iterator[tuple[int, list[End]]]:
@@ -145,17 +145,19 @@ class Outcomes:
         for at, group in groupby(ends, key=lambda end: end.at):
             yield at, list(group)
 
-    def _retries_after(self, retry: Bounds, ends: Sequence[End], rule: OnExhausted | None) -> Bounds:
+    def _retries_after(
+        self, retry: NumberRange, ends: Sequence[End], rule: OnExhausted | None
+    ) -> NumberRange:
         """Return current_retry after these ends: `continue` discards the failures of a slot that is given up (R3)."""
         failures = sum(end.kind == "failed" for end in ends)
         if any(end.kind == "succeeded" for end in ends):
-            return Bounds(0, failures)
+            return NumberRange(0, failures)
         most = retry.most + failures
         if rule is None:
-            return Bounds(0, most)
+            return NumberRange(0, most)
         if rule == "stop" or not any(self._gives_up(end) for end in ends):
-            return Bounds(retry.least + failures, most)
-        return Bounds() if len(ends) == 1 else Bounds(0, most)
+            return NumberRange(retry.least + failures, most)
+        return NumberRange() if len(ends) == 1 else NumberRange(0, most)
 
     def _gives_up(self, end: End) -> bool:
         return end.retry > 0 if end.kind == "cancelled" else self._is_last(end)
@@ -172,7 +174,7 @@ class Outcomes:
 
 def check_outcomes(
     history: ScheduleHistory, outcomes: Outcomes, *, is_steady: bool, ruled_from: int = 0
-) -> Iterator[Fault]:
+) -> Iterator[LedgerFault]:
     """Check the row against the recorded ends, which must be complete. `is_steady`: they are in order.
 
     Before `ruled_from`, the previous release may have counted by its own rules.
@@ -194,7 +196,7 @@ def check_outcomes(
 
 def _check_in_a_row(
     history: ScheduleHistory, state: State, outcomes: Outcomes, *, is_ruled: bool
-) -> Iterator[Fault]:
+) -> Iterator[LedgerFault]:
     resets = [r.event.at for r in history.events if r.event.type == "schedule.revived"]
     repeat, retry = outcomes.in_a_row(resets, rule_of(history.revisions))
     counts = [("current_repeat", state.current_repeat, repeat)]
@@ -206,14 +208,14 @@ def _check_in_a_row(
             yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
 
 
-def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[Fault]:
+def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[LedgerFault]:
     """Check that a schedule died only under `on_exhausted: stop`."""
     rule_at = rule_of(history.revisions)
     for recorded in history.events:
         event = recorded.event
         if event.type == "schedule.died" and event.at >= ruled_from and rule_at(event.at) == "continue":
             sentence = "it died although on_exhausted says continue"
-            yield Fault("state", history.uid, history.schedule_id, None, sentence)
+            yield LedgerFault("state", history.uid, history.schedule_id, None, sentence)
 
 
 def rule_of(revisions: Sequence[Revision]) -> RuleAt:
@@ -229,7 +231,9 @@ def rule_of(revisions: Sequence[Revision]) -> RuleAt:
     return rule_at
 
 
-def _check_last(history: ScheduleHistory, state: State, outcomes: Outcomes, slack: int) -> Iterator[Fault]:
+def _check_last(
+    history: ScheduleHistory, state: State, outcomes: Outcomes, slack: int
+) -> Iterator[LedgerFault]:
     for word, on_row, counted in (
         ("last_fired_at", state.last_fired_at, outcomes.last_fired_at),
         ("last_run_at", state.last_run_at, outcomes.last_run_at),
@@ -241,7 +245,7 @@ def _check_last(history: ScheduleHistory, state: State, outcomes: Outcomes, slac
             yield from _differ(history, word, on_row, counted)
 
 
-def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[Fault]:
+def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[LedgerFault]:
     if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
         yield _wrong(history, f"last_success_job_id: {state.last_success_job_id} is not the last success")
     # An earlier release kept the traceback as well.
@@ -249,7 +253,9 @@ def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes
         yield _wrong(history, f"last_error: “{state.last_error}” is not what the last failure said")
 
 
-def _differ(history: ScheduleHistory, word: str, on_row: int | None, counted: int | None) -> Iterator[Fault]:
+def _differ(
+    history: ScheduleHistory, word: str, on_row: int | None, counted: int | None
+) -> Iterator[LedgerFault]:
     if on_row != counted:
         yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
 
@@ -258,8 +264,8 @@ def _is_one_of(word: str | None, known: Collection[str]) -> bool:
     return word in known if known else word is None
 
 
-def _wrong(history: ScheduleHistory, sentence: str) -> Fault:
-    return Fault("counter", history.uid, history.schedule_id, None, sentence)
+def _wrong(history: ScheduleHistory, sentence: str) -> LedgerFault:
+    return LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
 
 
 def _later(known: int | None, instant: int) -> int:

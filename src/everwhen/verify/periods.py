@@ -1,13 +1,13 @@
-"""The periods in which a schedule was active, with their slots: stretches from its events, spans of the system switch.
+"""The periods in which a schedule was active, with their slots: periods from its events, spans of the system switch.
 
-A stretch begins with creation, resume, revival, restoration or an edit of the times, and ends with the next change of
-status or times. Slots reached before its end were decided in it. The time between two stretches is a span, and has no
+A period begins with creation, resume, revival, restoration or an edit of the times, and ends with the next change of
+status or times. Slots reached before its end were decided in it. The time between two periods is a span, and has no
 entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,12 +20,13 @@ OPEN = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Period:
     """A period of activity with one set of slots: those after `after`, up to `until` (OPEN: not ended yet).
 
-    `reach`: the latest time of the clock in the stretch before it was put back; slots up to there may have been
-    decided although the stretch ended earlier. `closed_by` is the id of the event that ended it. `is_steady`: the
-    clock was never put back after it began, so the recorded instants are in the order of the events.
+    `reach`: the latest time of the clock in the period before it was put back; slots up to there may have been
+    decided although the period ended earlier. `earliest`: the earliest time of the clock in it after it was put back;
+    OPEN when it was not. `closed_by` is the id of the event that ended it. `is_steady`: the clock was never put back
+    after it began, so the recorded instants are in the order of the events.
     """
 
     plan: Plan
@@ -38,6 +39,7 @@ class Stretch:
     until: int = OPEN
     last_revision: int = OPEN
     reach: int = 0
+    earliest: int = OPEN
     closed_by: int = OPEN
     is_void: bool = False
     is_steady: bool = True
@@ -89,13 +91,13 @@ def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
     ]
 
 
-def stretches_of(
+def periods_of(
     history: ScheduleHistory, system: Sequence[Recorded], now: int
-) -> tuple[list[Stretch], Status | None]:
-    """Return the active stretches in order, and the status of the schedule after its events."""
+) -> tuple[list[Period], Status | None]:
+    """Return the active periods in order, and the status of the schedule after its events."""
     revisions = {revision.revision: revision for revision in history.revisions}
-    found: list[Stretch] = []
-    current: Stretch | None = None
+    found: list[Period] = []
+    current: Period | None = None
     status: Status | None = None
     revision = min(revisions, default=1)
     for previous, (number, event) in zip([None, *history.events], history.events, strict=False):
@@ -117,20 +119,21 @@ def stretches_of(
         if status == "active" and event.type not in STOPS:
             current = _begun(revisions[revision], number, event, system)
     if current is not None:
-        current = replace(current, reach=reach_of(system, current.begun_id, OPEN), now=now)
+        reach, earliest = reach_of(system, current.begun_id), earliest_of(system, current.begun_id)
+        current = replace(current, reach=reach, earliest=earliest, now=now)
         found.append(current)
     return found, status
 
 
-def first_instant(stretch: Stretch) -> int:
-    """Return the earliest instant that a slot of the stretch may have, without regard to other stretches."""
-    definition, anchor_at = stretch.plan.definition, stretch.anchor_at
+def first_instant(period: Period) -> int:
+    """Return the earliest instant that a slot of the period may have, without regard to other periods."""
+    definition, anchor_at = period.plan.definition, period.anchor_at
     is_interval = isinstance(definition.trigger, Every | EveryMonth)
-    if stretch.begun_by != "schedule.created" or not is_interval or definition.start_at is not None:
-        return stretch.after + 1
+    if period.begun_by != "schedule.created" or not is_interval or definition.start_at is not None:
+        return period.after + 1
     if anchor_at is None:
-        return stretch.after + 1
-    if stretch.first_run == "after_interval":  # of `monthly`: the anchor is the creation, not a slot
+        return period.after + 1
+    if period.first_run == "after_interval":  # of `monthly`: the anchor is the creation, not a slot
         return anchor_at + 1
     return anchor_at  # an interval begins at its anchor, which may lie in the second of creation
 
@@ -139,9 +142,9 @@ def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: in
     return SystemSpan(begun.event.at, until, begun.id, closed_by, reach_of(system, 0, begun.id))
 
 
-def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recorded]) -> Stretch:
+def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recorded]) -> Period:
     anchor = event.detail.get("anchor_at")
-    return Stretch(
+    return Period(
         plan=revision.plan,
         anchor_at=None if anchor is None else int(str(anchor)),
         begun_by=event.type,
@@ -155,25 +158,35 @@ def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recor
 
 
 def _closed(
-    stretch: Stretch, previous: Recorded | None, number: int, event: Event, system: Sequence[Recorded]
-) -> Stretch:
+    period: Period, previous: Recorded | None, number: int, event: Event, system: Sequence[Recorded]
+) -> Period:
     # Created already stopped (a file with enabled: false, an instant in the past): it was never active.
     is_void = (
-        stretch.begun_by == "schedule.created"
+        period.begun_by == "schedule.created"
         and previous is not None
-        and previous.id == stretch.begun_id
-        and event.at == stretch.begun_at
+        and previous.id == period.begun_id
+        and event.at == period.begun_at
     )
-    reach = reach_of(system, stretch.begun_id, number)
-    return replace(stretch, until=event.at, closed_by=number, reach=reach, is_void=is_void)
+    reach = reach_of(system, period.begun_id, number)
+    earliest = earliest_of(system, period.begun_id, number)
+    return replace(period, until=event.at, closed_by=number, reach=reach, earliest=earliest, is_void=is_void)
 
 
 def reach_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
     """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not."""
-    steps = (
-        recorded.event.detail
-        for recorded in system
-        if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id
-    )
-    ends = ((int(str(step.get("from", 0))), int(str(step.get("to", 0)))) for step in steps)
-    return max((start for start, end in ends if end < start), default=0)
+    return max((start for start, _ in _steps_back(system, after_id, before_id)), default=0)
+
+
+def earliest_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
+    """Return the earliest time to which the clock was put back in that part of the record; OPEN if it was not."""
+    return min((end for _, end in _steps_back(system, after_id, before_id)), default=OPEN)
+
+
+def _steps_back(system: Sequence[Recorded], after_id: int, before_id: int) -> Iterator[tuple[int, int]]:
+    """Yield from and to of the steps that put the clock back."""
+    for recorded in system:
+        if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id:
+            detail = recorded.event.detail
+            start, end = int(str(detail.get("from", 0))), int(str(detail.get("to", 0)))
+            if end < start:
+                yield start, end

@@ -1,4 +1,4 @@
-"""The match of a stretch's slots with its entries, for slots on a grid or in a calendar.
+"""The match of a period's slots with its entries, for slots on a grid or in a calendar.
 
 Slots with an entry of their own are crossed off. The others must be counted by range events, each of which covers its
 number of slots somewhere between its ends. Ranges may be nested (open time around closed times), so slots are assigned
@@ -19,9 +19,9 @@ from everwhen.model.instants import SECOND
 from everwhen.model.schedule import State
 from everwhen.timetable.interval import IntervalSeries
 from everwhen.timetable.trigger import OnRequest
-from everwhen.verify.counters import Tally
-from everwhen.verify.entries import EXAMPLES, Entries, Fault, Range
-from everwhen.verify.periods import Stretch, SystemSpan, first_instant
+from everwhen.verify.counters import JobCounts
+from everwhen.verify.entries import EXAMPLES, Entries, LedgerFault, Range
+from everwhen.verify.periods import Period, SystemSpan, first_instant
 
 
 class Piece(NamedTuple):
@@ -35,26 +35,28 @@ class Piece(NamedTuple):
 
 def check_grid(
     history: ScheduleHistory,
-    stretch: Stretch,
+    period: Period,
     entries: Entries,
     spans: Sequence[SystemSpan],
     decided_until: int | None,
-    tally: Tally,
-) -> Generator[Fault, None, int | None]:
-    """Match one stretch; return the last slot that it decided, or else `decided_until`."""
-    calendar = stretch.plan.calendar(stretch.anchor_at)
-    first = first_instant(stretch)
+    counts: JobCounts,
+) -> Generator[LedgerFault, None, int | None]:
+    """Match one period; return the last slot that it decided, or else `decided_until`."""
+    calendar = period.plan.calendar(period.anchor_at)
+    first = first_instant(period)
     if decided_until is not None:
         first = max(first, decided_until + 1)
-    if stretch.is_open:
-        yield from _check_next(history, stretch, calendar, first)
-    spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
-    slots = _without_spans(_slots(history, stretch, calendar, first, entries, spans), stretch, entries, spans)
+    if period.is_open:
+        yield from _check_next(history, period, calendar, first)
+    spans = [s for s in spans if s.begun_id < period.closed_by and s.closed_by > period.begun_id]
+    slots = _without_spans(
+        _slots(history, period, calendar, first, entries=entries, spans=spans), period, entries, spans
+    )
     if slots:
         marks = entries.take(slots)
-        tally.slots += len(slots)
+        counts.slots += len(slots)
         yield from _check_jobs(history, calendar, marks, entries)
-        yield from _check_ranges(history, stretch, slots, marks, entries, spans)
+        yield from _check_ranges(history, period, slots, marks, entries=entries, spans=spans)
     return slots[-1] if slots else decided_until
 
 
@@ -73,27 +75,27 @@ def slots_between(calendar: Calendar, first: int, last: int) -> Sequence[int]:
 
 def _slots(
     history: ScheduleHistory,
-    stretch: Stretch,
+    period: Period,
     calendar: Calendar,
     first: int,
     entries: Entries,
     spans: Sequence[SystemSpan],
 ) -> Sequence[int]:
-    """Return the slots that must have been decided: up to the end of the stretch, or up to the row's next slot."""
-    if stretch.is_open:
+    """Return the slots that must have been decided: up to the end of the period, or up to the row's next slot."""
+    if period.is_open:
         state = history.state
         if state is not None and state.next_slot_at is not None:
             return slots_between(calendar, first, state.next_slot_at - 1)
-        return slots_between(calendar, first, max(stretch.now, stretch.reach))
-    ahead = _decided_ahead(stretch, calendar, first, entries, spans)
-    if stretch.is_void:
+        return slots_between(calendar, first, max(period.now, period.reach))
+    ahead = _decided_ahead(period, calendar, first, entries, spans)
+    if period.is_void:
         return ahead
-    slots = slots_between(calendar, first, stretch.until)
+    slots = slots_between(calendar, first, period.until)
     return [*slots, *ahead] if ahead else slots
 
 
 def _without_spans(
-    slots: Sequence[int], stretch: Stretch, entries: Entries, spans: Sequence[SystemSpan]
+    slots: Sequence[int], period: Period, entries: Entries, spans: Sequence[SystemSpan]
 ) -> Sequence[int]:
     """Leave out the slots inside a span of the system, which need no entry.
 
@@ -103,20 +105,20 @@ def _without_spans(
     for span in spans:
         start, end = bisect_right(slots, span.after), bisect_right(slots, span.until)
         if start < end:
-            inside = [s for s in slots[start:end] if entries.has(s, stretch, jobs=s <= span.reach)]
+            inside = [s for s in slots[start:end] if entries.has(s, period, jobs=s <= span.reach)]
             slots = [*slots[:start], *inside, *slots[end:]]
     return slots
 
 
 def _decided_ahead(
-    stretch: Stretch, calendar: Calendar, first: int, entries: Entries, spans: Sequence[SystemSpan]
+    period: Period, calendar: Calendar, first: int, entries: Entries, spans: Sequence[SystemSpan]
 ) -> list[int]:
-    """Return the slots beyond the end of the stretch that were decided before the clock was put back."""
+    """Return the slots beyond the end of the period that were decided before the clock was put back."""
     found: list[int] = []
-    until = stretch.begun_at if stretch.is_void else stretch.reach
-    slot_at = calendar.first_from(first if stretch.is_void else max(first, stretch.until + 1))
+    until = period.begun_at if period.is_void else period.reach
+    slot_at = calendar.first_from(first if period.is_void else max(first, period.until + 1))
     while slot_at is not None and slot_at <= until:
-        if entries.has(slot_at, stretch):
+        if entries.has(slot_at, period):
             found.append(slot_at)
         elif slot_at >= entries.known_from and not any(s.after < slot_at <= s.until for s in spans):
             break
@@ -125,33 +127,33 @@ def _decided_ahead(
 
 
 def _check_next(
-    history: ScheduleHistory, stretch: Stretch, calendar: Calendar, first: int
-) -> Iterator[Fault]:
+    history: ScheduleHistory, period: Period, calendar: Calendar, first: int
+) -> Iterator[LedgerFault]:
     """Check that the row's next slot is a slot, is not decided yet, and has the right due_at."""
     state = history.state
     if state is None:
         return
     slot_at = state.next_slot_at
     if slot_at is None:
-        if isinstance(stretch.plan.definition.trigger, OnRequest):
+        if isinstance(period.plan.definition.trigger, OnRequest):
             return
-        if (following := calendar.next_after(max(stretch.now, stretch.reach, first - 1))) is not None:
+        if (following := calendar.next_after(max(period.now, period.reach, first - 1))) is not None:
             sentence = "the schedule is active, and its row knows no next slot"
-            yield Fault("state", history.uid, history.schedule_id, following, sentence)
+            yield LedgerFault("state", history.uid, history.schedule_id, following, sentence)
         return
     if slot_at < first:
         sentence = f"the row's next slot lies before {first}: it was decided before"
-        yield Fault("state", history.uid, history.schedule_id, slot_at, sentence)
+        yield LedgerFault("state", history.uid, history.schedule_id, slot_at, sentence)
     elif calendar.first_from(slot_at) != slot_at:
-        yield Fault("state", history.uid, history.schedule_id, slot_at, "the row's next slot is none")
+        yield LedgerFault("state", history.uid, history.schedule_id, slot_at, "the row's next slot is none")
     elif state.next_run_at != calendar.due_at(slot_at):
         sentence = f"the row says it is due at {state.next_run_at}, not at {calendar.due_at(slot_at)}"
-        yield Fault("state", history.uid, history.schedule_id, slot_at, sentence)
+        yield LedgerFault("state", history.uid, history.schedule_id, slot_at, sentence)
 
 
 def _check_jobs(
     history: ScheduleHistory, calendar: Calendar, marks: Sequence[int], entries: Entries
-) -> Iterator[Fault]:
+) -> Iterator[LedgerFault]:
     """Check that each job has the due_at of its slot."""
     has_jitter = calendar.slots.jitter_ms > 0
     jobs = entries.jobs
@@ -159,19 +161,19 @@ def _check_jobs(
         job = jobs.get(slot_at)
         if job is not None and job.due_at != (calendar.due_at(slot_at) if has_jitter else slot_at):
             sentence = f"its job says due at {job.due_at}, not {calendar.due_at(slot_at)}"
-            yield Fault("job", history.uid, history.schedule_id, slot_at, sentence)
+            yield LedgerFault("job", history.uid, history.schedule_id, slot_at, sentence)
 
 
 def _check_ranges(
     history: ScheduleHistory,
-    stretch: Stretch,
+    period: Period,
     slots: Sequence[int],
     marks: Sequence[int],
     entries: Entries,
     spans: Sequence[SystemSpan],
-) -> Iterator[Fault]:
-    ranges = entries.take_ranges(stretch.begun_id, stretch.closed_by)
-    pending = _pending(history.state, slots, marks) if stretch.is_open else None
+) -> Iterator[LedgerFault]:
+    ranges = entries.take_ranges(period.begun_id, period.closed_by)
+    pending = _pending(history.state, slots, marks) if period.is_open else None
     if len(slots) == len(marks) + (pending is not None) and not ranges:
         return
     taken = sorted([*marks, pending]) if pending is not None else marks
@@ -186,7 +188,7 @@ def _check_ranges(
             sentence = (
                 f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
             )
-            yield Fault("range", history.uid, history.schedule_id, r.first, sentence)
+            yield LedgerFault("range", history.uid, history.schedule_id, r.first, sentence)
 
 
 def _pending(state: State | None, slots: Sequence[int], marks: Sequence[int]) -> int | None:
@@ -241,12 +243,12 @@ def _deal(pieces: Sequence[Piece], ranges: Sequence[Range], left: list[int]) -> 
 
 def _lost(
     history: ScheduleHistory, piece: Piece, slots: Sequence[int], taken: Sequence[int]
-) -> Iterator[Fault]:
+) -> Iterator[LedgerFault]:
     start, end = bisect_left(slots, piece.start), bisect_left(slots, piece.end)
     known = set(taken[bisect_left(taken, piece.start) : bisect_left(taken, piece.end)])
     without = (slots[n] for n in range(start, end) if slots[n] not in known)
     for slot_at in islice(without, min(piece.free, EXAMPLES)):
-        yield Fault("lost", history.uid, history.schedule_id, slot_at, "it came due, and has no entry")
+        yield LedgerFault("lost", history.uid, history.schedule_id, slot_at, "it came due, and has no entry")
     if piece.free > EXAMPLES:
         sentence = f"and {piece.free - EXAMPLES} more until {piece.end - 1}"
-        yield Fault("lost", history.uid, history.schedule_id, piece.start, sentence)
+        yield LedgerFault("lost", history.uid, history.schedule_id, piece.start, sentence)

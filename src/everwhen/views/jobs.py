@@ -6,63 +6,130 @@ import base64
 import json
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from everwhen.model.bound_queue import plain_queue
-from everwhen.model.delivery import Delivery
-from everwhen.model.job import Job
-from everwhen.model.output import OutputPiece
-from everwhen.ports.ledger import JobPage
+from everwhen.model.job import JobStatus, Origin
+from everwhen.views.shape import View, When, each, field
 from everwhen.views.values import Object, cursor_of, when_text
 
-# How far of each stream somebody has read: bytes by attempt and stream.
+if TYPE_CHECKING:
+    from everwhen.model import job as model
+    from everwhen.model.delivery import Delivery
+    from everwhen.model.output import OutputPiece
+
+# The bytes of each stream that a reader has seen, by attempt and stream.
 Positions = dict[tuple[int, str], int]
 _POSITION = re.compile(r"([0-9]{1,9})\.([a-z]{1,20})\.([0-9]{1,15})")
 
-_JOB = "schedule_id uid number retry attempt origin status queue reason error result".split()
+
+class Job(View):
+    """One execution of a slot."""
+
+    id: str = field("job_id")
+    schedule_id: str
+    uid: str
+    number: int
+    retry: int
+    attempt: int
+    origin: Origin
+    status: JobStatus
+    slot_at: When
+    due_at: When
+    not_before: When | None
+    created_at: When
+    started_at: When | None
+    ended_at: When | None
+    deadline_at: When | None
+    queue: str = field(via=plain_queue)
+    payload: Object | None = field(
+        via=json.loads, about="What was given for this job alone; null: the schedule's."
+    )
+    reason: str | None
+    error: str | None
+    result: str | None
 
 
-_JOB_INSTANTS = "slot_at due_at not_before created_at started_at ended_at deadline_at".split()
+class JobInDetail(Job):
+    """A job, and where it is while it waits."""
+
+    handed_over_at: When | None = field(
+        about="Since when RQ or Celery has the message about it; null: it waits for no message."
+    )
+    delivery: int | None = field(about="The number of that message.")
 
 
-def job_to_json(job: Job) -> Object:
-    return {
-        "id": job.job_id,
-        **{name: getattr(job, name) for name in _JOB},
-        **{name: when_text(getattr(job, name)) for name in _JOB_INSTANTS},
-        "queue": plain_queue(job.queue),
-        "payload": None if job.payload is None else json.loads(job.payload),
-    }
+class Fired(View):
+    """The job that a request made, or why there is none."""
+
+    job: Job | None
+    skipped: str | None = field("skip_reason", about="The reason of the skip.")
 
 
-def job_in_detail(job: Job, sent: Delivery | None) -> Object:
-    return {
-        **job_to_json(job),
-        "handed_over_at": None if sent is None else when_text(sent.handed_over_at),
-        "delivery": None if sent is None else sent.number,
-    }
+class JobList(View):
+    """A page of jobs, newest first. While `next_cursor` is there, there may be more, also behind a short page."""
+
+    items: list[Job] = field("jobs", via=each(Job.of))
+    total: int
+    total_is_approximate: bool = field(
+        "is_approximate", about="More than were counted: of 10,000 matches, or of the newest 200,000 jobs."
+    )
+    next_cursor: str | None = field("next_before", via=cursor_of)
 
 
-def jobs_page(page: JobPage) -> Object:
-    return {
-        "items": [job_to_json(job) for job in page.jobs],
-        "total": page.total,
-        "total_is_approximate": page.is_approximate,
-        "next_cursor": None if page.next_before is None else cursor_of(page.next_before),
-    }
+def job_in_detail(job: model.Job, sent: Delivery | None) -> Object:
+    return JobInDetail.of(
+        job,
+        handed_over_at=None if sent is None else when_text(sent.handed_over_at),
+        delivery=None if sent is None else sent.number,
+    )
 
 
 # -- output --
 
 
+class LogPiece(View):
+    """A stretch of one stream. Bytes that are not UTF-8 are shown as U+FFFD."""
+
+    attempt: int
+    stream: str = field(examples=["stdout"])
+    position: int = field(about="At which byte it begins; what lies before it and is not here was dropped.")
+    length: int = field(lambda piece: len(piece.data), about="How many bytes it is long.")
+    text: str = field(lambda piece: piece.data.decode(errors="replace"))
+
+
+class Log(View):
+    """What a job printed, from `after` on."""
+
+    items: list[LogPiece]
+    total: int
+    is_over: bool = field(about="The job has ended: no more will come.")
+    next_after: str = field(about="The `after` of the next request; the same when nothing was new.")
+
+
 def log_to_json(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool) -> Object:
-    """What is new of the output of a job; `seen` is moved behind it."""
-    items = log_items(pieces, seen, is_over=is_over)
-    return {"items": items, "total": len(items), "is_over": is_over, "next_after": positions_text(seen)}
+    """Return what is new of the output of a job, and move `seen` behind it."""
+    items = [LogPiece.of(piece) for piece in _new_pieces(pieces, seen, is_over=is_over)]
+    return Log.made(items=items, total=len(items), is_over=is_over, next_after=positions_text(seen))
 
 
-def log_items(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool) -> list[Object]:
-    """What is new of each stream; a character of which only a part is there waits for its rest."""
-    found: list[Object] = []
+class _Piece:
+    """Bytes of one stream that follow each other."""
+
+    __slots__ = ("attempt", "data", "position", "stream")
+
+    def __init__(self, key: tuple[int, str], position: int, data: bytes) -> None:
+        self.attempt, self.stream = key
+        self.position = position
+        self.data = data
+
+    def is_followed_by(self, key: tuple[int, str], position: int) -> bool:
+        return (self.attempt, self.stream) == key and self.position + len(self.data) == position
+
+
+def _new_pieces(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool) -> list[_Piece]:
+    """Return what is new of each stream; an incomplete character at its end waits for the rest of its bytes."""
+    found: list[_Piece] = []
     last = {(piece.stream.attempt, piece.stream.stream): number for number, piece in enumerate(pieces)}
     for number, piece in enumerate(pieces):
         key = (piece.stream.attempt, piece.stream.stream)
@@ -73,26 +140,15 @@ def log_items(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool) 
         if not data:
             continue
         seen[key] = begin + len(data)
-        previous = found[-1] if found else None
-        if previous is not None and previous["key"] == key and previous["end"] == begin:
-            previous["data"] += data
-            previous["end"] += len(data)
+        if found and found[-1].is_followed_by(key, begin):
+            found[-1].data += data
         else:
-            found.append({"key": key, "position": begin, "data": data, "end": begin + len(data)})
-    return [
-        {
-            "attempt": one["key"][0],
-            "stream": one["key"][1],
-            "position": one["position"],
-            "length": len(one["data"]),
-            "text": one["data"].decode(errors="replace"),
-        }
-        for one in found
-    ]
+            found.append(_Piece(key, begin, data))
+    return found
 
 
 def _incomplete(data: bytes) -> int:
-    """How many bytes at the end begin a character that is not all there."""
+    """Return how many bytes at the end belong to an incomplete character."""
     for length in range(1, min(3, len(data)) + 1):
         byte = data[-length]
         if byte >= 0xC0:
@@ -104,7 +160,7 @@ def _incomplete(data: bytes) -> int:
 
 
 def log_text(items: Sequence[Object]) -> str:
-    """The same for a terminal: streams one after another, each under its name where there are several."""
+    """Return the same for a terminal: streams one after another, each under its name where there are several."""
     kinds = {_stream(item) for item in items}
     lines: list[str] = []
     previous: Object | None = None
@@ -133,7 +189,7 @@ def positions_text(seen: Positions) -> str:
 
 
 def read_positions(text: str | None) -> Positions | None:
-    """The positions that an `after` says; None: it says none."""
+    """Return the positions in an `after`; None when it has none."""
     if not text:
         return {}
     try:

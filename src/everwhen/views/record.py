@@ -1,4 +1,4 @@
-"""What is on record, events and messages, as it is answered."""
+"""What is on record, events and messages, as it is answered and streamed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from everwhen.model.derived import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.operations.event_feed import FeedEntry, facts_of
-from everwhen.ports.messages import Message
+from everwhen.views.shape import View, When, field
 from everwhen.views.values import Object, when_text
-
-_NOT_TOLD = {"slot_count": 1, "actor": None}
-
 
 # The instants in details, beside all that end in `_at`. They are stored as numbers, which the ledger counts with.
 _INSTANTS = frozenset(("first", "last", "from", "to", "until"))
 
 
 def detail_to_json(detail: Mapping[str, object]) -> Object:
-    """A detail as it is told: instants are ISO 8601, as everywhere else."""
+    """Return a detail with its instants in ISO 8601, as everywhere else."""
     return {
         key: when_text(value)
         if isinstance(value, int)
@@ -31,21 +28,60 @@ def detail_to_json(detail: Mapping[str, object]) -> Object:
     }
 
 
+class AuditEvent(View):
+    """One line of the audit, or of what is told beside it."""
+
+    id: int | None = field(
+        about="Its number on record; none for `schedule.fired`, `.retried`, `.held`, `job.started`,"
+        " `.succeeded`, `.failed` and `.timed_out`, which are not recorded but read from jobs and schedules."
+    )
+    at: When
+    type: str = field(examples=["schedule.skipped"])
+    schedule_id: str | None
+    uid: str | None
+    owner: str | None
+    slot_at: When | None
+    reason: str | None
+    slot_count: int = field(about="Above 1: a range of slots, its ends in `detail`.")
+    job_id: str | None
+    actor: str | None
+    detail: Object = field(via=detail_to_json)
+    trace_id: str | None
+
+
+class AuditList(View):
+    items: list[AuditEvent]
+    total: int
+    total_is_approximate: bool = field("is_approximate")
+    next_cursor: str | None
+    last_event_id: str | None = field(
+        about="Behind this list: for `after`, or for Last-Event-ID of the stream. Not on further pages.",
+        examples=["12.345"],
+    )
+
+
+class SaidMessage(View):
+    """A message of a schedule; `event` is the MessageEvent."""
+
+    id: int
+    at: When
+    schedule_id: str
+    uid: str
+    owner: str | None
+    job_id: str
+    event: Object = field("body", via=json.loads)
+
+
+class MessageList(View):
+    items: list[SaidMessage]
+    total: int
+    total_is_approximate: bool = field("is_approximate")
+    next_cursor: str | None
+
+
 def event_to_json(entry: FeedEntry) -> Object:
     facts = facts_of(entry)
-    return {
-        "id": entry.id if isinstance(entry, Recorded) else None,
-        **(_NOT_TOLD if isinstance(entry, Derived) else {}),
-        "trace_id": None if facts.job_id is None else trace_id_of(facts.job_id),
-        **facts._asdict(),
-        "at": when_text(facts.at),
-        "slot_at": when_text(facts.slot_at),
-        "detail": detail_to_json(facts.detail),
-    }
-
-
-def message_to_json(message: Message) -> Object:
-    fields = message._asdict()
-    body = json.loads(fields.pop("body"))
-    del fields["event_id"]
-    return {**fields, "at": when_text(message.at), "event": body}
+    if isinstance(facts, Derived):
+        trace_id = None if facts.job_id is None else trace_id_of(facts.job_id)
+        return AuditEvent.of(facts, id=None, slot_count=1, actor=None, trace_id=trace_id)
+    return AuditEvent.of(facts, id=entry.id if isinstance(entry, Recorded) else None)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from everwhen.model.history import Revision
-from everwhen.model.instants import SECOND
-from everwhen.model.masks import masked
+from everwhen.model.fields import Definition, answer_to_json
+from everwhen.model.instants import SECOND, instant_text
 from everwhen.model.memory import by_identity
-from everwhen.model.schedule import Definition
-from everwhen.operations.record import Figures
-from everwhen.operations.submissions import Page, key_of
-from everwhen.ports.catalogue import Entry
+from everwhen.model.queries import Entry
+from everwhen.operations.access import Page, key_of
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
-from everwhen.views.definitions import duration_text, instant_text
-from everwhen.views.definitions import schedule_to_json as fields_of
 from everwhen.views.values import Object, cursor_of, when_text
+
+if TYPE_CHECKING:
+    from everwhen.model.history import Revision
+    from everwhen.operations.record import Figures
 
 _STATE = (
     "current_repeat current_retry failed_slots run_count error_count last_error last_success_job_id "
@@ -30,31 +30,13 @@ _STATE_INSTANTS = (
 ).split()
 
 
-# Every word that a schedule may have, in the order in which they are answered.
-_CHOICES: Object = dict.fromkeys(
-    """name description owner every cron at after timezone dst start_at end_at first_run interval_from jitter
-    only_between not_on outside_window quiet_hours misfire_grace catch_up catch_up_limit if_running queue_limit
-    max_outstanding max_concurrent total_repeats max_retries retry_delay on_exhausted on_lost timeout circuit_breaker
-    queue payload run expect ping""".split()
-)
-
-
 @by_identity(most=4_096)
 def _definition_to_json(definition: Definition) -> Object:
     """The part of the answer that only a new revision changes."""
-    trigger = definition.trigger
-    fields = {**_CHOICES, **fields_of(definition)}
-    workflow = (fields["run"] or {}).get("workflow") or {}
+    trigger, fields = definition.trigger, answer_to_json(definition)
+    workflow = fields["run"].get("workflow") or {}
     return {
         **fields,
-        "name": definition.name,
-        "description": definition.description,
-        "not_on": fields["not_on"] or [],
-        "run": masked(fields["run"]),
-        "ping": masked(fields["ping"]),
-        "catch_up": definition.catch_up_policy,
-        "retry_delay": duration_text(definition.retry_base),
-        "timeout": str(fields["timeout"]),
         "group": definition.group,
         "user_profile_id": definition.owner,
         "workflow_id": workflow.get("id"),
@@ -72,7 +54,7 @@ def _definition_to_json(definition: Definition) -> Object:
 
 
 def _spec(trigger: Trigger) -> str:
-    """A trigger as SYRIS spells it: seconds, an expression, an instant."""
+    """Return a trigger as the text of `spec`: seconds, an expression, an instant."""
     match trigger:
         case Every():
             return str(trigger.seconds)

@@ -2,69 +2,116 @@
 
 from __future__ import annotations
 
-from everwhen.decide.explain import Evidence, Explanation
-from everwhen.operations.record import SlotEntry
-from everwhen.operations.upcoming import UpcomingSlot
-from everwhen.views.jobs import job_to_json
+from typing import TYPE_CHECKING, Literal
+
+from everwhen.model.schedule import ScheduleType
+from everwhen.views.jobs import Job
+from everwhen.views.shape import View, When, field
 from everwhen.views.values import Object, cursor_of, when_text
 
+if TYPE_CHECKING:
+    from everwhen.model.schedule import Definition
+    from everwhen.operations import preview, why
+    from everwhen.operations.record import SlotEntry
+    from everwhen.operations.upcoming import UpcomingSlot
 
-def upcoming_to_json(slot: UpcomingSlot) -> Object:
-    return {
-        "schedule_id": slot.schedule_id,
-        "slot_at": when_text(slot.slot_at),
-        "due_at": when_text(slot.due_at),
-        "skip_reason": slot.skip_reason,
-        "is_estimate": slot.is_estimate,
-        "hold_reason": slot.hold_reason,
-        "until": when_text(slot.until),
-    }
+
+class Upcoming(View):
+    """A slot to come."""
+
+    schedule_id: str
+    slot_at: When
+    due_at: When
+    skip_reason: str | None = field(about="Why it will be skipped, as far as that is known.")
+    is_estimate: bool = field(about="It depends on when a run, or a pause, before it ends.")
+    hold_reason: str | None = field(about="Why it will be held, as far as that is known.")
+    until: When | None = field(
+        about="How long the reason holds, where that is known; a held slot fires then."
+    )
+
+
+class UpcomingList(View):
+    items: list[Upcoming]
+    total: int
+    sentence: str | None = field(about="Why nothing fires as things stand, and how to go on.")
+
+
+class PreviewSlot(Upcoming):
+    """A slot that would be."""
+
+    note: str | None = field(about="What a change of the clock does to it.")
+
+
+class Preview(View):
+    """A trigger in words, and its next slots."""
+
+    sentence: str = field(examples=["at 09:00, Monday to Friday"])
+    type: ScheduleType
+    timezone: str
+    items: list[PreviewSlot]
+    total: int
+
+
+class Slot(View):
+    """What became of one slot, or of a range of slots that one event stands for."""
+
+    slot_at: When
+    fate: Literal["fired", "skipped", "missed", "caught_up", "held"]
+    reason: str | None
+    count: int = field(about="How many slots it stands for.")
+    first_at: When | None
+    last_at: When | None
+    job: Job | None = field(via=Job.of)
+
+
+class SlotList(View):
+    """A page of slots, newest first."""
+
+    items: list[Slot]
+    total: int = field(about="How many are on this page; a ledger is not counted.")
+    next_cursor: str | None
+
+
+class Explanation(View):
+    """What became of a slot, and why."""
+
+    schedule_id: str
+    timezone: str = field("zone.name")
+    slot_at: When | None
+    fate: str
+    reason: str | None
+    sentence: str
+    evidence: list[Object] = field(lambda found: _evidence(found.evidence))
+    next_run_at: When | None
 
 
 def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
-    items = [upcoming_to_json(slot) for slot in slots]
-    return {"items": items, "total": len(items), "sentence": sentence}
+    return UpcomingList.made(items=[Upcoming.of(slot) for slot in slots], total=len(slots), sentence=sentence)
 
 
-def slot_to_json(entry: SlotEntry) -> Object:
-    return {
-        "slot_at": when_text(entry.slot_at),
-        "fate": entry.fate,
-        "reason": entry.reason,
-        "count": entry.count,
-        "first_at": when_text(entry.first_at),
-        "last_at": when_text(entry.last_at),
-        "job": None if entry.job is None else job_to_json(entry.job),
-    }
+def preview_to_json(found: preview.Preview, definition: Definition) -> Object:
+    return Preview.made(
+        sentence=found.sentence,
+        type=definition.type,
+        timezone=definition.zone.name,
+        items=[PreviewSlot.of(slot, note=note) for slot, note in zip(found.slots, found.notes, strict=True)],
+        total=len(found.slots),
+    )
 
 
 def slots_page(found: list[SlotEntry], *, limit: int) -> Object:
-    """A page of slots that was asked for with that limit."""
+    """Return a page of slots that was requested with that limit."""
     following = cursor_of(found[-1].slot_at) if len(found) == limit else None
-    return {"items": [slot_to_json(one) for one in found], "total": len(found), "next_cursor": following}
+    return SlotList.made(items=[Slot.of(one) for one in found], total=len(found), next_cursor=following)
 
 
-def explanation_to_json(schedule_id: str, found: Explanation) -> Object:
-    """What became of a slot of the schedule that was asked for by that id."""
-    return {
-        "schedule_id": schedule_id,
-        "timezone": found.zone.name,
-        "slot_at": when_text(found.slot_at),
-        "fate": found.fate,
-        "reason": found.reason,
-        "sentence": found.sentence,
-        "evidence": _evidence(found.evidence),
-        "next_run_at": when_text(found.next_run_at),
-    }
-
-
-def _evidence(found: Evidence | None) -> list[Object]:
-    """What the answer rests on, each piece under the word for what it is."""
+def _evidence(found: why.Evidence | None) -> list[Object]:
+    """Return what the answer rests on, each piece under the word for what it is."""
     if found is None:
         return []
     revision = {"revision": found.revision.revision, "cause": found.revision.cause}
     fields: list[Object] = [revision] if found.is_in_force else []
-    fields += [{"job": job_to_json(job)} for job in found.jobs]
+    fields += [{"job": Job.of(job)} for job in found.jobs]
     fields += [
         {"event": one.event.type, "at": when_text(one.event.at), "reason": one.event.reason, "id": one.id}
         for one in found.events

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from everwhen.model.token import Token, limits_to_json
-from everwhen.views.values import Object, when_text
+from dataclasses import fields
+from typing import Literal
 
-_LIMITS = "max_schedules min_interval ttl fires_per_hour fires_per_day targets approval".split()
+from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
+from everwhen.views.shape import View, When, field
+from everwhen.views.values import Object
+
+_LIMITS: Object = dict.fromkeys(each.name for each in fields(TokenLimits))
 
 
-def token_to_json(token: Token) -> Object:
-    return {
-        "id": token.token_id,
-        "name": token.name,
-        "role": token.role,
-        "owner": token.owner,
-        "limits": {**dict.fromkeys(_LIMITS), **limits_to_json(token.limits)},
-        "created_at": when_text(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": when_text(token.expires_at),
-        "revoked_at": when_text(token.revoked_at),
-    }
+class Limits(View):
+    """What a token may make at most. The model of `api` documents it, because it is part of a body as well."""
+
+
+class Token(View):
+    """A token without its secret."""
+
+    id: str = field("token_id")
+    name: str
+    role: AccessRole
+    owner: str | None = field(about="It is confined to what this owner has; null: everything.")
+    limits: Limits = field(via=lambda limits: {**_LIMITS, **limits_to_json(limits)})
+    created_at: When
+    created_by: str | None
+    expires_at: When | None
+    revoked_at: When | None
+
+
+class NewToken(Token):
+    """A token with its secret, which is told this once."""
+
+    token: str
+
+
+class TokenList(View):
+    items: list[Token]
+    total: int
+
+
+class Me(Token):
+    """Who is asking."""
+
+    via: Literal["token", "session"]
+    csrf_token: str | None = field(about="Of a session: to be sent as X-CSRF-Token with every change.")

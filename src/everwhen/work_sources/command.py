@@ -49,7 +49,7 @@ class CommandSource:
     def fetch_available(self, *, limit: int = 10) -> list[WorkItem]:
         items = self._ask("fetch", {"limit": limit}).get("items") or []
         if not isinstance(items, list):
-            raise self._error("fetch", "items is no list")
+            raise self._error("fetch", "items is not a list")
         return [self._item("fetch", fields) for fields in items[:limit]]
 
     def claim(self, item_id: str, *, by: str) -> WorkItem | None:
@@ -73,7 +73,7 @@ class CommandSource:
         try:
             return item_of(fields, source="command")
         except (AttributeError, TypeError, ValueError) as error:
-            raise self._error(verb, f"{shown(fields)} is no work item: {error}") from error
+            raise self._error(verb, f"{shown(fields)} is not a work item: {error}") from error
 
     def _ask(self, verb: str, question: Mapping[str, Any]) -> dict[str, Any]:
         code, answer, complaint = self._run([*self._argv, verb], json.dumps(question).encode())

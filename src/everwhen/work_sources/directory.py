@@ -104,7 +104,7 @@ class DirectorySource:
     def _path(self, item_id: str) -> Path:
         path = (self._root / item_id).resolve()
         if not path.is_relative_to(self._root.resolve()):
-            raise ValueError(f'"{item_id}" is no item of {self._root}')
+            raise ValueError(f'"{item_id}" is not an item of {self._root}')
         return self._root.resolve() / path.relative_to(self._root.resolve())
 
     def _read(self, path: Path) -> WorkItem | None:
@@ -125,7 +125,7 @@ def open_directory(fields: Mapping[str, Any]) -> DirectorySource:
     if not isinstance(path, str) or not path:
         raise ConfigError("work_source: a directory needs a path")
     if not Path(path).is_dir():
-        raise ConfigError(f'work_source: there is no directory "{path}"; make it first')
+        raise ConfigError(f'work_source: there is no directory "{path}"; create it first')
     return DirectorySource(path)
 
 

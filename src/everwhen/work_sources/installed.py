@@ -11,7 +11,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from everwhen.ports.work_source import OpenWorkSource, WorkSource
+from everwhen.model.work_item import OpenWorkSource, WorkSource
 from everwhen.work_sources.command import open_command
 from everwhen.work_sources.directory import open_directory
 

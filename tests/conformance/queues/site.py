@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.engine.service import Service
-from everwhen.model.delivery import Delivery
+from everwhen.model.delivery import Delivery, Queue
 from everwhen.model.job import Job
+from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.jobs import cancel_job
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.ports.ledger import JobFilter
-from everwhen.ports.queue import Queue
+from everwhen.stores.opened import store_of
 from everwhen.wiring import build_service, open_queue, open_stack
 from tests.servers.valkey import ValkeyServer
 from tests.targets.running import until
@@ -123,7 +123,7 @@ class QueueSite:
         if self.broker is not None:
             self.broker.start()
         self.stack = open_stack(url)
-        self.runtime = self.stack.runtime
+        self.runtime = store_of(self.stack.runtime)
         self._write_files(url)
         self.workers: dict[str, WorkerProcess] = {}
         self.scheduler: Service | None = None

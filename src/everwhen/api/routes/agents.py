@@ -1,4 +1,4 @@
-"""Agents as herdctl looks at them: their schedules by name, switched on and off. Aliases of list, resume and pause."""
+"""Agents with their schedules by name, which are switched on and off: aliases of list, resume and pause."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, responses, row_in
+from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, described, row_in
 from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.errors import UnknownScheduleError
-from everwhen.operations import approvals, schedules, submissions
-from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import Entry, ScheduleFilter
+from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.operations import approvals, schedules
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["agents"])
@@ -26,17 +26,14 @@ ScheduleName = Annotated[
 
 
 @router.get(
-    "/agents/{name}/schedules/",
-    summary="The schedules of an agent",
-    response_model=None,
-    responses=responses(ScheduleList, "A page.", 404),
+    "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
 )
 def list_schedules(
     context: Context, caller: Viewer, name: Name, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Response:
     """Newest first. An agent without schedules that the token may see is not there."""
     wanted = ScheduleFilter(group=name, target="agent")
-    page = submissions.list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
+    page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
     return answer(schedules_page(page, context.place_of, limit=limit))
@@ -44,9 +41,7 @@ def list_schedules(
 
 @router.post(
     "/agents/{name}/schedules/{schedule}/enable/",
-    summary="Switch a schedule of an agent on",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, active.", 404, 428),
+    **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
 )
 def enable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as resume: only a paused one."""
@@ -57,9 +52,7 @@ def enable(context: Context, caller: Operator, name: Name, schedule: ScheduleNam
 
 @router.post(
     "/agents/{name}/schedules/{schedule}/disable/",
-    summary="Switch a schedule of an agent off",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, paused.", 404),
+    **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
 )
 def disable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as pause: only an active one."""
@@ -75,7 +68,7 @@ def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entr
         raise UnknownScheduleError(schedule)
     for schedule_id in (f"{name}.{schedule}", schedule):
         try:
-            entry = submissions.get_entry(context.runtime, schedule_id, caller)
+            entry = get_entry(context.runtime, schedule_id, caller)
         except UnknownScheduleError:
             continue
         definition = entry.schedule.definition
@@ -85,5 +78,5 @@ def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entr
 
 
 def _shown(context: ApiContext, caller: Caller, schedule_id: str) -> Response:
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     return answer(schedule_to_json(entry, context.place_of(entry)))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import Context, answer, responses
-from everwhen.api.payloads import Shape, When
+from everwhen.api.calls import Context, answer, described
 from everwhen.api.request_guard import ROOT
-from everwhen.model.breaker import BreakerState, TransitionReason
+from everwhen.model.breaker import BreakerState
 from everwhen.operations import breakers
-from everwhen.views.breakers import breaker_to_json, breaker_with_transitions
+from everwhen.views.breakers import Breaker, BreakerList, BreakerWithTransitions, breaker_with_transitions
 from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["breakers"])
@@ -30,51 +28,17 @@ BreakerKey = Annotated[
 Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitions at most.")]
 
 
-class Breaker(Shape):
-    """While it is open, slots are skipped; the first one after a while is its probe."""
-
-    key: str
-    state: BreakerState
-    failure_count: int = Field(description="Failures in a row.")
-    opened_at: When | None
-    probe_job_id: str | None
-
-
-class Transition(Shape):
-    from_state: BreakerState
-    to_state: BreakerState
-    reason: TransitionReason
-    failure_count: int
-    job_id: str | None
-    at: When
-
-
-class BreakerWithTransitions(Breaker):
-    """A breaker and its latest changes, newest first."""
-
-    transitions: list[Transition]
-
-
-class BreakerList(Shape):
-    items: list[Breaker]
-    total: int
-
-
-@router.get(
-    "/breakers/", summary="List breakers", response_model=None, responses=responses(BreakerList, "All.")
-)
+@router.get("/breakers/", **described("List breakers", BreakerList, "All."))
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
     """By key, those that ever counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
-    items = [breaker_to_json(breaker) for breaker in found if state in (None, breaker.state)]
+    items = [Breaker.of(breaker) for breaker in found if state in (None, breaker.state)]
     return answer(list_to_json(items))
 
 
 @router.get(
     "/breakers/{key}/",
-    summary="Look at a breaker",
-    response_model=None,
-    responses=responses(BreakerWithTransitions, "How it stands, and its latest changes.", 404),
+    **described("Look at a breaker", BreakerWithTransitions, "How it stands, and its latest changes.", 404),
 )
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
@@ -84,9 +48,7 @@ def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transi
 
 @router.post(
     "/breakers/{key}/reset/",
-    summary="Close a breaker by hand",
-    response_model=None,
-    responses=responses(BreakerWithTransitions, "The breaker, closed.", 404),
+    **described("Close a breaker by hand", BreakerWithTransitions, "The breaker, closed.", 404),
 )
 def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
     """What it held back goes on. One that is closed stays so."""

@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
-from everwhen.api.calls import Context, ScheduleId, answer, responses
+from everwhen.api.calls import Context, ScheduleId, fired, responses
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.job_payloads import Fired
 from everwhen.api.json_reader import parse_json
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
@@ -26,13 +25,12 @@ from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signatu
 from everwhen.errors import RequestError, UnknownScheduleError
 from everwhen.model.schedule import Schedule
 from everwhen.model.token import ANSWERS_KEPT
-from everwhen.operations import jobs
+from everwhen.operations.access import Caller
 from everwhen.operations.firing import Once, fire_schedule
-from everwhen.operations.schedules import Permit
-from everwhen.operations.submissions import Caller
+from everwhen.operations.schedules import Permit, find_schedule
 from everwhen.targets.secrets import Secrets, UnresolvedError
 from everwhen.timetable.trigger import OnRequest
-from everwhen.views.jobs import job_to_json
+from everwhen.views.jobs import Fired
 
 Kind = Literal["webhook", "chat"]
 NO_PROOF = "This signature is not right for this schedule, or the schedule takes none."
@@ -137,17 +135,15 @@ def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kin
         if not isinstance(trigger, OnRequest) or trigger.kind != kind:
             raise RequestError(schedule.state.schedule_id)
 
-    payload = {"body": _words(hook_request)}
+    payload = {"body": _data_in(hook_request)}
     budget = None if hook_request.caller is None else hook_request.caller.budget
     firing = fire_schedule(
         context.runtime, schedule_id, payload=payload, permit=permit_kind, once=once, budget=budget
     )
-    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
-    repeated = {"idempotent-replayed": "true"} if firing.is_repeated else None
-    return answer({"job": job, "skipped": firing.skip_reason}, 202, repeated)
+    return fired(context, firing, {"idempotent-replayed": "true"} if firing.is_repeated else None)
 
 
-def _words(hook_request: HookRequest) -> Any:
+def _data_in(hook_request: HookRequest) -> Any:
     """The body as data where it is JSON, and says so or says nothing; else as text."""
     said = hook_request.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not hook_request.body:
@@ -183,7 +179,7 @@ def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) ->
             "Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.",
             headers={"www-authenticate": "Bearer"},
         )
-    scheme, key = _signed(context.runtime.catalogue.get(schedule_id), signatures, hook_request.body)
+    scheme, key = _signed(find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
     if key is None:
         refuse_proof(context, hook_request.request, "signature", NO_PROOF)
     refuse_haste(context, f"hook:{schedule_id}", "This hook is called too often.")

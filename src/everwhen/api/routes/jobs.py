@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
-from everwhen.api.access import Operator, Viewer, refuse_guessing
-from everwhen.api.authenticated_route import AuthenticatedRoute
+from everwhen.api.access import AuthenticatedRoute, Operator, Viewer, refuse_guessing
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Context,
@@ -16,36 +17,57 @@ from everwhen.api.calls import (
     Limit,
     Offset,
     answer,
-    responses,
+    described,
+    fired,
     row_in,
 )
-from everwhen.api.datetimes import Moment
-from everwhen.api.job_payloads import (
-    Fired,
-    Job,
-    JobInDetail,
-    JobList,
-    Log,
-    OutcomeBody,
-    RerunBody,
-    positions_in,
-    result_text,
-)
+from everwhen.api.payloads import Line, Moment, Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
+from everwhen.model.policy import IfRunning
+from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
-from everwhen.ports.ledger import JobFilter
-from everwhen.views.jobs import job_in_detail, job_to_json, jobs_page, log_text, log_to_json
+from everwhen.views.jobs import (
+    Fired,
+    Job,
+    JobInDetail,
+    JobList,
+    Log,
+    Positions,
+    job_in_detail,
+    log_text,
+    log_to_json,
+    read_positions,
+)
 
 router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 
 
-@router.get("/jobs/", summary="List jobs", response_model=None, responses=responses(JobList, "A page."))
+class RerunBody(Shape):
+    """What to do when another job of the schedule is there still."""
+
+    if_running: IfRunning = "queue"
+
+
+class OutcomeBody(Shape):
+    """How work ended that was answered 202."""
+
+    status: Literal["succeeded", "failed"]
+    result: Annotated[Any, Field(description="Anything; what is no text is kept as JSON.")] = None
+    error: Line | None = None
+    retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
+
+
+def _result_text(result: Any) -> str | None:
+    return result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+@router.get("/jobs/", **described("List jobs", JobList, "A page."))
 def list_jobs(
     context: Context,
     caller: Viewer,
@@ -77,27 +99,24 @@ def list_jobs(
         before=before,
         offset=0 if before else offset,
     )
-    return answer(jobs_page(page))
+    return answer(JobList.of(page))
 
 
-@router.get(
-    "/jobs/{job_id}/",
-    summary="Look at a job",
-    response_model=None,
-    responses=responses(JobInDetail, "The job.", 404),
-)
+@router.get("/jobs/{job_id}/", **described("Look at a job", JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
     job = job_access.get_job(context.runtime, job_id, caller)
-    return answer(job_in_detail(job, context.runtime.outbox.on_its_way(job_id)))
+    return answer(job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
 
 @router.get(
     "/jobs/{job_id}/log/",
-    summary="What a job printed",
-    response_model=None,
-    responses=responses(
-        Log, "As JSON, or as plain text where `Accept: text/plain` asks for it.", 404, media_type="text/plain"
+    **described(
+        "What a job printed",
+        Log,
+        "As JSON, or as plain text where `Accept: text/plain` asks for it.",
+        404,
+        media_type="text/plain",
     ),
 )
 def get_log(
@@ -110,7 +129,7 @@ def get_log(
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
-    seen = positions_in(after)
+    seen = _positions_in(after)
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     found = log_to_json(pieces, seen, is_over=is_over)
@@ -120,43 +139,41 @@ def get_log(
     return answer(found)
 
 
+def _positions_in(text: str | None) -> Positions:
+    """Return the positions in an `after`."""
+    found = read_positions(text)
+    if found is None:
+        raise RefusedError(
+            422, "after is the next_after of an answer before.", faults=[("after", "is no position")]
+        )
+    return found
+
+
 def _wants_text(accept: str) -> bool:
     kinds = [kind.partition(";")[0].strip() for kind in accept.lower().split(",")]
     wanted = next((kind for kind in kinds if kind in ("application/json", "text/plain", "text/*")), "")
     return wanted.startswith("text/")
 
 
-@router.post(
-    "/jobs/{job_id}/cancel/",
-    summary="Cancel a job",
-    response_model=None,
-    responses=responses(Job, "The job, cancelled.", 404),
-)
+@router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", Job, "The job, cancelled.", 404))
 def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
-    return answer(job_to_json(job_access.cancel_job(context.runtime, job_id, caller)))
+    return answer(Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
 
 
 @router.post(
     "/jobs/{job_id}/rerun/",
-    summary="Run a job again",
-    status_code=202,
-    response_model=None,
-    responses=responses(Fired, "The new job, or why there is none.", 404, 409, status=202),
+    **described("Run a job again", Fired, "The new job, or why there is none.", 404, 409, status=202),
 )
 def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
     """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
     if_running = (body or RerunBody()).if_running
-    firing = job_access.rerun_job(context.runtime, job_id, caller, if_running=if_running)
-    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
-    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+    return fired(context, job_access.rerun_job(context.runtime, job_id, caller, if_running=if_running))
 
 
 @router.post(
     "/jobs/{job_id}/outcome/",
-    summary="Say how work ended",
-    response_model=None,
-    responses=responses(Job, "The job, over.", 404, 409),
+    **described("Say how work ended", Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(
@@ -182,11 +199,11 @@ def report_outcome(
             job_id,
             outcome_token,
             status=body.status,
-            result=result_text(body.result),
+            result=_result_text(body.result),
             error=body.error,
             retry=body.retry,
         )
     except UnknownJobError:
         refuse_guessing(context, request)
         raise
-    return answer(job_to_json(job))
+    return answer(Job.of(job))

@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
-from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, Viewer
-from everwhen.api.calls import Context, JsonBody, answer, nothing, request_body, responses
+from everwhen.api.calls import Context, JsonBody, answer, described, nothing, request_body
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schemas import or_null
-from everwhen.config.policy_submission import policy_to_json, read_policy
+from everwhen.config.policy_submission import read_policy
 from everwhen.config.schema import QUIET_HOURS
-from everwhen.model.policy import WhenClosed
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
 from everwhen.operations.quiet_hours import PolicyEntry
 from everwhen.operations.submissions import new_id
-from everwhen.views.values import Object
+from everwhen.views.quiet_hours import QuietHours, QuietHoursList, policy_to_json
+from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["quiet hours"])
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]
@@ -43,57 +41,17 @@ _ID: Object = {
 _BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
 
 
-class QuietWindow(Shape):
-    days: list[str] | None = Field(description="The days on which it begins; null: all.")
-    between: str = Field(examples=["22:00-07:00"])
-
-
-class DateRange(Shape):
-    """Whole days, both ends included."""
-
-    from_: str = Field(alias="from")
-    to: str
-
-
-class QuietHours(Shape):
-    """A policy that schedules may share."""
-
-    id: str
-    name: str
-    timezone: str
-    windows: list[QuietWindow]
-    dates: list[str | DateRange]
-    action: WhenClosed
-    source: str = Field(description="`config`: of the file, and to be changed there; `api`.")
-
-
-class QuietHoursList(Shape):
-    items: list[QuietHours]
-    total: int
-
-
-def _words(entry: PolicyEntry) -> Object:
-    return {"id": entry.policy.policy_id, **policy_to_json(entry.policy), "source": entry.source}
-
-
-@router.get(
-    "/quiet-hours/",
-    summary="List quiet hours",
-    response_model=None,
-    responses=responses(QuietHoursList, "All."),
-)
+@router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
 def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     """By id. Every token may see them: schedules name them."""
-    items = [_words(entry) for entry in quiet_hours.list_entries(context.runtime)]
-    return answer({"items": items, "total": len(items)})
+    return answer(
+        list_to_json([_entry_to_json(entry) for entry in quiet_hours.list_entries(context.runtime)])
+    )
 
 
 @router.post(
     "/quiet-hours/",
-    summary="Create quiet hours",
-    status_code=201,
-    response_model=None,
-    responses=responses(QuietHours, "The new policy.", 409, status=201),
+    **described("Create quiet hours", QuietHours, "The new policy.", 409, status=201),
     openapi_extra=request_body(_BODY_SCHEMA, {"nights": NIGHTS}),
 )
 def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody) -> Response:
@@ -106,25 +64,18 @@ def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody
         raise RefusedError(422, "id is a name.", faults=[("id", "is no name")])
     policy = _read(context, fields, policy_id)
     quiet_hours.create_quiet_hours(context.runtime, policy)
-    return answer(_words(PolicyEntry(policy, "api")), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
+    return answer(QuietHours.of(policy, source="api"), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
 
 
-@router.get(
-    "/quiet-hours/{policy_id}/",
-    summary="Look at quiet hours",
-    response_model=None,
-    responses=responses(QuietHours, "The policy.", 404),
-)
+@router.get("/quiet-hours/{policy_id}/", **described("Look at quiet hours", QuietHours, "The policy.", 404))
 def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> Response:
     """One policy."""
-    return answer(_words(quiet_hours.get_entry(context.runtime, policy_id)))
+    return answer(_entry_to_json(quiet_hours.get_entry(context.runtime, policy_id)))
 
 
 @router.patch(
     "/quiet-hours/{policy_id}/",
-    summary="Change quiet hours",
-    response_model=None,
-    responses=responses(QuietHours, "The policy, changed.", 404, 409),
+    **described("Change quiet hours", QuietHours, "The policy, changed.", 404, 409),
     openapi_extra=request_body(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
 )
 def update_quiet_hours(
@@ -138,20 +89,21 @@ def update_quiet_hours(
         return _read(context, {**policy_to_json(policy), **body.fields}, policy_id)
 
     policy = quiet_hours.change_quiet_hours(context.runtime, policy_id, change)
-    return answer(_words(PolicyEntry(policy, "api")))
+    return answer(QuietHours.of(policy, source="api"))
 
 
 @router.delete(
     "/quiet-hours/{policy_id}/",
-    summary="Delete quiet hours",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "They are gone.", 404, 409, status=204),
+    **described("Delete quiet hours", None, "They are gone.", 404, 409, status=204),
 )
 def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
     """Refused while schedules use them, and where they are of the configuration file."""
     quiet_hours.delete_own_quiet_hours(context.runtime, policy_id)
     return nothing()
+
+
+def _entry_to_json(entry: PolicyEntry) -> Object:
+    return QuietHours.of(entry.policy, source=entry.source)
 
 
 def _read(context: ApiContext, fields: Any, policy_id: str) -> QuietHoursPolicy:

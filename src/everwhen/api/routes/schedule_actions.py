@@ -7,8 +7,7 @@ from collections.abc import Callable
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from everwhen.api.access import Operator
-from everwhen.api.authenticated_route import AuthenticatedRoute
+from everwhen.api.access import AuthenticatedRoute, Operator
 from everwhen.api.bodies import (
     ApproveBody,
     BackfillAnswer,
@@ -19,17 +18,26 @@ from everwhen.api.bodies import (
     PauseBody,
     TriggerBody,
 )
-from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, nothing, responses, revision_in
+from everwhen.api.calls import (
+    Context,
+    IfMatch,
+    ScheduleId,
+    answer,
+    described,
+    fired,
+    nothing,
+    revision_in,
+    shown,
+)
 from everwhen.api.context import ApiContext
-from everwhen.api.job_payloads import Fired
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.operations import approvals, jobs, schedules, submissions
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.firing import trigger_schedule
-from everwhen.operations.submissions import Caller
-from everwhen.views.jobs import job_to_json
+from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import schedule_to_json
 from everwhen.views.values import Object, when_text
@@ -37,24 +45,15 @@ from everwhen.views.values import Object, when_text
 router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
 
 
-def _shown(context: ApiContext, schedule_id: str, caller: Caller) -> Response:
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
-    fields = schedule_to_json(entry, context.place_of(entry))
-    return answer(fields, headers={"etag": f'"{entry.schedule.state.revision}"'})
-
-
 @router.post(
-    "/schedules/{schedule_id}/pause/",
-    summary="Pause a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, paused.", 404),
+    "/schedules/{schedule_id}/pause/", **described("Pause a schedule", Schedule, "The schedule, paused.", 404)
 )
 def pause(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None
 ) -> Response:
     """Only an active one. Its queued jobs are cancelled; what runs goes on."""
     _pause(context, caller, schedule_id, body or PauseBody())
-    return _shown(context, schedule_id, caller)
+    return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBody) -> None:
@@ -71,35 +70,34 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
 
 @router.post(
     "/schedules/{schedule_id}/resume/",
-    summary="Resume a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, active.", 404, 412, 428),
+    **described("Resume a schedule", Schedule, "The schedule, active.", 404, 412, 428),
 )
 def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
     """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
     approval of that revision; a schedule that waits for approval is not resumed without."""
     approvals.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
-    return _shown(context, schedule_id, caller)
+    return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 @router.post(
     "/schedules/{schedule_id}/approve/",
-    summary="Approve a revision of a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, approved.", 404, 412),
+    **described("Approve a revision of a schedule", Schedule, "The schedule, approved.", 404, 412),
 )
 def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
     """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
     approvals.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
-    return _shown(context, schedule_id, caller)
+    return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 @router.post(
     "/schedules/{schedule_id}/decline/",
-    summary="Decline a schedule that waits for approval",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "It is gone; the record says who declined it and why.", 404, status=204),
+    **described(
+        "Decline a schedule that waits for approval",
+        None,
+        "It is gone; the record says who declined it and why.",
+        404,
+        status=204,
+    ),
 )
 def decline(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
@@ -112,23 +110,18 @@ def decline(
 
 @router.post(
     "/schedules/{schedule_id}/revive/",
-    summary="Start a dead or done schedule anew",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, active.", 404, 428),
+    **described("Start a dead or done schedule anew", Schedule, "The schedule, active.", 404, 428),
 )
 def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries count from zero."""
     permit = approvals.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
-    return _shown(context, schedule_id, caller)
+    return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 @router.post(
     "/schedules/{schedule_id}/trigger/",
-    summary="Run a schedule now",
-    status_code=202,
-    response_model=None,
-    responses=responses(Fired, "The job, or why there is none.", 404, status=202),
+    **described("Run a schedule now", Fired, "The job, or why there is none.", 404, status=202),
 )
 def trigger(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
@@ -144,15 +137,17 @@ def trigger(
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
         budget=caller.budget,
     )
-    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
-    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+    return fired(context, firing)
 
 
 @router.post(
     "/schedules/{schedule_id}/backfill/",
-    summary="Run past slots that have no job",
-    response_model=None,
-    responses=responses(BackfillAnswer, "The slots, and whether they were only counted.", 404),
+    **described(
+        "Run past slots that have no job",
+        BackfillAnswer,
+        "The slots, and whether they were only counted.",
+        404,
+    ),
 )
 def backfill(context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody) -> Response:
     """The slots of the revisions in force then, in [from, to), at most 1,000. `dry_run` only tells which."""
@@ -183,7 +178,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
     for schedule_id in ids:
         try:
             do(schedule_id)
-            entry = submissions.get_entry(context.runtime, schedule_id, caller)
+            entry = get_entry(context.runtime, schedule_id, caller)
             fields = schedule_to_json(entry, context.place_of(entry))
             results.append({"id": schedule_id, "schedule": fields, "problem": None})
         except SchedulerError as error:
@@ -193,10 +188,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
 
 
 @router.post(
-    "/schedules/batch-pause/",
-    summary="Pause many schedules",
-    response_model=None,
-    responses=responses(ManyResults, "One result per id."),
+    "/schedules/batch-pause/", **described("Pause many schedules", ManyResults, "One result per id.")
 )
 def pause_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be paused says why, and the others are paused."""
@@ -204,10 +196,7 @@ def pause_many(context: Context, caller: Operator, body: ManyIds) -> Response:
 
 
 @router.post(
-    "/schedules/batch-resume/",
-    summary="Resume many schedules",
-    response_model=None,
-    responses=responses(ManyResults, "One result per id."),
+    "/schedules/batch-resume/", **described("Resume many schedules", ManyResults, "One result per id.")
 )
 def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be resumed says why, and the others are resumed."""
@@ -220,17 +209,20 @@ def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
 
 @router.post(
     "/schedules/batch-delete/",
-    summary="Delete many schedules",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "They are gone; ids that are unknown were passed over.", 409, status=204),
+    **described(
+        "Delete many schedules",
+        None,
+        "They are gone; ids that are unknown were passed over.",
+        409,
+        status=204,
+    ),
 )
 def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Unknown ids, and someone else's, are ignored. One of the configuration file refuses the whole call."""
     found = []
     for schedule_id in dict.fromkeys(body.schedule_ids):
         try:
-            found.append(submissions.get_entry(context.runtime, schedule_id, caller))
+            found.append(get_entry(context.runtime, schedule_id, caller))
         except UnknownScheduleError:
             continue
     for entry in found:

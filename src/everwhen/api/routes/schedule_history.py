@@ -17,21 +17,31 @@ from everwhen.api.calls import (
     ScheduleId,
     ScheduleJson,
     answer,
+    described,
     request_body,
-    responses,
     row_in,
 )
-from everwhen.api.datetimes import Moment
+from everwhen.api.payloads import Moment
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import RevisionList, Stats
 from everwhen.api.schemas import SCHEDULE_BODY
-from everwhen.api.slot_payloads import Explanation, Preview, SlotList, UpcomingList
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations import preview, record, submissions, upcoming, why
+from everwhen.operations.access import get_entry, uid_for
+from everwhen.operations.timeline import timeline
 from everwhen.views.schedules import revision_to_json, stats_to_json
-from everwhen.views.slots import explanation_to_json, slots_page, upcoming_list, upcoming_to_json
+from everwhen.views.slots import (
+    Explanation,
+    Preview,
+    SlotList,
+    UpcomingList,
+    preview_to_json,
+    slots_page,
+    upcoming_list,
+)
+from everwhen.views.timeline import Timeline, timeline_to_json
 from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["history"])
@@ -45,9 +55,12 @@ PREVIEW_EXAMPLES = {
 
 @router.post(
     "/preview/",
-    summary="What a trigger would do",
-    response_model=None,
-    responses=responses(Preview, "In words, and the next slots with what clock changes do to them.", 404),
+    **described(
+        "What a trigger would do",
+        Preview,
+        "In words, and the next slots with what clock changes do to them.",
+        404,
+    ),
     openapi_extra=request_body(SCHEDULE_BODY, PREVIEW_EXAMPLES),
 )
 def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit: Count = 10) -> Response:
@@ -56,19 +69,7 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
     found = preview.preview(context.runtime, declared, limit)
-    items = [
-        {**upcoming_to_json(slot), "note": note} for slot, note in zip(found.slots, found.notes, strict=True)
-    ]
-    definition = declared.definition
-    return answer(
-        {
-            "sentence": found.sentence,
-            "type": definition.type,
-            "timezone": definition.zone.name,
-            "items": items,
-            "total": len(items),
-        }
-    )
+    return answer(preview_to_json(found, declared.definition))
 
 
 def _with_a_target(fields: Any) -> Any:
@@ -79,12 +80,7 @@ def _with_a_target(fields: Any) -> Any:
     return {**fields, "run": ANYTHING}
 
 
-@router.get(
-    "/upcoming/",
-    summary="The next slots of all schedules",
-    response_model=None,
-    responses=responses(UpcomingList, "The soonest first."),
-)
+@router.get("/upcoming/", **described("The next slots of all schedules", UpcomingList, "The soonest first."))
 def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
     """Of all that the token may see."""
     slots = upcoming.upcoming_of_all(context.runtime, limit, owner=caller.token.owner)
@@ -93,22 +89,23 @@ def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIM
 
 @router.get(
     "/schedules/{schedule_id}/upcoming/",
-    summary="The next slots of a schedule",
-    response_model=None,
-    responses=responses(UpcomingList, "Exact instants, with jitter and the skips that are certain.", 404),
+    **described(
+        "The next slots of a schedule",
+        UpcomingList,
+        "Exact instants, with jitter and the skips that are certain.",
+        404,
+    ),
 )
 def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
     """Of a completion chain the first is exact, and the others are estimates."""
-    schedule = submissions.get_entry(context.runtime, schedule_id, caller).schedule
+    schedule = get_entry(context.runtime, schedule_id, caller).schedule
     slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
     return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
 
 
 @router.get(
     "/schedules/{schedule_id}/slots/",
-    summary="What became of each slot",
-    response_model=None,
-    responses=responses(SlotList, "A page of the ledger, newest first.", 404),
+    **described("What became of each slot", SlotList, "A page of the ledger, newest first.", 404),
 )
 def slots_of(
     context: Context,
@@ -118,16 +115,14 @@ def slots_of(
     cursor: Cursor = None,
 ) -> Response:
     """Fired, skipped, missed, caught up or held, each with its reason; of deleted schedules, too."""
-    uid = record.uid_for(context.runtime, schedule_id, caller)
+    uid = uid_for(context.runtime, schedule_id, caller)
     found = record.slots_of(context.runtime, uid, limit=limit, before=row_in(cursor))
     return answer(slots_page(found, limit=limit))
 
 
 @router.get(
     "/schedules/{schedule_id}/why/",
-    summary="Why a slot fired, or why not",
-    response_model=None,
-    responses=responses(Explanation, "One sentence, and the evidence.", 404),
+    **described("Why a slot fired, or why not", Explanation, "One sentence, and the evidence.", 404),
 )
 def explain(
     context: Context,
@@ -137,9 +132,9 @@ def explain(
 ) -> Response:
     """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
     instant = _instant(at)
-    uid = record.uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
+    uid = uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
     found = why.why(context.runtime, uid, instant)
-    return answer(explanation_to_json(schedule_id, found))
+    return answer(Explanation.of(found, schedule_id=schedule_id))
 
 
 def _instant(moment: datetime | None) -> int | None:
@@ -148,24 +143,32 @@ def _instant(moment: datetime | None) -> int | None:
 
 @router.get(
     "/schedules/{schedule_id}/stats/",
-    summary="How the last jobs went",
-    response_model=None,
-    responses=responses(Stats, "Outcomes and durations.", 404),
+    **described("How the last jobs went", Stats, "Outcomes and durations.", 404),
 )
 def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """From the last 1,000 jobs of every origin."""
-    uid = record.uid_for(context.runtime, schedule_id, caller)
+    uid = uid_for(context.runtime, schedule_id, caller)
     return answer(stats_to_json(record.figures_of(context.runtime, uid)))
 
 
 @router.get(
     "/schedules/{schedule_id}/revisions/",
-    summary="How a schedule was defined, and when",
-    response_model=None,
-    responses=responses(RevisionList, "Newest first.", 404),
+    **described("How a schedule was defined, and when", RevisionList, "Newest first.", 404),
 )
 def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """Every definition that it had, and from when on it was in force."""
-    uid = record.uid_for(context.runtime, schedule_id, caller)
+    uid = uid_for(context.runtime, schedule_id, caller)
     found = [revision_to_json(one) for one in record.revisions_of(context.runtime, uid)]
     return answer(list_to_json(found))
+
+
+@router.get("/timeline/", **described("What was and what will be", Timeline, "Bars, or how many there are."))
+def get_timeline(
+    context: Context,
+    caller: Viewer,
+    from_: Annotated[Moment, Query(alias="from", description="The begin of the span.")],
+    to: Annotated[Moment, Query(description="Its end, which is not in it; at most 400 days later.")],
+) -> Response:
+    """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
+    found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)
+    return answer(timeline_to_json(found))

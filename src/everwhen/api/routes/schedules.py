@@ -24,35 +24,33 @@ from everwhen.api.calls import (
     ScheduleId,
     ScheduleJson,
     answer,
+    described,
+    etag,
     nothing,
     parse_body,
+    refuse_masks,
     request_body,
     responses,
     revision_in,
     row_in,
+    shown,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
-from everwhen.api.schemas import (
-    GENERAL_EXAMPLE,
-    MOST_AT_ONCE,
-    SCHEDULE_BODY,
-    SCHEDULE_EXAMPLES,
-    SYRIS_EXAMPLE,
-)
+from everwhen.api.schemas import MOST_AT_ONCE, SCHEDULE_BODY
+from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
-from everwhen.model.token import ANSWERS_KEPT, Answer
+from everwhen.model.token import Answer
 from everwhen.operations import submissions
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.schedules import delete_schedule
-from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
@@ -75,9 +73,7 @@ _STATUSES: dict[str, Status] = {
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 
 
-@router.get(
-    "/schedules/", summary="List schedules", response_model=None, responses=responses(ScheduleList, "A page.")
-)
+@router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
 def list_schedules(
     context: Context,
     caller: Viewer,
@@ -108,7 +104,7 @@ def list_schedules(
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     before = row_in(cursor)
-    page = submissions.list_entries(
+    page = list_entries(
         context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
     )
     return answer(schedules_page(page, context.place_of, limit=limit))
@@ -116,23 +112,21 @@ def list_schedules(
 
 @router.post(
     "/schedules/",
-    summary="Create a schedule",
-    status_code=201,
-    response_model=None,
-    responses=responses(Schedule, "The new schedule.", 404, 409, status=201),
+    description=SHAPES,
+    **described("Create a schedule", Schedule, "The new schedule.", 404, 409, status=201),
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def create_schedule(
     request: Request, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
+    """Create a schedule from a body of any of the accepted shapes."""
     # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
         (entry,) = submissions.create_entries(
             context.runtime, [_declared(context, caller, body.fields)], caller
         )
-        return created(entry)
+        return _created(entry)
     known = _known(context, caller, idempotency_key, body)
     return known or _created_once(context, caller, idempotency_key, body)
 
@@ -142,7 +136,7 @@ async def _batch_body(request: Request) -> Body | None:
     return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
 
 
-_TWO = [GENERAL_EXAMPLE, SYRIS_EXAMPLE]
+_TWO = [GENERAL_EXAMPLE, MESSAGE_EXAMPLE]
 _BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
@@ -189,15 +183,10 @@ def _wanted(fields: Any) -> list[Any]:
     return wanted
 
 
-def created(entry: Entry) -> Response:
+def _created(entry: Entry) -> Response:
     fields = schedule_to_json(entry)
-    return answer(
-        fields, 201, {**tag(entry.schedule.state.revision), "location": f"/api/v1/schedules/{fields['id']}/"}
-    )
-
-
-def tag(revision: int) -> dict[str, str]:
-    return {"etag": f'"{revision}"'}
+    location = f"/api/v1/schedules/{fields['id']}/"
+    return answer(fields, 201, {"etag": etag(entry), "location": location})
 
 
 def _declared(context: ApiContext, caller: Caller, fields: Any) -> Declared:
@@ -210,7 +199,7 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
     """Create, and remember the answer in the same transaction."""
 
     def remembered(entries: Any) -> Answer:
-        text = created(entries[0]).body
+        text = _created(entries[0]).body
         return Answer(caller.token.token_id, key, _digest(body), bytes(text).decode())
 
     declared = _declared(context, caller, body.fields)
@@ -221,12 +210,11 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
         if known is None:
             raise
         return known
-    return created(entry)
+    return _created(entry)
 
 
 def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
-    since = context.runtime.clock.now() - ANSWERS_KEPT
-    known = context.runtime.tokens.answer(caller.token.token_id, key, since=since)
+    known = submissions.remembered_answer(context.runtime, caller, key)
     if known is None:
         return None
     if known.digest != _digest(body):
@@ -262,31 +250,19 @@ def put_schedule(
     schedule_id, is_new = submissions.put_entry(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
-    return created(entry) if is_new else _shown(context, entry)
+    entry = get_entry(context.runtime, schedule_id, caller)
+    return _created(entry) if is_new else shown(context, entry)
 
 
-@router.get(
-    "/schedules/{schedule_id}/",
-    summary="Look at a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule.", 404),
-)
+@router.get("/schedules/{schedule_id}/", **described("Look at a schedule", Schedule, "The schedule.", 404))
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return _shown(context, submissions.get_entry(context.runtime, schedule_id, caller))
-
-
-def _shown(context: ApiContext, entry: Entry) -> Response:
-    fields = schedule_to_json(entry, context.place_of(entry))
-    return answer(fields, headers=tag(entry.schedule.state.revision))
+    return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 @router.patch(
     "/schedules/{schedule_id}/",
-    summary="Change a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, changed.", 404, 409, 412),
+    **described("Change a schedule", Schedule, "The schedule, changed.", 404, 409, 412),
     openapi_extra=request_body(
         SCHEDULE_BODY, {"slower": {"interval_seconds": 172800}, "no jitter": {"jitter": None}}
     ),
@@ -306,15 +282,14 @@ def update_schedule(
     state = submissions.edit_entry(
         context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return _shown(context, submissions.get_entry(context.runtime, state.schedule_id, caller))
+    return shown(context, get_entry(context.runtime, state.schedule_id, caller))
 
 
 @router.delete(
     "/schedules/{schedule_id}/",
-    summary="Delete a schedule",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "It is gone; its record stays until retention.", 404, 409, status=204),
+    **described(
+        "Delete a schedule", None, "It is gone; its record stays until retention.", 404, 409, status=204
+    ),
 )
 def remove_schedule(
     context: Context,
@@ -323,7 +298,7 @@ def remove_schedule(
     cancel: Annotated[bool, Query(description="End its running jobs, too.")] = False,
 ) -> Response:
     """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     submissions.refuse_declared_external(entry)
     delete_schedule(
         context.runtime,

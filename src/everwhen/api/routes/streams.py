@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from everwhen.api.access import ItsSession, Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, numbers_in, responses, row_in
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Context,
+    Cursor,
+    Limit,
+    answer,
+    described,
+    numbers_in,
+    row_in,
+)
 from everwhen.api.context import ApiContext
-from everwhen.api.datetimes import Moment
 from everwhen.api.feeds import Feed, cursor_text
+from everwhen.api.payloads import Moment
 from everwhen.api.problems import RefusedError
-from everwhen.api.record import AuditList, MessageList
 from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream
 from everwhen.model.instants import instant_of
+from everwhen.model.queries import MessageFilter
 from everwhen.operations import audit, event_feed
-from everwhen.operations.submissions import Caller
-from everwhen.ports.messages import MessageFilter
-from everwhen.views.record import event_to_json, message_to_json
-from everwhen.views.values import Object, cursor_of, numbers_of
+from everwhen.operations.access import Caller
+from everwhen.views.record import AuditList, MessageList, SaidMessage, event_to_json
+from everwhen.views.values import cursor_of, numbers_of
 
 router = APIRouter(prefix=ROOT, tags=["record"])
 
@@ -61,9 +69,7 @@ Behind = Annotated[
 # -- lists --
 
 
-@router.get(
-    "/audit/", summary="What happened", response_model=None, responses=responses(AuditList, "A page.", 404)
-)
+@router.get("/audit/", **described("What happened", AuditList, "A page.", 404))
 def list_audit(
     context: Context,
     caller: Viewer,
@@ -86,7 +92,9 @@ def list_audit(
     where the next look begins; as long as it moves there may be more.
     """
     _refuse_unknown(type or ())
-    wanted = event_feed.Wanted(frozenset(type or ()), None, job_id, owner, _instant(from_), _instant(to))
+    wanted = event_feed.Wanted(
+        frozenset(type or ()), None, job_id, owner, _instant(from_), until=_instant(to)
+    )
     if after is not None:
         return _listed_after(context, caller, wanted, schedule_id, after=after, limit=limit)
     last = None if cursor is not None else cursor_text(event_feed.last_place(context.runtime))
@@ -100,7 +108,8 @@ def list_audit(
         before=None if back is None else audit.Back._make(back),
     )
     following = None if page.back is None else cursor_of(*page.back)
-    return _listed([event_to_json(one) for one in page.items], page, following, last_event_id=last)
+    items = [event_to_json(one) for one in page.items]
+    return answer(AuditList.of(page, items=items, next_cursor=following, last_event_id=last))
 
 
 def _refuse_unknown(types: Sequence[str]) -> None:
@@ -122,18 +131,16 @@ def _listed_after(
     after: str,
     limit: int,
 ) -> Response:
-    given = _place(after, 2, "after")
-    place = event_feed.Place(given[0], given[1] if len(given) > 1 else context.runtime.firings.last())
+    place = event_feed.place_of(context.runtime, _place(after, 2, "after"))
     items, place = event_feed.list_after(
         context.runtime, wanted, caller, schedule_id=schedule_id, place=place, limit=limit
     )
+    found = [event_to_json(one) for one in items]
     page = audit.Page(items, len(items))
-    return _listed([event_to_json(one) for one in items], page, None, last_event_id=cursor_text(place))
+    return answer(AuditList.of(page, items=found, next_cursor=None, last_event_id=cursor_text(place)))
 
 
-@router.get(
-    "/messages/", summary="What was said", response_model=None, responses=responses(MessageList, "A page.")
-)
+@router.get("/messages/", **described("What was said", MessageList, "A page."))
 def list_messages(
     context: Context,
     caller: Viewer,
@@ -148,20 +155,8 @@ def list_messages(
     wanted = MessageFilter(owner, schedule_id, _instant(from_), _instant(to))
     page = audit.list_messages(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
-    return _listed([message_to_json(one) for one in page.items], page, following)
-
-
-def _listed(
-    items: list[Object], page: audit.Page[Any], following: str | None, **more: str | None
-) -> Response:
-    fields = {
-        "items": items,
-        "total": page.total,
-        "total_is_approximate": page.is_approximate,
-        "next_cursor": following,
-        **more,
-    }
-    return answer(fields)
+    items = [SaidMessage.of(one) for one in page.items]
+    return answer(MessageList.of(page, items=items, next_cursor=following))
 
 
 def _instant(moment: datetime | None) -> int | None:
@@ -176,9 +171,7 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
 
 @router.get(
     "/events/stream/",
-    summary="What happens, while it happens",
-    response_model=None,
-    responses=responses(None, _ENDLESS, media_type="text/event-stream"),
+    **described("What happens, while it happens", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_events(
     context: Context,
@@ -197,9 +190,7 @@ async def stream_events(
 
 @router.get(
     "/messages/stream/",
-    summary="What is said, while it is said",
-    response_model=None,
-    responses=responses(None, _ENDLESS, media_type="text/event-stream"),
+    **described("What is said, while it is said", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_messages(
     context: Context,

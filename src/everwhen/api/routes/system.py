@@ -1,88 +1,39 @@
-"""The runtime as a whole: how it stands, and the switch that stops everything."""
+"""The runtime as a whole: its state, the switch that stops everything, its configuration file, health and metrics.
+
+Health and metrics (G3) need no token: they tell counts only.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import NoReturn
 
 from fastapi import APIRouter
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import GlobalOperator, GlobalViewer
-from everwhen.api.calls import Context, answer, responses
+from everwhen.api.access import AuthenticatedRoute, GlobalAdmin, GlobalOperator, GlobalViewer
+from everwhen.api.calls import Context, answer, described
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Shape, When
+from everwhen.api.payloads import Shape, model_of
+from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
-from everwhen.api.routes.breakers import Breaker
-from everwhen.model.node import Role
 from everwhen.operations import schedules, system
-from everwhen.views.system import status_to_json
+from everwhen.operations.apply import changed_sections
+from everwhen.operations.diff import diff
+from everwhen.operations.system import system_paused_at
+from everwhen.views.config import Diff, Reloaded, diff_to_json
+from everwhen.views.system import Health, Switch, SystemStatus, status_to_json
 from everwhen.views.values import when_text
 
 router = APIRouter(prefix=ROOT, tags=["system"])
-
-
-class Node(Shape):
-    """One start of one process."""
-
-    id: str
-    version: str
-    role: Role
-    is_alive: bool
-    started_at: When
-    heartbeat_at: When
-    clock_skew: float = Field(description="Its clock minus the database's, in seconds.")
-    stopped_at: When | None
-    lost_at: When | None
-
-
-class Queue(Shape):
-    queued: int
-    running: int
-
-
-class Next(Shape):
-    schedule_id: str
-    next_run_at: When | None
-
-
-class SystemStatus(Shape):
-    """How everything stands. Figures of a loop are those of the process that answers; null where it has none."""
-
-    status: Literal["running", "stopping", "stopped"]
-    is_paused: bool
-    paused_at: When | None
-    started_at: When | None
-    check_count: int | None
-    trigger_count: int | None
-    last_check_at: When | None
-    unready: str | None = Field(description="Why the process that answers is not ready; null when it is.")
-    dispatch: str = Field(
-        description="Who runs jobs: local workers, which are nodes, or rq, celery, rq-chain, whose workers are nodes "
-        "only while they run one."
-    )
-    lag: float = Field(description="For how many seconds the earliest due slot has been waiting.")
-    queue: Queue
-    overdue: int = Field(
-        description="Schedules that are behind by more than a minute; at most 1,000 are counted."
-    )
-    held: int = Field(description="Slots that wait for a place, or for an opening.")
-    schedules: dict[str, int] = Field(description="How many there are, by status.")
-    breakers: list[Breaker] = Field(description="Those that are not closed.")
-    next: Next | None
-    nodes: list[Node] = Field(description="Those of the last day, newest first.")
-
-
-class Switch(Shape):
-    is_paused: bool
-    paused_at: When | None
+config_router = APIRouter(prefix=ROOT, tags=["configuration"], route_class=AuthenticatedRoute)
+health_router = APIRouter(tags=["health"])
+_FRESH = {"cache-control": "no-store"}
 
 
 @router.get(
-    "/system/status/",
-    summary="How everything stands",
-    response_model=None,
-    responses=responses(SystemStatus, "Loop, queue, nodes, breakers."),
+    "/system/status/", **described("How everything stands", SystemStatus, "Loop, queue, nodes, breakers.")
 )
 def status(context: Context, _caller: GlobalViewer) -> Response:
     """Of the whole runtime, so for tokens without an owner."""
@@ -93,24 +44,14 @@ def status(context: Context, _caller: GlobalViewer) -> Response:
     return answer(status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
 
 
-@router.post(
-    "/system/pause/",
-    summary="Stop everything",
-    response_model=None,
-    responses=responses(Switch, "Nothing fires, nothing is claimed."),
-)
+@router.post("/system/pause/", **described("Stop everything", Switch, "Nothing fires, nothing is claimed."))
 def pause(context: Context, caller: GlobalOperator) -> Response:
     """What runs goes on. One that is paused stays so, since when it is."""
     schedules.pause_system(context.runtime, by=caller.actor)
     return _switch(context)
 
 
-@router.post(
-    "/system/resume/",
-    summary="Go on",
-    response_model=None,
-    responses=responses(Switch, "It goes on."),
-)
+@router.post("/system/resume/", **described("Go on", Switch, "It goes on."))
 def resume(context: Context, caller: GlobalOperator) -> Response:
     """What lay in the pause does not fire any more."""
     schedules.resume_system(context.runtime, by=caller.actor)
@@ -118,5 +59,87 @@ def resume(context: Context, caller: GlobalOperator) -> Response:
 
 
 def _switch(context: ApiContext) -> Response:
-    paused_at = context.runtime.catalogue.system_paused_at()
-    return answer({"is_paused": paused_at is not None, "paused_at": when_text(paused_at)})
+    paused_at = system_paused_at(context.runtime)
+    return answer(Switch.made(is_paused=paused_at is not None, paused_at=when_text(paused_at)))
+
+
+# -- the configuration file of this process --
+
+
+class ReloadBody(Shape):
+    """How much may go."""
+
+    yes: bool = Field(default=False, description="Remove schedules even when they are more than half of all.")
+
+
+@config_router.post(
+    "/config/diff/",
+    **described("What a reload would change", Diff, "By schedule, with the firings of the next 7 days.", 409),
+)
+def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
+    """Nothing is written. A file with mistakes is refused with all of them."""
+    if context.node_hooks.read is None:
+        _refuse()
+    declared = context.node_hooks.read()
+    changes, sections = diff(context.runtime, declared), changed_sections(context.runtime, declared)
+    return answer(diff_to_json(changes, sections))
+
+
+@config_router.post(
+    "/config/reload/", **described("Take the file as it is now", Reloaded, "What it changed.", 409)
+)
+def config_reload(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
+    """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
+    if context.node_hooks.reload is None:
+        _refuse()
+    applied = context.node_hooks.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
+    return answer(Reloaded.of(applied))
+
+
+def _refuse() -> NoReturn:
+    raise RefusedError(409, "This process has no configuration file; reload where the scheduler runs.")
+
+
+# -- health --
+
+
+@health_router.get(
+    "/healthz",
+    summary="Is the process alive?",
+    response_model=None,
+    responses={200: {"model": model_of(Health), "description": "It answers."}},
+)
+async def healthz() -> Response:
+    """It says nothing of the database: a process is not restarted because something else is away."""
+    return answer(Health.made(status="ok", reason=None), headers=_FRESH)
+
+
+@health_router.get(
+    "/readyz",
+    summary="Does it do its work?",
+    response_model=None,
+    responses={
+        200: {
+            "model": model_of(Health),
+            "description": "The loop evaluates, nothing is left behind, the database answers.",
+        },
+        503: {"model": model_of(Health), "description": "It does not; `reason` says why."},
+    },
+)
+async def readyz(context: Context) -> Response:
+    """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
+    reason = await context.readiness.reason()
+    fields = Health.made(status="ready" if reason is None else "unready", reason=reason)
+    return answer(fields, 200 if reason is None else 503, _FRESH)
+
+
+@health_router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_model=None,
+    responses={200: {"description": "In the format that is asked for.", "content": {"text/plain": {}}}},
+)
+def metrics(context: Context, request: Request) -> Response:
+    """Counts of the whole database, and what only this process knows; a look is shared by all who ask at once."""
+    text, media_type = context.metrics.text(request.headers.get("accept", ""))
+    return Response(text, headers={**_FRESH, "content-type": media_type})

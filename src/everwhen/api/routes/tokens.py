@@ -9,19 +9,19 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from everwhen.api.access import COOKIE, Admin, Viewer, forget, known, session_in
-from everwhen.api.authenticated_route import AuthenticatedRoute
-from everwhen.api.calls import Context, answer, nothing, responses
+from everwhen.api.access import COOKIE, Admin, AuthenticatedRoute, Viewer, forget, known, session_in
+from everwhen.api.calls import Context, answer, described, nothing
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Identifier, Shape, When
+from everwhen.api.payloads import MODELS, Identifier, Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
+from everwhen.model import token as model
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of
-from everwhen.model.token import Token as ModelToken
 from everwhen.operations import sessions, tokens
 from everwhen.timetable.interval import parse_seconds
-from everwhen.views.tokens import token_to_json
+from everwhen.views import tokens as tokens_view
+from everwhen.views.tokens import Me, NewToken, Token, TokenList
 from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
@@ -42,29 +42,7 @@ class Limits(Shape):
     approval: Literal["required"] | None = None
 
 
-class Token(Shape):
-    """A token without its secret."""
-
-    id: str
-    name: str
-    role: AccessRole
-    owner: str | None = Field(description="It is confined to what this owner has; null: everything.")
-    limits: Limits
-    created_at: When
-    created_by: str | None
-    expires_at: When | None
-    revoked_at: When | None
-
-
-class NewToken(Token):
-    """A token with its secret, which is told this once."""
-
-    token: str
-
-
-class TokenList(Shape):
-    items: list[Token]
-    total: int
+MODELS[tokens_view.Limits] = Limits
 
 
 class TokenBody(Shape):
@@ -77,27 +55,14 @@ class TokenBody(Shape):
     expires_in: str | int | None = Field(default=None, description="A duration.", examples=["90d"])
 
 
-class Me(Token):
-    """Who is asking."""
-
-    via: Literal["token", "session"]
-    csrf_token: str | None = Field(description="Of a session: to be sent as X-CSRF-Token with every change.")
-
-
-@router.get("/tokens/", summary="List tokens", response_model=None, responses=responses(TokenList, "All."))
+@router.get("/tokens/", **described("List tokens", TokenList, "All."))
 def list_tokens(context: Context, caller: Admin) -> Response:
     """Newest first, revoked ones too; a token with an owner sees those of its owner."""
-    items = [token_to_json(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
+    items = [Token.of(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
     return answer(list_to_json(items))
 
 
-@router.post(
-    "/tokens/",
-    summary="Make a token",
-    status_code=201,
-    response_model=None,
-    responses=responses(NewToken, "The token, with its secret.", status=201),
-)
+@router.post("/tokens/", **described("Make a token", NewToken, "The token, with its secret.", status=201))
 def create_token(context: Context, caller: Admin, body: TokenBody) -> Response:
     """The secret is in this answer and nowhere else. A token with an owner makes tokens of that owner."""
     made = tokens.create_token(
@@ -109,8 +74,7 @@ def create_token(context: Context, caller: Admin, body: TokenBody) -> Response:
         lasts=_seconds(body.expires_in),
         maker=caller.token,
     )
-    fields = {**token_to_json(made.token), "token": made.secret}
-    return answer(fields, 201, {"cache-control": "no-store"})
+    return answer(NewToken.of(made.token, token=made.secret), 201, {"cache-control": "no-store"})
 
 
 def _seconds(duration: Any) -> int | None:
@@ -126,10 +90,7 @@ def _seconds(duration: Any) -> int | None:
 
 @router.delete(
     "/tokens/{token_id}/",
-    summary="Revoke a token",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "It opens nothing any more; what it made stays.", 404, status=204),
+    **described("Revoke a token", None, "It opens nothing any more; what it made stays.", 404, status=204),
 )
 def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response:
     """At once here, and within a second in other processes. Its sessions end with it."""
@@ -138,17 +99,17 @@ def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response
     return nothing()
 
 
-@router.get("/me/", summary="Who am I", response_model=None, responses=responses(Me, "The token that asks."))
+@router.get("/me/", **described("Who am I", Me, "The token that asks."))
 def me(context: Context, caller: Viewer, request: Request) -> Response:
     """What this token may do; in a session, the proof that changes need."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
     return answer(_me(caller.token, None if has_header else session_in(request)))
 
 
-def _me(token: ModelToken, secret: str | None) -> Object:
+def _me(token: model.Token, secret: str | None) -> Object:
     via = "token" if secret is None else "session"
     proof = None if secret is None else sessions.proof_of(secret)
-    return {**token_to_json(token), "via": via, "csrf_token": proof}
+    return Me.of(token, via=via, csrf_token=proof)
 
 
 # -- sessions --
@@ -162,10 +123,7 @@ class SessionBody(Shape):
 
 @router.post(
     "/session/",
-    summary="Begin a session",
-    status_code=201,
-    response_model=None,
-    responses=responses(Me, "Who it is; the cookie is set.", status=201),
+    **described("Begin a session", Me, "Who it is; the cookie is set.", status=201),
     openapi_extra={"security": []},
 )
 async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
@@ -178,13 +136,7 @@ async def begin_session(request: Request, context: Context, body: SessionBody) -
     return found
 
 
-@router.delete(
-    "/session/",
-    summary="End a session",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "It is over.", status=204),
-)
+@router.delete("/session/", **described("End a session", None, "It is over.", status=204))
 def end_session(request: Request, context: Context, caller: Viewer) -> Response:
     """The cookie opens nothing any more. The token stays good."""
     secret = session_in(request)

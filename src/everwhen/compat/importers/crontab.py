@@ -107,7 +107,7 @@ def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
         return
     user = parts[fields] if reading.is_system else None
     reading.imported.document["schedules"].append(
-        _schedule(expression, command, user, number, comment, reading)
+        _schedule(expression, command, user, number, comment=comment, reading=reading)
     )
 
 

@@ -59,7 +59,7 @@ def _agents(
         fields, home = _agent_fields(entry, read, folder, imported)
         yield _Agent(merged(shared, fields), home, team)
     for number, entry in enumerate(_entries(document.get("fleets"), f"{place}fleets", imported)):
-        yield from _fleet(entry, f"fleets[{number}]", read, folder, team, imported)
+        yield from _fleet(entry, f"fleets[{number}]", read, folder, team=team, imported=imported)
 
 
 def _fleet(

@@ -11,7 +11,7 @@ from everwhen.config.sections.collector import NOTHING, ScheduleCollector
 from everwhen.config.sections.groups import find_tenant, join
 from everwhen.errors import SchedulerError
 from everwhen.model.agent_schedule import agent_target, general_fields_of_agent
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.schedule import Target
 
 MOST_JITTER = 10  # percent

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everwhen.config.node import Node
-from everwhen.config.problems import Place, Report, unknown
+from everwhen.config.problems import Place, Report
 from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, TimetableError, shown
 from everwhen.model.chained import RQ_CHAIN, chain_faults
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
-from everwhen.model.fields import Shape
-from everwhen.model.manifest import Manifest
+from everwhen.model.defaults import Shape
+from everwhen.model.manifest import Manifest, Plugin, Plugins
+from everwhen.model.scalars import unknown
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
-from everwhen.ports.plugins import Plugin, Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.workflow import Workflow
 from everwhen.timetable.trigger import Once, OnRequest
 
 Fields = dict[str, Any]
@@ -107,7 +107,7 @@ class ScheduleCollector:
         self._try_first_slot(node, schedule_id, definition)
         if node.is_sound:
             self.collected[schedule_id] = Declared(
-                schedule_id, complete, target, definition, group, str(place)
+                schedule_id, complete, target, definition, group, place=str(place)
             )
 
     def add_again(self, node: Node) -> bool:

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.config.node import Node
-from everwhen.config.problems import unknown
 from everwhen.config.sections.collector import NOTHING, ScheduleCollector
 from everwhen.config.sections.groups import find_tenant
 from everwhen.config.sections.plugins import find_manifest, refuse_faults
 from everwhen.config.target_fields import target_of
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.agent_schedule import agent_target
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.group import tenant_of
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_target
+from everwhen.model.plugin_schedule import plugin_target
+from everwhen.model.scalars import unknown
 from everwhen.model.schedule import Target
-from everwhen.model.target_kinds import GROUP_KINDS
+from everwhen.model.target_kinds import DEFAULT_COMMAND, GROUP_KINDS
 from everwhen.model.workflow import NOT_FOUND, workflow_target
 
 
@@ -28,7 +28,11 @@ def read_schedules(node: Node, collector: ScheduleCollector) -> None:
 
 
 def read_schedule(
-    item: Node, schedule_id: str, collector: ScheduleCollector, given: Target | None = None
+    item: Node,
+    schedule_id: str,
+    collector: ScheduleCollector,
+    given: Target | None = None,
+    group_of_given: str | None = None,
 ) -> None:
     """Read one general schedule whose keys were checked; `given` is its target, whatever its `run` says."""
     fields = {key: value for key, value in item.fields().items() if key != "id"}
@@ -39,7 +43,7 @@ def read_schedule(
     if run is None or found is None:
         target = given or _target(item, run, collector)
         fields = with_defaults(fields, target.kind, shape=collector.shape)
-        collector.add(item, schedule_id, fields, target)
+        collector.add(item, schedule_id, fields, target, group=group_of_given)
         return
     kind, name = found
     group = collector.groups.get(found)
@@ -52,7 +56,7 @@ def read_schedule(
         fields["command"] = run[kind].get("command") or DEFAULT_COMMAND
         manifest = find_manifest(item["run"][kind], name, collector)
     fields = with_defaults(fields, kind, group=group, manifest=manifest, shape=collector.shape)
-    target = _TARGETS[kind](item, schedule_id, name, run[kind], fields, collector)
+    target = _TARGETS[kind](item, schedule_id, name, run[kind], fields, collector=collector)
     collector.add(item, schedule_id, fields, target, group=name, tenant=tenant)
 
 
@@ -98,7 +102,14 @@ def _plugin(
 ) -> Target:
     command, manifest = fields["command"], collector.manifests[name]
     if manifest is not None:
-        refuse_faults(item, ("run", "plugin"), manifest, schedule_id, command, fields.get("payload") or {})
+        refuse_faults(
+            item,
+            ("run", "plugin"),
+            manifest,
+            schedule_id,
+            command=command,
+            payload=fields.get("payload") or {},
+        )
     group = collector.groups["plugin", name]
     return plugin_target(name, command, group.get("config"), tenant=tenant_of(group, fields.get("owner")))
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.config.node import Node
-from everwhen.config.problems import Path, Severity
+from everwhen.config.problems import Path
 from everwhen.config.sections.collector import ScheduleCollector
 from everwhen.config.sections.groups import find_tenant, join
 from everwhen.errors import ManifestError, shown
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.manifest import Manifest, missing_config
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_schedule_faults, plugin_target
+from everwhen.model.plugin_schedule import plugin_schedule_faults, plugin_target
+from everwhen.model.scalars import Severity
+from everwhen.model.target_kinds import DEFAULT_COMMAND
 
 _BOTH = 'set either "schedule" or "schedules", not both'
 _NO_ID = "id is required when a plugin has several schedules"
@@ -29,7 +31,9 @@ def read_plugins(node: Node, collector: ScheduleCollector) -> None:
             if schedule_id is None and len(entries) > 1:
                 entry.complain(_NO_ID)
             elif isinstance(entry.value, dict):
-                _read(entry, name, str(schedule_id or "default"), group, manifest, collector)
+                _read(
+                    entry, name, str(schedule_id or "default"), group, manifest=manifest, collector=collector
+                )
 
 
 def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manifest | None:
@@ -83,7 +87,7 @@ def _read(
     fields = with_defaults(own, "plugin", group=group, manifest=manifest)
     fields.pop("id", None)
     if manifest is not None:
-        refuse_faults(entry, (), manifest, schedule_id, command, fields.get("payload") or {})
+        refuse_faults(entry, (), manifest, schedule_id, command=command, payload=fields.get("payload") or {})
     target = plugin_target(plugin, command, group.get("config"), tenant=tenant)
     collector.add(entry, f"{plugin}.{schedule_id}", fields, target, group=plugin, tenant=tenant)
 

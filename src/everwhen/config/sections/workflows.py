@@ -10,7 +10,7 @@ from everwhen.config.sections.collector import ScheduleCollector
 from everwhen.config.sections.groups import join
 from everwhen.config.target_fields import target_of
 from everwhen.model.target_kinds import GROUP_KINDS
-from everwhen.ports.workflows import Workflow
+from everwhen.model.workflow import Workflow
 
 _NOT_A_WORKFLOW = "is started by the workflow; a workflow itself runs over command, http or python"
 

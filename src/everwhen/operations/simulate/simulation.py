@@ -1,4 +1,4 @@
-"""The simulation of declared schedules over a span, with given behaviour of runs; the result is a tally."""
+"""The simulation of declared schedules over a span, with given behaviour of runs; the result is its counts."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from zlib import crc32
 from everwhen.model.declared import Declarations
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.queries import JobFilter
 from everwhen.model.scenario import Scenario
 from everwhen.model.schedule import Plan
 from everwhen.operations.apply import counted_from
-from everwhen.operations.simulate.tally import Tally
+from everwhen.operations.simulate.tally import SimulationCounts
 from everwhen.operations.simulate.world import Runs, VirtualWorld
-from everwhen.ports.ledger import JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.describe import describe
 
 MOST_REMEMBERED = 200
-_TELL_EVERY = 2_000  # instants between two reports of progress
+_REPORT_EVERY = 2_000  # instants between two reports of progress
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """The result of a simulation."""
 
-    tally: Tally
+    counts: SimulationCounts
     max_workers: int
 
     @property
     def slots(self) -> int:
-        return sum(line.slots for line in self.tally.lines.values())
+        return sum(line.slots for line in self.counts.lines.values())
 
 
 def simulate(
@@ -50,21 +51,21 @@ def simulate(
     `runs` decides how each run goes; without it the scenario does.
     """
     scenario = scenario or Scenario()
-    tally = Tally(start, end)
+    counts = SimulationCounts(start, end)
     world = VirtualWorld(
         start,
         _with_messages(runs or _by(scenario), declared),
-        tally,
+        counts,
         max_workers=max_workers,
         outages=scenario.outages,
     )
-    _create(world, tally, declared)
+    _create(world, counts, declared)
     for number, at in enumerate(world.instants(end)):
-        if number % _TELL_EVERY == 0:
+        if number % _REPORT_EVERY == 0:
             progress((at - start) / max(end - start, 1))
     for event in world.gathered():
-        tally.happened(event)
-    return Simulation(tally, max_workers)
+        counts.record(event)
+    return Simulation(counts, max_workers)
 
 
 def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
@@ -86,13 +87,14 @@ def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
 
 
 def _last_runs(runtime: Runtime, schedule_id: str) -> list[tuple[int, Outcome]]:
-    uid = runtime.ledger.uid_of(schedule_id)
+    store = store_of(runtime)
+    uid = store.ledger.uid_of(schedule_id)
     if uid is None:
         return []
     wanted = JobFilter(uid=uid, statuses=("succeeded", "failed", "timed_out"))
     return [
         (job.ended_at - job.started_at, _outcome(job))
-        for job in runtime.ledger.jobs(wanted, limit=MOST_REMEMBERED)
+        for job in store.ledger.jobs(wanted, limit=MOST_REMEMBERED)
         if job.ended_at is not None and job.started_at is not None
     ]
 
@@ -111,11 +113,11 @@ def _with_messages(runs: Runs, declared: Declarations) -> Runs:
     return lambda job: (0, SUCCEEDED) if job.schedule_id in messages else runs(job)
 
 
-def _create(world: VirtualWorld, tally: Tally, declared: Declarations) -> None:
+def _create(world: VirtualWorld, counts: SimulationCounts, declared: Declarations) -> None:
     policies = {policy.policy_id: policy for policy in declared.policies}
     for one in declared.schedules:
         definition = counted_from(world.now, one.definition)
-        tally.add(one.schedule_id, describe(definition.trigger, definition.zone))
+        counts.add(one.schedule_id, describe(definition.trigger, definition.zone))
         if one.is_enabled:
             uid = sha256(one.schedule_id.encode()).hexdigest()[:12]
             quiet = policies.get(definition.quiet_hours_id or "")

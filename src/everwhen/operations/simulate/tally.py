@@ -35,7 +35,7 @@ class Line:
         return self.fired + self.skipped.total() + self.missed.total() + self.caught_up
 
 
-class Tally:
+class SimulationCounts:
     """Counts what happens in a span; a `Watcher` of the world."""
 
     def __init__(self, start: int, end: int) -> None:
@@ -47,7 +47,7 @@ class Tally:
     def add(self, schedule_id: str, text: str) -> None:
         self.lines[schedule_id] = Line(schedule_id, text)
 
-    def happened(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         if event.slot_at is None or event.schedule_id is None:
             return
         line = self.lines[event.schedule_id]

@@ -15,6 +15,7 @@ from everwhen.errors import (
     RepeatedRequestError,
     UnknownScheduleError,
 )
+from everwhen.model.changes import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.model.decision import Decision
 from everwhen.model.history import Cause
 from everwhen.model.memory import by_identity
@@ -22,12 +23,16 @@ from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
-from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
+from everwhen.stores.flows.load import (
+    add_shared,
+    hold,
+    load_schedule,
+    system_paused_at,
+)
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.records import BEGUN, SHOWN
-from everwhen.stores.transaction import Row, Snapshot, Transaction
+from everwhen.stores.transaction import Row, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
 _begins = itemgetter(*[State._fields.index(name) for name in BEGUN])
@@ -48,7 +53,14 @@ def create_schedules(
         _hold_to(terms, tx, now, len(schedules))
     _hold_policies(tx, [new.plan for new in schedules], new_policies)
     rows = [
-        (*_begins(new.creation.state), *_shown(new.plan.definition, now), *new[2:3], now, *new[3:])
+        (
+            *_begins(new.creation.state),
+            *_shown(new.plan.definition, now),
+            new.source,
+            now,
+            new.key,
+            new.token_id,
+        )
         for new in schedules
     ]
     revisions = [_revision(new.creation.state, new.plan, now, "created") for new in schedules]
@@ -166,15 +178,6 @@ def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: st
     tx.insert_events([cancel_orphan(job, now, shared)])
     tx.cancel_jobs([(job, "person")], now)
     write_shared(tx, shared, now)
-
-
-def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
-    """Load a whole schedule, with its outstanding jobs."""
-    state = tx.state(schedule_id)
-    if state is None:
-        return None
-    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
-    return schedule
 
 
 def _shown(definition: Definition, now: int) -> Row:

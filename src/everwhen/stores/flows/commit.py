@@ -7,13 +7,15 @@ from itertools import compress
 from operator import itemgetter, ne
 
 from everwhen.decide.claim import Claims
+from everwhen.model import row_changes
 from everwhen.model.counters import NO_CHANGE, Start
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
-from everwhen.model.job import OWN_ORIGINS, Job, NewJob
+from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.reasons import CancelReason
-from everwhen.model.schedule import Plan, State
+from everwhen.model.row_changes import job_row
+from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
 from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 
@@ -21,7 +23,8 @@ _POSITIONS = range(len(State._fields))
 _ROW_ID = State._fields.index("row_id")
 
 # Columns that an ordinary firing changes; the others stay as they are.
-FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
+FIRED = (row_changes.MOVED_ON | row_changes.FIRED).columns
+_FIRED = itemgetter(*(State._fields.index(name) for name in (*FIRED, "row_id")))
 
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
@@ -41,17 +44,7 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
         events.extend(decision.events)
         cancelled.extend(decision.cancelled)
         if _only_fired(decision):
-            fired.append(
-                (
-                    after.next_slot_at,
-                    after.next_run_at,
-                    after.fire_count,
-                    after.outstanding,
-                    after.last_fired_at,
-                    after.last_slot_at,
-                    after.row_id,
-                )
-            )
+            fired.append(_FIRED(after))
         elif after is not decision.before:
             first = moved.get(after.row_id)
             moved[after.row_id] = (decision.before if first is None else first[0], after)
@@ -150,39 +143,6 @@ def _only_fired(decision: Decision) -> bool:
     if before.held_slot_at is not None or after.held_slot_at is not None or before.skip_reason is not None:
         return False
     return decision.jobs[0].not_before is None
-
-
-def job_row(job: NewJob, state: State, plan: Plan, now: int) -> Row:
-    """Return the row of a new job, in the order of JOB_INSERTED."""
-    definition = plan.definition
-    guard = definition.guard if job.origin in OWN_ORIGINS else None
-    capacity = definition.capacity
-    return (
-        job.job_id,
-        state.row_id,
-        state.uid,
-        state.schedule_id,
-        state.revision,
-        job.number,
-        job.retry,
-        job.origin,
-        job.slot_at,
-        job.due_at,
-        job.not_before,
-        job.is_ready,
-        job.is_counted,
-        job.is_probe,
-        job.attempt,
-        job.payload,
-        definition.queue,
-        guard.key if guard is not None else None,
-        capacity.key if capacity is not None else None,
-        capacity.limit if capacity is not None else None,
-        definition.breaker.key if definition.breaker is not None else None,
-        job.line,
-        now,
-        (job.not_before or now) if job.is_ready else None,
-    )
 
 
 def write_shared(tx: Transaction, shared: Shared, now: int) -> None:

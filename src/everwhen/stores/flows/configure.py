@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from everwhen.ports.catalogue import Reconciliation
+from everwhen.model.changes import Reconciliation
 from everwhen.stores.flows.change import change_schedule, create_schedules
 from everwhen.stores.flows.system import remove_policy, write_policy
 from everwhen.stores.plans import PlanCache

@@ -180,3 +180,12 @@ def system_paused_at(tx: Snapshot) -> int | None:
     """Return since when the system is paused; None when it is not."""
     value = tx.settings().get("system_paused")
     return int(value) if value else None
+
+
+def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
+    """Load a whole schedule, with its outstanding jobs."""
+    state = tx.state(schedule_id)
+    if state is None:
+        return None
+    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
+    return schedule

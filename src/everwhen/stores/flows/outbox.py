@@ -47,12 +47,12 @@ from everwhen.stores.flows.load import (
     seen_before,
     system_paused_at,
 )
-from everwhen.stores.flows.publish import SPEAKER
+from everwhen.stores.flows.publish import MESSAGE_NODE
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
-CARRIED = "queue"  # the value of `node` for a job that was lost on its way
+QUEUE_NODE = "queue"  # the value of `node` for a job that was lost on its way
 
 
 def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until: int) -> list[Delivery]:
@@ -79,8 +79,8 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     if chosen.postponed:
         tx.postpone_jobs(chosen.postponed)
     numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
-    if chosen.spoken:
-        _claim(tx, plans, chosen.spoken, counters, shared, node=SPEAKER, now=now)
+    if chosen.messages:
+        _claim(tx, plans, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
     return [
         Delivery(
             j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)
@@ -143,11 +143,8 @@ def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[st
     shared = Shared()
     add_shared(tx, shared, (), over)
     counters = tx.counters({job.uid for job in over})
-    begun = _claim(tx, plans, over, counters, shared, node=CARRIED, now=now)
-    # Starting a job counts it, if it was not counted before.
-    ended = [
-        (one.job._replace(is_counted=True), Outcome("lost", error=errors[one.job.job_id])) for one in begun
-    ]
+    begun = _claim(tx, plans, over, counters, shared, node=QUEUE_NODE, now=now)
+    ended = [(one.job, Outcome("lost", error=errors[one.job.job_id])) for one in begun]
     if ended:
         end_jobs(tx, plans, ended, Shared(), now)
 

@@ -12,29 +12,28 @@ from collections.abc import Collection, Sequence
 from operator import itemgetter
 
 from everwhen.decide.claim import claim
-from everwhen.decide.fast_path import speak_ordinary
+from everwhen.decide.fast_path import end_fast
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job
-from everwhen.model.message import MESSAGE, Speaking, message_of
-from everwhen.model.outcome import NewMessage, Outcome
+from everwhen.model.message import MESSAGE, MessageJob, message_of
+from everwhen.model.outcome import JobEnd, NewMessage, Outcome
+from everwhen.model.row_changes import JOB_INSERTED, job_row
 from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
-from everwhen.stores.flows.commit import FIRED, job_row, write_shared, write_starts
+from everwhen.stores.flows.commit import FIRED, write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, plans_to_claim
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.flows.settle_fast import settle_fast
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.records import JOB_INSERTED
 from everwhen.stores.transaction import Row, Transaction
 
-SPEAKER = "scheduler"  # the value of `node` for these jobs
+MESSAGE_NODE = "scheduler"  # the value of `node` for these jobs
 MOST_ROUNDS = 1_000
 
 
 # Columns that a firing and a success change on the row of a schedule; the others stay as they are.
-SPOKEN = (
+PUBLISHED = (
     *FIRED,
     "current_repeat",
     "current_retry",
@@ -45,25 +44,25 @@ SPOKEN = (
     "last_success_job_id",
     "failed_slots",
 )
-_MOVED = itemgetter(*(State._fields.index(name) for name in (*SPOKEN, "row_id")))
+_MOVED = itemgetter(*(State._fields.index(name) for name in (*PUBLISHED, "row_id")))
 _ATTEMPT, _READY_AT = JOB_INSERTED.index("attempt"), JOB_INSERTED.index("ready_at")
 
 
-def say_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
+def publish_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
     """Write jobs that are fired and ended in one step; return the remaining decisions."""
     left: list[Decision] = []
-    spoken: list[tuple[Decision, State]] = []
+    published: list[tuple[Decision, State]] = []
     for decision in decisions:
         is_message = decision.plan.definition.target.kind == MESSAGE
-        after = speak_ordinary(decision, now) if is_message else None
+        after = end_fast(decision, now) if is_message else None
         if after is None:
             left.append(decision)
         else:
-            spoken.append((decision, after))
-    if spoken:
-        tx.insert_ended_jobs([_ended_row(decision, now) for decision, _ in spoken])
-        tx.update_states(SPOKEN, [_MOVED(after) for _, after in spoken])
-        tx.insert_messages([_spoken_message(decision, now) for decision, _ in spoken], now)
+            published.append((decision, after))
+    if published:
+        tx.insert_ended_jobs([_ended_row(decision, now) for decision, _ in published])
+        tx.update_states(PUBLISHED, [_MOVED(after) for _, after in published])
+        tx.insert_messages([_message_of_firing(decision, now) for decision, _ in published], now)
     return left
 
 
@@ -73,13 +72,13 @@ def _ended_row(decision: Decision, now: int) -> Row:
     row[_ATTEMPT], row[_READY_AT] = decision.jobs[0].attempt + 1, None
     timeout = decision.plan.definition.timeout
     deadline_at = None if timeout is None else now + timeout
-    return (*row, "succeeded", now, deadline_at, now, now, SPEAKER, 1)
+    return (*row, "succeeded", now, deadline_at, now, now, MESSAGE_NODE, 1)
 
 
-def _spoken_message(decision: Decision, now: int) -> NewMessage:
+def _message_of_firing(decision: Decision, now: int) -> NewMessage:
     job, state = decision.jobs[0], decision.after
-    speaking = Speaking(job.job_id, job.number, state.schedule_id, state.uid, job.payload)
-    return message_of(speaking, decision.plan.definition, now)
+    message_job = MessageJob(job.job_id, job.number, state.schedule_id, state.uid, job.payload)
+    return message_of(message_job, decision.plan.definition, now)
 
 
 def publish_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decision], now: int) -> None:
@@ -93,11 +92,11 @@ def publish_claimed(
     tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], now: int
 ) -> list[ClaimedJob]:
     """Settle the claimed jobs that are messages; return the others, for the worker."""
-    spoken = [one for one in claimed if one.definition.target.kind == MESSAGE]
-    if not spoken:
+    published = [one for one in claimed if one.definition.target.kind == MESSAGE]
+    if not published:
         return list(claimed)
-    _end(tx, plans, spoken, _shared(tx, plans, [one.job for one in spoken]), now)
-    _publish_ready(tx, plans, {one.job.uid for one in spoken}, now)
+    _end(tx, plans, published, _shared(tx, plans, [one.job for one in published]), now)
+    _publish_ready(tx, plans, {one.job.uid for one in published}, now)
     return [one for one in claimed if one.definition.target.kind != MESSAGE]
 
 
@@ -110,7 +109,7 @@ def _publish_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now
         jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
         counters = tx.counters({job.uid for job in jobs})
         shared = _shared(tx, plans, jobs)
-        claims = claim(jobs, known, counters, shared, node=SPEAKER, limit=len(jobs), now=now)
+        claims = claim(jobs, known, counters, shared, node=MESSAGE_NODE, limit=len(jobs), now=now)
         if not claims.taken:
             return
         write_starts(tx, claims, now)
@@ -133,12 +132,7 @@ def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], share
 
 
 def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
-    # Starting a job counts it, if it was not counted before; the row that was read before the start does not show
-    # that.
-    return [
-        (one.job._replace(is_counted=True), Outcome("succeeded", also=_message(tx, one, now)))
-        for one in claimed
-    ]
+    return [(one.job, Outcome("succeeded", also=_message(tx, one, now))) for one in claimed]
 
 
 def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from everwhen.decide.rescue import give_back, rescue
+from everwhen.model import row_changes
 from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
@@ -113,8 +114,7 @@ def _requeue(
     for job in jobs:
         shared.move(job.capacity_key, running=-1)
         if state := after.get(job.uid):
-            running_jobs = state.running_jobs - (job.origin != "backfill")
-            after[job.uid] = state._replace(running_jobs=running_jobs)
+            after[job.uid] = state if job.origin == "backfill" else row_changes.release(state)
     tx.requeue_jobs(jobs, now, is_rescue=is_rescue)
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from everwhen.decide import approval
 from everwhen.decide.by_hand import cancel_orphan
-from everwhen.decide.restored import ACTOR, NUMBERS_SKIPPED, go_on_restored
+from everwhen.decide.restored import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import END, moment_of
 from everwhen.model.node import SILENT, Node
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
@@ -73,7 +73,9 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     _end_deliveries(tx, plans, now)
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
     sessions = tx.end_sessions()
-    return Restored(backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions)
+    return Restored(
+        backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions=sessions
+    )
 
 
 def refuse_beating(nodes: Sequence[Node], now: int) -> None:
@@ -95,6 +97,8 @@ def numbers_skipped(tx: Snapshot) -> int:
 def instant_of_backup(tx: Snapshot) -> int:
     """Return when the copy was taken; for one without that setting, or used since, the last recorded instant."""
     said = int(tx.settings().get(BACKED_UP_AT) or 0)
+    if not 0 <= said < END:
+        raise ValueError("the instant of the backup is not one")
     newest_start = max((node.started_at for node in tx.nodes()), default=0)
     return said if said and said >= newest_start else max(said, tx.last_instant())
 
@@ -105,7 +109,7 @@ def _go_on(
     shared = Shared()
     add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
     decisions = [
-        go_on_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
+        renumber_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
     ]
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from everwhen.decide.settle import cancel_catch_up, settle
+from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.job import FAILURES, FINAL, Job
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.stores.flows.settle_fast import is_held_by, settle_fast, storable_outcome
@@ -95,7 +95,7 @@ class _Ending:
     def end(self, job: Job, outcome: Outcome) -> None:
         if job.status in FINAL:  # cancelled, or timed out, while its work continued
             if not outcome.is_still_running:
-                self._let_go_of(job)
+                self._release(job)
             return
         if outcome.awaits is not None:
             self._tx.hand_over_jobs([(job, outcome.awaits)])
@@ -132,7 +132,7 @@ class _Ending:
             if decision.jobs:
                 del self._jobs[uid]
 
-    def _let_go_of(self, job: Job) -> None:
+    def _release(self, job: Job) -> None:
         """Release a job whose work ended after its status was final: it counts as running until now."""
         self._let_go.append(job)
         self._shared.move(job.capacity_key, running=-1)
@@ -140,8 +140,8 @@ class _Ending:
         schedule = self._schedules.get(job.uid)
         if schedule is not None:
             before = schedule.state
-            after = before._replace(running_jobs=before.running_jobs - (job.origin != "backfill"))
-            self._decide(Decision(before, after, schedule.plan, (), (), ()), job)
+            after = before if job.origin == "backfill" else row_changes.release(before)
+            self._decide(Decision(before, after, schedule.plan, (), (), cancelled=()), job)
 
     def write(self) -> None:
         """Write what was decided since the last call, and forget it."""

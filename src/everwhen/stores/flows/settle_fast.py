@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from everwhen.decide.fast_path import awaits_successes
 from everwhen.model.job import OWN_ORIGINS, Job
-from everwhen.model.outcome import SUCCEEDED, NewMessage, Outcome
+from everwhen.model.outcome import SUCCEEDED, JobEnd, NewMessage, Outcome
 from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.load import add_shared
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.storable import storable

@@ -65,8 +65,9 @@ def write_policy(
         state = schedule.state
         plan = Plan(state.schedule_id, schedule.definition, policy)
         is_deferred = state.held_reason in plan.defers
-        opening = plan.calendar(state.anchor_at).opening_from(now) if is_deferred else None
-        rows.append((now if opening is None else opening, state.row_id))
+        earliest = max(now, state.held_due_at or now)
+        opening = plan.calendar(state.anchor_at).opening_from(earliest) if is_deferred else None
+        rows.append((earliest if opening is None else opening, state.row_id))
     tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_to_json(policy)), now, source)
     if rows:
         tx.update_states(("release_at",), rows)

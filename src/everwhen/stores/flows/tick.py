@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from everwhen.decide.tick import is_still_due, tick
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import TickReport
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import (
     add_shared,
@@ -19,11 +19,26 @@ from everwhen.stores.flows.load import (
     system_paused_at,
     without_busy,
 )
-from everwhen.stores.flows.publish import publish_fired, say_at_once
+from everwhen.stores.flows.publish import publish_at_once, publish_fired
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, LockHint, Transaction
 
 PAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """The result of one evaluation. `more`: some due slots are left for the next one.
+
+    `next_catch_up_at`: when the next catch-up job may begin, if they are staggered. `none_due`: there is nothing to
+    decide at all, neither recent slots nor old ones.
+    """
+
+    schedules: int = 0
+    fired: int = 0
+    more: bool = False
+    next_catch_up_at: int = 0
+    none_due: bool = field(default=False, compare=False)
 
 
 def evaluate(
@@ -42,7 +57,14 @@ def evaluate(
     if not schedules:
         return TickReport()
     decisions = _decided(
-        tx, plans, schedules, shared, due.now, stagger, next_catch_up_at, alive_since=due.alive_since
+        tx,
+        plans,
+        schedules,
+        shared,
+        now=due.now,
+        stagger=stagger,
+        next_catch_up_at=next_catch_up_at,
+        alive_since=due.alive_since,
     )
     seen = max(len(schedules), len(peeked))
     return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
@@ -58,7 +80,7 @@ def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagg
         return TickReport()
     schedules = schedules_of(tx, plans, [state])
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
-    decisions = _decided(tx, plans, schedules, shared, now, stagger, 0)
+    decisions = _decided(tx, plans, schedules, shared, now=now, stagger=stagger, next_catch_up_at=0)
     return _reported(decisions, shared, now, is_full=False)
 
 
@@ -85,7 +107,7 @@ def _decided(
     ):  # something may be missed
         shared.coverage = coverage(tx, now, alive_since)
     decisions = tick(schedules, now, shared)
-    left = say_at_once(tx, decisions, now)
+    left = publish_at_once(tx, decisions, now)
     commit_decisions(tx, left, now)
     write_shared(tx, shared, now)
     hand_on_places(tx, left, shared, now)

@@ -1,0 +1,58 @@
+"""What the process that hosts the API needs before it imports the web framework: the hooks, and the address."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from everwhen.errors import SchedulerError, shown
+from everwhen.model.declared import Declarations
+from everwhen.operations.apply import Applied
+from everwhen.operations.system import LoopFigures
+
+BACKLOG = 2_048
+# How long sent bytes may wait for their reader, in milliseconds. The kernel keeps a closed connection until its last
+# byte is read; a client that reads nothing would keep it, and its memory, for ever.
+UNTAKEN = 60_000
+
+
+class Reload(Protocol):
+    """Read the file and apply it, whole or not at all."""
+
+    def __call__(self, actor: str, *, may_remove_most: bool) -> Applied: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHooks:
+    """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process; `dispatch`: who
+    runs jobs, by its configuration."""
+
+    read: Callable[[], Declarations] | None = None
+    reload: Reload | None = None
+    figures: Callable[[], LoopFigures] | None = None
+    dispatch: str = "local"
+
+
+def refuse_taken(host: str, port: int) -> None:
+    """Raise now what `bound` would raise later, when slots have fired and jobs would be interrupted."""
+    bound(host, port).close()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; those that are accepted inherit it
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNTAKEN)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise SchedulerError(
+            f"the API cannot listen on {shown(host)}:{port}: {error.strerror}; choose another api.port, or api.host"
+        ) from error
+    return found

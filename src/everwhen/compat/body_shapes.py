@@ -1,0 +1,207 @@
+"""The shapes of bodies that Pipelit and SYRIS send: `interval_seconds`, and `type` with `spec`.
+
+Each shape has defaults of its own (SEMANTICS 10), as the columns `seconds` and `spec` of `model.fields`. Everything is
+translated to the keys of a file, and those are checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from everwhen.config.document import Block, Document
+from everwhen.config.node import Node
+from everwhen.config.submission import GENERAL, Translated
+from everwhen.errors import SchedulerError
+from everwhen.model.defaults import Shape
+from everwhen.model.fields import FIELDS
+from everwhen.model.instants import SECOND
+from everwhen.model.kinds import Either, Key, Object, Record
+from everwhen.model.message import message_target
+from everwhen.model.scalars import Number, Text, Word
+from everwhen.model.values import MOST_PAYLOAD, WORKFLOW_ID, parse_duration
+from everwhen.timetable.interval import LONGEST
+from everwhen.timetable.trigger import Every, parse_every
+
+_WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
+_TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
+_GENERAL = frozenset(GENERAL)
+SUBMISSION = Record(
+    {
+        **GENERAL,
+        "interval_seconds": Key(Number(1, LONGEST), "every, in seconds."),
+        "type": Key(Word(tuple(_TRIGGER_OF)), "What spec is."),
+        "spec": Key(Either(((int, Number(1, LONGEST)),), Text("300 or 0 9 * * *")), "The trigger."),
+        "workflow_id": Key(WORKFLOW_ID, "The workflow that it starts."),
+        "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
+        "timeout_seconds": Key(Number(0, LONGEST), "timeout, in seconds; 0 means for ever."),
+        "trigger_payload": Key(Object(MOST_PAYLOAD), "payload."),
+        "catch_up_policy": FIELDS["catch_up"],
+        "quiet_hours_policy_id": FIELDS["quiet_hours"],
+        "user_profile_id": Key(WORKFLOW_ID, "owner."),
+    }
+)
+
+
+class _Alias(NamedTuple):
+    """Another word for a key, and how its value is said there."""
+
+    key: str
+    said: Callable[[Any], Any] = lambda value: value
+
+
+_ALIASES = {
+    "interval_seconds": _Alias("every", lambda seconds: f"{seconds}s"),
+    "timeout_seconds": _Alias("timeout", lambda seconds: f"{seconds}s"),
+    "trigger_payload": _Alias("payload"),
+    "catch_up_policy": _Alias("catch_up"),
+    "quiet_hours_policy_id": _Alias("quiet_hours"),
+    "user_profile_id": _Alias("owner", str),
+}
+
+
+class ForeignBodies:
+    """The keys of a file, and the two other shapes."""
+
+    keys = SUBMISSION
+
+    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
+        if beside is None and _GENERAL.issuperset(submitted.value):  # the keys of a file already
+            return Translated(submitted, {}, "general")
+        given = submitted.fields()
+        block = Block()
+        block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
+        shape = _shape_of(given) if beside is None else "general"
+        node = Node(Document("", block, is_file=False), (), block, submitted.report)
+        translated = Translated(node, {}, shape)
+        for name, alias in _ALIASES.items():
+            if name in given:
+                _say(translated, name, alias.key, alias.said(given[name]))
+            elif name in submitted.value:
+                block.setdefault(alias.key, None)
+        _take_workflow(submitted, given, translated)
+        _take_spec(submitted, given, translated, beside or {})
+        _take_template(submitted, translated, beside)
+        if beside is not None and "interval_seconds" in submitted.value and "every" in block:
+            _move_retries(block, beside)
+        return translated
+
+
+BODY_SHAPES = ForeignBodies()
+
+
+def _say(translated: Translated, name: str, key: str, value: Any) -> None:
+    block = translated.node.value
+    if block.get(key) is not None:
+        translated.node.complain(f"is another word for {key}; keep one", name)
+        return
+    block[key] = value
+    translated.spelled[key] = name
+
+
+def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translated) -> None:
+    trigger = given.get("trigger_node_id")
+    if "workflow_id" in given:
+        workflow = {"id": given["workflow_id"], "trigger_node_id": trigger}
+        run = Block()
+        run["workflow"] = Block()
+        run["workflow"].update({key: value for key, value in workflow.items() if value is not None})
+        _say(translated, "workflow_id", "run", run)
+        translated.spelled["run.workflow.id"] = "workflow_id"
+        translated.spelled["run.workflow.trigger_node_id"] = "trigger_node_id"
+    elif trigger is not None and submitted.value.get("workflow_id") is None:
+        submitted.complain("goes with workflow_id only", "trigger_node_id")
+
+
+def _take_spec(
+    submitted: Node, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any]
+) -> None:
+    kind, spec = submitted.value.get("type"), submitted.value.get("spec")
+    if kind is None and spec is None:
+        return
+    if kind is None:  # the type of a schedule that is there is known
+        kind = next((name for name, key in _TRIGGER_OF.items() if key in beside), None)
+    for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
+        if value is None:
+            submitted.complain(f"needs {other} beside it", name)
+    if not isinstance(kind, str) or kind not in _TRIGGER_OF or "spec" not in given:
+        return
+    key = _TRIGGER_OF[kind]
+    is_number = key == "every" and _WHOLE.fullmatch(str(spec))
+    _say(translated, "spec", key, f"{str(spec).strip()}s" if is_number else spec)
+    if translated.spelled.get(key) == "spec":
+        FIELDS[key].kind.check(translated.node[key])
+
+
+def _take_template(submitted: Node, translated: Translated, beside: Mapping[str, Any] | None) -> None:
+    """In SYRIS's shape the payload is the MessageEvent that is said, unless another target is named."""
+    block, fields = translated.node.value, submitted.value
+    if fields.get("run") is not None or fields.get("workflow_id") is not None:
+        return
+    is_template = "type" in fields or "spec" in fields
+    if beside is not None:
+        is_template = _says_template(beside) and "payload" in block
+    if not is_template:
+        return
+    template = block.pop("payload", None)
+    name = translated.spelled.pop("payload", "payload")
+    block["run"] = Block()
+    block["run"]["message"] = template if isinstance(template, Block) else Block()
+    translated.spelled["run.message"] = name
+    try:
+        message_target(block["run"]["message"])
+    except SchedulerError as error:
+        submitted.complain(str(error).removeprefix("message: "), name)
+
+
+def _says_template(fields: Mapping[str, Any]) -> bool:
+    """Whether a schedule says a MessageEvent as SYRIS gives it."""
+    message = (fields.get("run") or {}).get("message")
+    return message is not None and (not message or "content" in message or "source" in message)
+
+
+def _shape_of(given: Mapping[str, Any]) -> Shape:
+    if "interval_seconds" in given:
+        return "seconds"
+    return "spec" if "spec" in given else "general"
+
+
+def _move_retries(block: Block, beside: Mapping[str, Any]) -> None:
+    """Retries of Pipelit's shape wait for one interval: they follow a new one."""
+    if "every" not in beside or "retry_delay" not in beside:
+        return
+    trigger = parse_every(beside["every"])
+    if isinstance(trigger, Every) and trigger.seconds * SECOND == parse_duration(beside["retry_delay"]):
+        block.setdefault("retry_delay", block["every"])
+
+
+GENERAL_EXAMPLE = {
+    "name": "Nightly backup",
+    "cron": "0 2 * * *",
+    "timezone": "Europe/Berlin",
+    "max_retries": 3,
+    "run": {"http": {"url": "https://example.com/backup"}},
+}
+WORKFLOW_EXAMPLE = {
+    "name": "Daily report",
+    "workflow_id": 1,
+    "trigger_node_id": "trigger_schedule_abc123",
+    "interval_seconds": 86400,
+    "total_repeats": 0,
+    "max_retries": 3,
+    "timeout_seconds": 600,
+    "trigger_payload": {"report_type": "daily"},
+}
+MESSAGE_EXAMPLE = {
+    "name": "Good morning",
+    "type": "cron",
+    "spec": "0 8 * * *",
+    "timezone": "Europe/Paris",
+    "catch_up_policy": "run_once",
+    "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
+}
+SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": WORKFLOW_EXAMPLE, "SYRIS": MESSAGE_EXAMPLE}
+SHAPES = (
+    "The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."
+)

@@ -1,0 +1,57 @@
+"""Changes of schedules as values: decisions that are made inside the transaction, new schedules, a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from everwhen.model.decision import Creation, Decision
+from everwhen.model.events import Event
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule
+from everwhen.model.shared import Shared
+from everwhen.model.token import Answer
+
+Change = Callable[[Schedule, int, Shared], Decision]
+Filling = Callable[[Schedule, Sequence[int], int, Shared], Decision]
+Remember = Callable[[Decision], Answer]
+
+
+class NewSchedule(NamedTuple):
+    """A schedule about to be written: its first state and events, and the plan that they were made from."""
+
+    creation: Creation
+    plan: Plan
+    source: str
+    key: str | None = None
+    token_id: str | None = None
+
+
+class Terms(NamedTuple):
+    """The conditions of a creation: the quota of its token, and the answer to be remembered with it."""
+
+    token_id: str
+    max_schedules: int | None = None
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """Everything that a configuration changes, to be written in one transaction.
+
+    It was computed against configuration revision `based_on` and is not written when a newer revision exists. Changes
+    of one schedule are decided one after another, each on the state that the previous one left.
+    """
+
+    based_on: int
+    digest: str
+    source: str = "config"
+    actor: str | None = None
+    created: Sequence[NewSchedule] = ()
+    changed: Sequence[tuple[str, Change]] = ()
+    removed: Sequence[tuple[str, Change]] = ()
+    policies: Sequence[QuietHoursPolicy] = ()
+    removed_policies: Sequence[str] = ()
+    places: Mapping[str, str] = field(default_factory=dict)  # file and line by schedule id
+    events: Sequence[Event] = ()
+    sections: Mapping[str, str] = field(default_factory=dict)  # its other entries, by path

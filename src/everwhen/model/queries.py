@@ -1,0 +1,105 @@
+"""Filters and pages: what a list of schedules, jobs, events or messages is asked for, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from everwhen.model.events import EventType
+from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.schedule import Schedule, Status
+
+
+class Entry(NamedTuple):
+    """A schedule with the columns that only listings show."""
+
+    schedule: Schedule
+    source: str
+    key: str | None
+    token_id: str | None
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFilter:
+    """A filter for schedules: all conditions that are set must hold."""
+
+    status: Status | None = None
+    group: str | None = None
+    owner: str | None = None
+    type: str | None = None
+    target: str | None = None
+    text: str | None = None  # contained in its id or name
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """A filter for jobs: all conditions that are set must hold.
+
+    `since` (inclusive) and `until` (exclusive) bound the slots; `enqueued_since` and `enqueued_until` likewise.
+    """
+
+    uid: str | None = None
+    statuses: Collection[JobStatus] = ()
+    origins: Collection[Origin] = ()
+    slot_at: int | None = None
+    since: int | None = None
+    until: int | None = None
+    owner: str | None = None  # of their schedules, as long as these exist
+    group: str | None = None
+    enqueued_since: int | None = None
+    enqueued_until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """One page of jobs; `total` is counted up to a bound. `next_before`: where the next page begins, if any."""
+
+    jobs: list[Job]
+    total: int = 0
+    is_approximate: bool = False
+    next_before: int | None = None
+
+
+class SpanCount(NamedTuple):
+    """The number of jobs of one status with slots in one bucket of a span; buckets (`stretch`) are numbered from 0."""
+
+    stretch: int
+    status: JobStatus
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Totals: schedules by status, and outstanding jobs by status."""
+
+    schedules: dict[Status, int]
+    jobs: dict[JobStatus, int]
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """A filter for events: all conditions that are set must hold.
+
+    `since` is inclusive, `until` exclusive, both by time of recording; `slots_until` excludes later slots.
+    """
+
+    uid: str | None = None
+    types: Collection[EventType] = ()
+    job_id: str | None = None
+    owner: str | None = None
+    since: int | None = None
+    until: int | None = None
+    slots_until: int | None = None
+
+
+class MessageFilter(NamedTuple):
+    """A filter for messages: all conditions that are set must hold. `since` is inclusive, `until` exclusive."""
+
+    owner: str | None = None
+    schedule_id: str | None = None
+    since: int | None = None
+    until: int | None = None

@@ -1,0 +1,220 @@
+"""Kinds of single values: texts, flags, numbers, choices, and values with their own parser.
+
+A kind checks a value in its place and reports problems there; it converts nothing. Every problem is one sentence that
+says what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+from everwhen.errors import SchedulerError, shown
+
+Schema = dict[str, Any]
+Severity = Literal["error", "warning"]
+LONGEST_GUESSED = 50  # characters
+LONGEST_PARSED = 1_000  # characters or items; parsed values are cached
+ZERO_BYTE = "holds a zero byte, which no program and no database takes"
+
+
+class Node(Protocol):
+    """A value in its place, where a kind reports what is wrong with it: in a file, a request or a call."""
+
+    @property
+    def value(self) -> Any: ...
+
+    @property
+    def is_trusted(self) -> bool: ...
+
+    @property
+    def is_in_file(self) -> bool: ...
+
+    def complain(self, message: str, *steps: str | int, severity: Severity = "error") -> None: ...
+
+    def __getitem__(self, step: str | int) -> Node: ...
+
+    def items(self) -> Sequence[Node]: ...
+
+
+def unknown(what: str, key: str, known: Iterable[str]) -> str:
+    """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long."""
+    near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
+    return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text; `example` shows what is expected."""
+
+    example: str = ""
+    pattern: str | None = None
+    message: str = "must be text"
+    longest: int = 10_000
+    python: str = "str"  # its type in Python
+
+    def check(self, node: Node) -> None:
+        value = node.value
+        if not isinstance(value, str):
+            node.complain(f"{self._wanted}, not {spelled(value)}{_quote_hint(value)}")
+        elif "\0" in value:
+            node.complain(ZERO_BYTE)
+        elif not value.strip() or len(value) > self.longest or not _fits(self.pattern, value):
+            node.complain(
+                f'"{shown(value)}" {self._wanted}' if value.strip() else f"{self._wanted}, not empty"
+            )
+
+    @property
+    def _wanted(self) -> str:
+        return f"{self.message}, such as {self.example}" if self.example else self.message
+
+    def schema(self) -> Schema:
+        found: Schema = {"type": "string"}
+        if self.pattern:
+            found["pattern"] = f"^(?:{self.pattern})$"
+        return found | ({"examples": [self.example]} if self.example else {})
+
+
+@dataclass(frozen=True, slots=True)
+class AnyText:
+    """A text that may be empty, for programs and headers."""
+
+    def check(self, node: Node) -> None:
+        if "\0" in node.value:
+            node.complain(ZERO_BYTE)
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    def check(self, node: Node) -> None:
+        if not isinstance(node.value, bool):
+            node.complain(f"must be true or false, not {spelled(node.value)}")
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A whole number within bounds."""
+
+    least: int = 0
+    most: int = 2**31
+
+    def check(self, node: Node) -> None:
+        value = node.value
+        if isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most:
+            return
+        bounds = f"from {self.least}" + (f" to {self.most:,}" if self.most < 2**31 else " on")
+        node.complain(f"must be a whole number {bounds}, not {spelled(value)}")
+
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few choices."""
+
+    fields: tuple[str, ...]
+    what: str = ""  # what to call them in messages if they are too many to list
+
+    def check(self, node: Node) -> None:
+        if node.value in self.fields:
+            return
+        if not self.what:
+            node.complain(f"{spelled(node.value)} must be one of {', '.join(self.fields)}")
+            return
+        hint = unknown(self.what, str(node.value), self.fields).removeprefix(f"unknown {self.what}")
+        node.complain(f"{spelled(node.value)} is no {self.what}{hint}")
+
+    def schema(self) -> Schema:
+        return {"enum": list(self.fields)}
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Exactly one value."""
+
+    value: Any
+
+    def check(self, node: Node) -> None:
+        if node.value != self.value:
+            node.complain(f"{spelled(node.value)} must be {spelled(self.value)}, or left out")
+
+    def schema(self) -> Schema:
+        return {"const": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A value that a parser reads; the error of the parser is the reported problem."""
+
+    parse: Callable[[Any], object]
+    shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    also: tuple[Any, ...] = ()  # values with a special meaning
+    python: str = "str"  # its type in Python
+
+    def check(self, node: Node) -> None:
+        if node.value in self.also and not isinstance(node.value, bool):
+            return
+        if isinstance(node.value, str | list) and len(node.value) > LONGEST_PARSED:
+            node.complain(f"is longer than {LONGEST_PARSED:,} characters or items")
+            return
+        complaint = _complaint(self.parse, _hashable(node.value))
+        if isinstance(node.value, dict):  # the parser gets its repr, which may be a valid text
+            complaint = complaint or "must be a single value, not a mapping"
+        if complaint is not None:
+            node.complain(complaint)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [dict(self.shape), {"enum": list(self.also)}]} if self.also else dict(self.shape)
+
+
+@lru_cache(maxsize=20_000, typed=True)  # 1 is not true; thousands of schedules say `5m` or `Europe/Berlin`
+def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
+    try:
+        parse(list(value) if isinstance(value, tuple) else value)
+    except SchedulerError as error:
+        return str(error)
+    return None
+
+
+def _hashable(value: Any) -> Any:
+    """Return a short hashable value for the parser and its cache; what is not text never becomes a valid text."""
+    if isinstance(value, list):
+        return tuple(shown(item) if isinstance(item, str) else _hashable_item(item) for item in value)
+    return shown(repr(value)) if isinstance(value, dict) else value
+
+
+def _hashable_item(item: Any) -> Any:
+    return shown(repr(item)) if isinstance(item, bool | list | dict) else item
+
+
+def spelled(value: Any) -> str:
+    """Format a value for a message."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{shown(value)}"'
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else shown(value)
+
+
+def _quote_hint(value: Any) -> str:
+    is_scalar = isinstance(value, int | float)
+    return f'; in quotes ("{shown(str(value).lower())}") it is one' if is_scalar else ""
+
+
+def _fits(pattern: str | None, value: str) -> bool:
+    return pattern is None or re.fullmatch(pattern, value) is not None

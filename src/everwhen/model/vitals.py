@@ -1,0 +1,82 @@
+"""Counts over a whole database for monitoring: its current condition, and what was decided since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Signs(NamedTuple):
+    """The condition of a database at one moment. `overdue` is counted up to a bound."""
+
+    schedules: Mapping[str, int]  # by status
+    held: Mapping[str, int]  # by reason
+    jobs: Mapping[str, int]  # outstanding ones, by status
+    breakers: Mapping[str, int]  # by state
+    overdue: int
+    is_paused: bool
+    gathered: Mapping[str, int] = MappingProxyType(
+        {}
+    )  # skips that are counted on rows and are in no event yet (L5), by reason
+
+
+class Mark(NamedTuple):
+    """The position up to which was counted; its numbers have a meaning for one kind of database only."""
+
+    events: int
+    jobs: int
+
+
+class Tally(NamedTuple):
+    """What was committed between two marks: slots by the type and reason of their events, firings by origin."""
+
+    slots: Mapping[tuple[str, str], int]
+    fired: Mapping[str, int]
+    mark: Mark
+
+
+class Crowd(NamedTuple):
+    """Schedules in the same condition: how many there are, and how many skips their rows count."""
+
+    status: str
+    held_reason: str | None
+    skip_reason: str | None
+    schedules: int
+    skips: int
+
+
+def counted_by(crowds: Iterable[Crowd], word: str, number: str = "schedules") -> dict[str, int]:
+    """Add up the counts by one field of each crowd, where it is set.
+
+    >>> crowds = [Crowd("active", None, None, 3, 0), Crowd("active", "at_capacity", "budget", 1, 7)]
+    >>> counted_by(crowds, "status"), counted_by(crowds, "skip_reason", "skips")
+    ({'active': 4}, {'budget': 7})
+    """
+    found: dict[str, int] = {}
+    for crowd in crowds:
+        key = getattr(crowd, word)
+        if key is not None:
+            found[key] = found.get(key, 0) + getattr(crowd, number)
+    return found
+
+
+def signs_of(
+    crowds: Sequence[Crowd],
+    jobs: Mapping[str, int],
+    breakers: Mapping[str, int],
+    overdue: int,
+    *,
+    is_paused: bool,
+) -> Signs:
+    """Compute the condition of a database from what was read of it in one snapshot."""
+    held, gathered = counted_by(crowds, "held_reason"), counted_by(crowds, "skip_reason", "skips")
+    return Signs(
+        counted_by(crowds, "status"),
+        held=held,
+        jobs=jobs,
+        breakers=breakers,
+        overdue=overdue,
+        is_paused=is_paused,
+        gathered=gathered,
+    )

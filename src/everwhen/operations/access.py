@@ -1,0 +1,184 @@
+"""The caller of an operation: the token, what it may do, and the schedules that it may see.
+
+To a token with an owner, the schedule of somebody else and one that does not exist are the same. Commands that only
+read import this module, so what only changes need is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from everwhen.errors import AccessError, UnknownScheduleError, shown
+from everwhen.model.payload import LARGEST_PAYLOAD
+from everwhen.model.policy import TOKEN_BUDGET, Budget
+from everwhen.model.queries import Entry, EventFilter, ScheduleFilter
+from everwhen.model.shared import FOR_EVER
+from everwhen.model.token import Token, actor_of
+from everwhen.stores.opened import store_of
+
+if TYPE_CHECKING:
+    from everwhen.model.group import Groups
+    from everwhen.model.schedule import Schedule
+    from everwhen.runtime import Runtime
+
+COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The token of a request, and what the runtime lets callers of that kind do."""
+
+    token: Token
+    allows_code: bool = False
+    max_payload: int = LARGEST_PAYLOAD
+    safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
+    groups: Callable[[], Groups] = dict  # of the configuration in force
+
+    @property
+    def actor(self) -> str | None:
+        return actor_of(self.token)
+
+    @property
+    def budget(self) -> Budget | None:
+        """Return how many firings its token may cause; None when that is not limited."""
+        limits = self.token.limits
+        if limits.fires_per_hour is None and limits.fires_per_day is None:
+            return None
+        return Budget(f"{TOKEN_BUDGET}{self.token.token_id}", limits.fires_per_hour, limits.fires_per_day)
+
+    @property
+    def may_run_code(self) -> bool:
+        """Return whether it may submit code, which runs as the service and reads an environment of no owner."""
+        return self.allows_code and self.token.may("admin") and self.token.owner is None
+
+    def refuse_code(self, kind: str) -> None:
+        """Refuse a target that runs code; an installed kind does unless it is registered otherwise."""
+        if self.may_run_code:
+            return
+        from everwhen.model.target_kinds import KINDS
+
+        known = KINDS.get(kind)
+        if kind not in self.safe_kinds() if known is None else known.runs_code:
+            raise AccessError(
+                f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
+                "where api.allow_code_targets is true"
+            )
+
+    def is_hidden(self, group: str | None) -> bool:
+        """Return whether a group of that name exists, but not for this caller."""
+        owner = self.token.owner
+        if group is None or owner is None:
+            return False
+        from everwhen.operations.groups import is_hidden
+
+        return is_hidden(self.groups(), group, owner)
+
+    def refuse_stranger(self, schedule: Schedule) -> None:
+        """Refuse a schedule of another owner as if it did not exist."""
+        if not self.token.sees(schedule.state.owner):
+            raise UnknownScheduleError(schedule.state.schedule_id)
+
+    def refuse_unusable(self, schedule: Schedule) -> None:
+        """Refuse to start a schedule of another owner, or one that runs a group which this caller may not use."""
+        self.refuse_stranger(schedule)
+        if self.token.owner is None:
+            return
+        from everwhen.operations.groups import refuse_unusable
+
+        refuse_unusable(self.groups(), schedule, self.token.owner)
+
+    def refuse_unapproved(self, schedule: Schedule) -> None:
+        """Refuse a schedule that waits for approval to a token whose schedules need approval."""
+        self.refuse_unusable(schedule)
+        if not self.token.limits.needs_approval:
+            return
+        from everwhen.decide.approval import is_waiting
+
+        if is_waiting(schedule.state):
+            raise AccessError("this schedule waits for approval, which this token cannot give")
+
+    def refuse_other_keys(self, schedule: Schedule) -> None:
+        """Refuse another payload to a token whose schedules need approval: what was approved runs as it is."""
+        self.refuse_unapproved(schedule)
+        if self.token.limits.needs_approval:
+            raise AccessError(
+                "this token triggers what was approved as it is; leave the payload, or the body, out"
+            )
+
+
+def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
+    """Return a schedule that the caller may see; raise UnknownScheduleError when there is none."""
+    entry = store_of(runtime).catalogue.entry(schedule_id)
+    if entry is None:
+        raise UnknownScheduleError(schedule_id)
+    caller.refuse_stranger(entry.schedule)
+    return entry
+
+
+def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
+    """Return the uid of an id that the caller may read, also when its schedule is deleted.
+
+    An id that was deleted and added again has had two schedules; `at` selects the one that existed then.
+    """
+    entry = store_of(runtime).catalogue.entry(schedule_id)
+    if entry is not None:
+        caller.refuse_stranger(entry.schedule)
+        earlier = _gone(runtime, schedule_id, caller, at) if at < entry.created_at else None
+        return earlier or entry.schedule.state.uid
+    uid = _gone(runtime, schedule_id, caller, at)
+    if uid is None:
+        raise UnknownScheduleError(schedule_id)
+    return uid
+
+
+def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
+    """Return the uid on record for an id, if the caller may see it."""
+    uid = store_of(runtime).ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
+    last = store_of(runtime).ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
+    return uid if last and caller.token.sees(last[0].event.owner) else None
+
+
+def _is_a_name(schedule_id: str) -> bool:
+    plain = schedule_id.replace("-", "").replace("_", "").replace(".", "")
+    return plain.isascii() and plain.isalnum() and len(schedule_id) <= 201
+
+
+def key_of(entry: Entry) -> str | None:
+    """Return the caller's own key of a schedule, without the owner in front of it."""
+    return None if entry.key is None else entry.key.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of many schedules; `total` is counted up to a bound, and is an estimate beyond it."""
+
+    entries: list[Entry]
+    total: int
+    is_approximate: bool = False
+
+
+def list_entries(
+    runtime: Runtime,
+    wanted: ScheduleFilter,
+    caller: Caller,
+    *,
+    limit: int,
+    before: int | None = None,
+    offset: int = 0,
+) -> Page:
+    """Return a page of the schedules that the caller may see, newest first."""
+    owner = caller.token.owner
+    if owner is not None:
+        if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
+            return Page([], 0)
+        wanted = replace(wanted, owner=owner)
+    entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
+    if total <= COUNTED:
+        return Page(entries, total)
+    if wanted != ScheduleFilter():
+        return Page(entries, COUNTED, is_approximate=True)
+    newest = store_of(runtime).catalogue.entries(wanted, limit=1)
+    return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)

@@ -1,0 +1,35 @@
+"""An open database as the surfaces hold it: they hand it to `operations`, and can read no data with it themselves.
+
+The store is behind `stores.opened.store_of`, which surfaces may not import. So a surface that reaches past `operations`
+neither passes the type checker nor the import contracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everwhen.clock import Clock
+
+Progress = Callable[[float], None]  # receives the completed share of a long operation, from 0 to 1
+
+
+def _nobody() -> None:
+    return None
+
+
+def _none() -> int:
+    return 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Runtime:
+    """The clock, the zone, and how to wake the loops when something changed."""
+
+    clock: Clock
+    timezone: str = "UTC"
+    clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's
+    wake_scheduler: Callable[[], None] = _nobody
+    wake_workers: Callable[[], None] = _nobody

@@ -1,0 +1,88 @@
+"""The keys of a schedule, for type checkers and readers.
+
+`tools/schedule_keys.py` writes this file from `model/fields.py`; do not edit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Required, TypedDict
+
+Duration = str | timedelta
+Instant = str | datetime
+
+
+class Dst(TypedDict, total=False):
+    """What happens when clocks change."""
+
+    gap: Literal["shift", "skip"]
+    fold: Literal["first", "second", "both"]
+
+
+class CircuitBreaker(TypedDict, total=False):
+    """Stop firing after failures in a row; false turns it off."""
+
+    threshold: int
+    reset_after: Duration | int
+
+
+class Expect(TypedDict, total=False):
+    """Raise an alert when it falls silent."""
+
+    within: Required[Duration | int]
+    grace: Duration | int
+
+
+class Ping(TypedDict, total=False):
+    """Tell a watcher of each run."""
+
+    url: Required[str]
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The keys of a schedule beside its trigger and what it runs; the same as in a configuration file."""
+
+    name: str
+    description: str
+    owner: str
+    enabled: bool
+    timezone: str
+    dst: Dst
+    start_at: Instant
+    end_at: Instant
+    first_run: Literal["immediately", "after_interval"]
+    interval_from: Literal["slot", "completion"]
+    jitter: Duration
+    only_between: str
+    not_on: str | int | Sequence[str | int]
+    outside_window: Literal["skip", "defer"]
+    quiet_hours: str
+    misfire_grace: Duration | int
+    catch_up: Literal["skip", "run_once", "run_all", "run_all_capped"]
+    catch_up_limit: int
+    if_running: Literal["skip", "queue", "cancel", "allow"]
+    queue_limit: int
+    max_outstanding: int
+    max_concurrent: int
+    total_repeats: int
+    max_retries: int
+    retry_delay: Duration | int
+    on_exhausted: Literal["continue", "stop"]
+    on_lost: Literal["rerun", "fail"]
+    timeout: Duration | int
+    circuit_breaker: CircuitBreaker | Literal[False]
+    queue: str
+    payload: Mapping[str, Any]
+    expect: Expect
+    ping: Ping
+
+
+class TriggerOptions(ScheduleOptions, total=False):
+    """The keys of `add`: exactly one trigger."""
+
+    every: Duration
+    cron: str
+    at: Instant
+    after: Duration
+    run: Mapping[str, Any]

@@ -1,0 +1,41 @@
+"""The store of a runtime: every verb that reads or writes the database, by subject."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from everwhen.runtime import Runtime
+
+if TYPE_CHECKING:
+    from everwhen.stores.catalogue import Catalogue
+    from everwhen.stores.firings import Firings
+    from everwhen.stores.ledger import Ledger
+    from everwhen.stores.messages import Messages
+    from everwhen.stores.outbox import Outbox
+    from everwhen.stores.plugin_state import PluginState
+    from everwhen.stores.slots import Slots
+    from everwhen.stores.tokens import Tokens
+    from everwhen.stores.upkeep import Upkeep
+    from everwhen.stores.vitals import Vitals
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenStore(Runtime):
+    """A runtime with its store. Each verb is one transaction, or reads one snapshot."""
+
+    slots: Slots
+    catalogue: Catalogue
+    ledger: Ledger
+    firings: Firings
+    vitals: Vitals
+    messages: Messages
+    plugin_state: PluginState
+    upkeep: Upkeep
+    tokens: Tokens
+    outbox: Outbox
+
+
+def store_of(runtime: Runtime) -> OpenStore:
+    """Return the store of a runtime, for operations and the engine; the composition root builds no other runtime."""
+    return cast("OpenStore", runtime)

@@ -1,0 +1,140 @@
+"""The shape of an answer, written once: a class that makes the JSON, and from which `api` makes its documentation.
+
+A field is an annotation. Its value is the attribute of the same name of the value that is shown, unless `field` names
+another attribute or a function. Instants (`When`) become text by themselves. The annotations stay text until somebody
+asks for the documentation, so importing a shape costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar
+
+from everwhen.views.values import Object, when_text
+
+When = Annotated[str, "date-time"]
+Read = Callable[[Any], Any]
+
+
+class Field:
+    """Where a field's value comes from, and what the documentation adds to its type."""
+
+    __slots__ = ("about", "examples", "is_optional", "source", "via")
+
+    def __init__(
+        self,
+        source: str | Read | None = None,
+        *,
+        via: Read | None = None,
+        about: str | None = None,
+        examples: list[Any] | None = None,
+        is_optional: bool = False,
+    ) -> None:
+        self.source = source
+        self.via = via
+        self.about = about
+        self.examples = examples
+        self.is_optional = is_optional
+
+
+def field(source: str | Read | None = None, **more: Any) -> Any:
+    """Describe a field: `source` is the path of an attribute, or a function of the value that is shown.
+
+    `via` converts what was found, unless that is None; `about` and `examples` go into the documentation;
+    `is_optional`: the field may be left out.
+    """
+    return Field(source, **more)
+
+
+def each(convert: Read) -> Read:
+    """Return a function that converts all items of a list."""
+
+    def convert_all(items: Iterable[Any]) -> list[Any]:
+        return [convert(item) for item in items]
+
+    return convert_all
+
+
+_PLAIN = Field()
+_INSTANTS = frozenset(("When", "When | None"))
+
+
+class _Reading:
+    """How a shape is read from a value: all attributes at once, then those that are converted or computed."""
+
+    __slots__ = ("computed", "converted", "get_all", "keys", "template")
+
+    def __init__(self, view: type[View], given: Collection[str]) -> None:
+        fields = {name: more for name, (_, _, more) in view.fields().items()}
+        annotations = {name: annotation for name, (_, annotation, _) in view.fields().items()}
+        read = [name for name, more in fields.items() if name not in given and not callable(more.source)]
+        paths = [str(fields[name].source or name) for name in read]
+        vias = {
+            name: fields[name].via or (when_text if annotations[name] in _INSTANTS else None) for name in read
+        }
+        self.template: Object = dict.fromkeys(map(key_of, fields))
+        self.keys = [key_of(name) for name in read]
+        # With one name it would return no tuple; what is beyond the keys is not used.
+        self.get_all: Read = attrgetter(*paths, paths[0]) if paths else lambda _: ()
+        self.converted = [(key_of(name), via) for name, via in vias.items() if via is not None]
+        self.computed = [
+            (key_of(name), more.source)
+            for name, more in fields.items()
+            if name not in given and callable(more.source)
+        ]
+
+    def read(self, value: Any) -> Object:
+        found = self.template.copy()
+        found.update(zip(self.keys, self.get_all(value), strict=False))
+        for key, convert in self.converted:
+            if found[key] is not None:
+                found[key] = convert(found[key])
+        for key, compute in self.computed:
+            found[key] = compute(value)
+        return found
+
+
+class View:
+    """The base of all shapes. They have no instances: `of` returns the plain data that is sent.
+
+    >>> class Thing(View):
+    ...     id: str = field("name")
+    ...     seen_at: When | None
+    >>> from types import SimpleNamespace
+    >>> Thing.of(SimpleNamespace(name="a", seen_at=0))
+    {'id': 'a', 'seen_at': '1970-01-01T00:00:00Z'}
+    """
+
+    _readings: ClassVar[dict[tuple[type[View], tuple[str, ...]], _Reading]] = {}
+
+    @classmethod
+    def of(cls, value: Any, **given: Any) -> Object:
+        """Return the answer about a value; fields that are given are not read from it."""
+        names = tuple(given)
+        reading = cls._readings.get((cls, names))
+        if reading is None:
+            reading = cls._readings[cls, names] = _Reading(cls, names)
+        found = reading.read(value)
+        for name in given:
+            found[key_of(name)] = given[name]
+        return found
+
+    @classmethod
+    def made(cls, **given: Any) -> Object:
+        """Return the answer with these fields, which are all that it has."""
+        return cls.of(None, **given)
+
+    @classmethod
+    def fields(cls) -> dict[str, tuple[type[View], str, Field]]:
+        """Return each field by its name: the class that declares it, its annotation, and the rest."""
+        found: dict[str, tuple[type[View], str, Field]] = {}
+        for base in reversed(cls.__mro__[:-2]):
+            for name, annotation in base.__annotations__.items():
+                found[name] = (base, annotation, base.__dict__.get(name, _PLAIN))
+        return found
+
+
+def key_of(name: str) -> str:
+    """Return the key of a field in JSON: `from_` is `from`, which Python does not take as a name."""
+    return name.removesuffix("_")
