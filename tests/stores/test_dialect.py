@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -24,6 +25,7 @@ from everwhen.stores import (
 )
 from everwhen.stores.dialect import Insert, Statement, composed
 from everwhen.stores.lanes import Lane
+from everwhen.stores.sqlite_queries import SqliteQueries
 from everwhen.wiring import open_stack
 
 MODULES = (
@@ -115,6 +117,15 @@ def test_an_insert_says_what_happens_to_a_row_that_exists() -> None:
     )
     assert Insert("a", ("k", "v"), unless="k").on_conflict == " ON CONFLICT (k) DO NOTHING"
     assert Insert("a", ("k", "v")).on_conflict == ""
+
+
+def test_a_nul_does_not_shorten_a_text_of_a_list() -> None:
+    listed = Statement("SELECT text FROM unnest(:texts::texts) AS v(text)")
+    rows = Statement("SELECT text, number FROM batch AS v(text, number)")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        queries = SqliteQueries(connection)
+        assert queries.rows(listed, texts=["a\0b", "é\\u0000"]) == [("a\ufffdb",), ("é\\u0000",)]
+        assert queries.rows(rows, batch=[("a\0b", 1), (None, 2)]) == [("a\ufffdb", 1), (None, 2)]
 
 
 # -- what SQLite does with them --

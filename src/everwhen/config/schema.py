@@ -13,7 +13,7 @@ from everwhen.model.events import EventType
 from everwhen.model.fields import FIELDS, fields_in
 from everwhen.model.kinds import Either, Key, ListOf, MapOf, Object, Record, Refused
 from everwhen.model.policy import WhenClosed
-from everwhen.model.scalars import Flag, Node, Number, Schema, Text, Word
+from everwhen.model.scalars import CheckedValue, Flag, Number, Schema, Text, Word
 from everwhen.model.values import (
     ARGV,
     DATE,
@@ -135,7 +135,7 @@ BUDGET = Record(
 )
 
 
-def _one_channel(node: Node) -> None:
+def _one_channel(node: CheckedValue) -> None:
     channels = [name for name in ("http", "email", "command") if node.value.get(name) is not None]
     if len(channels) != 1:
         found = f", not {' and '.join(channels)}" if channels else ""

@@ -15,7 +15,7 @@ from typing import Any
 from everwhen.installed_kinds import InstalledKind, installed_kind, installed_names
 from everwhen.model.kinds import MOST_UNKNOWN, Anything, Key, Kind, Object, Record
 from everwhen.model.payload_schema import faults_in
-from everwhen.model.scalars import Flag, Node, Number, Schema, Text, Word, spelled, unknown
+from everwhen.model.scalars import CheckedValue, Flag, Number, Schema, Text, Word, spelled, unknown
 from everwhen.model.target_kinds import KEYS_OF_RUN, KINDS, Keys, Target, TargetKey, ValueType
 from everwhen.model.values import (
     ARGV,
@@ -82,7 +82,7 @@ class InstalledKeys:
     def about(self) -> str:
         return str((self.kind.schema or {}).get("description") or f"A target of {self.kind.package}.")
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, dict):
             node.complain(f"must be a mapping, not {spelled(node.value)}")
         elif self.kind.fault is not None:
@@ -97,7 +97,7 @@ class InstalledKeys:
         return {"type": "object"} if found is None or '"$ref"' in json.dumps(found) else dict(found)
 
 
-def _check_by_schema(node: Node, schema: Mapping[str, Any]) -> None:
+def _check_by_schema(node: CheckedValue, schema: Mapping[str, Any]) -> None:
     given, known = _without_nulls(node.value), schema.get("properties") or {}
     is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     strange = [name for name in given if name not in known] if is_closed else []
@@ -123,7 +123,7 @@ def _without_nulls(value: Any) -> Any:
 class Run(Record):
     """The keys of `run`: those of our kinds, and the installed kinds."""
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, dict) or self.keys.keys() >= node.value.keys():
             Record.check(self, node)
         else:
@@ -144,7 +144,7 @@ def _installed_keys(named: Collection[str]) -> dict[str, Key]:
     return found
 
 
-def _one_target(node: Node) -> None:
+def _one_target(node: CheckedValue) -> None:
     is_ours = KEYS_OF_RUN.issuperset(node.value)
     kinds = [kind for kind in _all_kinds(is_ours) if node.value.get(kind) is not None]
     if len(kinds) != 1:

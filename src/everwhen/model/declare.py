@@ -15,7 +15,7 @@ from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Object
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
-from everwhen.model.scalars import Node, Parsed, Severity, unknown
+from everwhen.model.scalars import CheckedValue, Parsed, Severity, unknown
 from everwhen.model.target_kinds import Target, default_timeout
 from everwhen.model.values import BREAKER_RULE, parse_duration
 from everwhen.timetable.civil_time import Fold, Gap, Zone, zone
@@ -147,10 +147,10 @@ class _Given:
         between = " " if message.startswith(("must", "is ", "has ")) else ": "
         raise TimetableError(f"{path}{between}{message}", key=path, value=self.value)
 
-    def __getitem__(self, step: str | int) -> Node:
+    def __getitem__(self, step: str | int) -> CheckedValue:
         return _Given(f"{self.path}.{step}", self.value[step])
 
-    def items(self) -> Sequence[Node]:
+    def items(self) -> Sequence[CheckedValue]:
         return [self[number] for number in range(len(self.value))]
 
 

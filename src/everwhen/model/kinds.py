@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from everwhen.errors import oversize
 from everwhen.model.http_headers import header_fault
-from everwhen.model.scalars import Node, Schema, spelled, unknown
+from everwhen.model.scalars import CheckedValue, Schema, spelled, unknown
 
 MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
 
@@ -24,7 +24,7 @@ NO_NAME = "is no name; use letters, digits, - and _, at most 100, beginning with
 class Kind(Protocol):
     """What a value may be."""
 
-    def check(self, node: Node) -> None: ...
+    def check(self, node: CheckedValue) -> None: ...
 
     def schema(self) -> Schema: ...
 
@@ -37,7 +37,7 @@ class ListOf:
     most: int | None = None
     may_be_trusted: bool = False  # items that were valid when the file was last read
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, list):
             node.complain(f"{self.message}, not {spelled(node.value)}")
             return
@@ -65,7 +65,7 @@ class MapOf:
     has_names: bool = True  # keys that become part of an id
     message: str = "must be a mapping of names"
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, dict):
             node.complain(f"{self.message}, not {spelled(node.value)}")
             return
@@ -86,7 +86,7 @@ class Headers:
 
     kind: Kind
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, dict):
             node.complain(f"must be a mapping of headers, not {spelled(node.value)}")
             return
@@ -116,14 +116,14 @@ class Record:
     """A mapping with known keys. `needs` checks the mapping as a whole."""
 
     keys: Mapping[str, Key]
-    needs: Callable[[Node], None] | None = field(default=None, compare=False)
+    needs: Callable[[CheckedValue], None] | None = field(default=None, compare=False)
     required: tuple[str, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         required = tuple(name for name, key in self.keys.items() if key.is_required)
         object.__setattr__(self, "required", required)
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         value = node.value
         if not isinstance(value, dict):
             node.complain(f"must be a mapping with {_few(self.keys)}, not {spelled(value)}")
@@ -143,7 +143,7 @@ class Record:
         if self.needs is not None:
             self.needs(node)
 
-    def _refuse_unknown(self, node: Node, names: list[str]) -> None:
+    def _refuse_unknown(self, node: CheckedValue, names: list[str]) -> None:
         for name in names[:MOST_UNKNOWN]:
             node.complain(unknown("key", name, self.keys), name)
         if len(names) > MOST_UNKNOWN:
@@ -170,7 +170,7 @@ class Either:
     kinds: tuple[tuple[type | tuple[type, ...], Kind], ...]
     last: Kind
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         for types, kind in self.kinds:
             if isinstance(node.value, types):
                 kind.check(node)
@@ -187,7 +187,7 @@ class Refused:
 
     message: str
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         node.complain(self.message)
 
     def schema(self) -> Schema:
@@ -198,7 +198,7 @@ class Refused:
 class Anything:
     """Plain data, passed on unchanged."""
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         return None
 
     def schema(self) -> Schema:
@@ -211,7 +211,7 @@ class Object:
 
     most_bytes: int
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, dict):
             node.complain(f"must be an object, not {spelled(node.value)}")
         elif (size := len(json.dumps(node.value))) > self.most_bytes:

@@ -22,7 +22,7 @@ LONGEST_PARSED = 1_000  # characters or items; parsed values are cached
 ZERO_BYTE = "holds a zero byte, which no program and no database takes"
 
 
-class Node(Protocol):
+class CheckedValue(Protocol):
     """A value in its place, where a kind reports what is wrong with it: in a file, a request or a call."""
 
     @property
@@ -36,9 +36,9 @@ class Node(Protocol):
 
     def complain(self, message: str, *steps: str | int, severity: Severity = "error") -> None: ...
 
-    def __getitem__(self, step: str | int) -> Node: ...
+    def __getitem__(self, step: str | int) -> CheckedValue: ...
 
-    def items(self) -> Sequence[Node]: ...
+    def items(self) -> Sequence[CheckedValue]: ...
 
 
 def unknown(what: str, key: str, known: Iterable[str]) -> str:
@@ -57,7 +57,7 @@ class Text:
     longest: int = 10_000
     python: str = "str"  # its type in Python
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         value = node.value
         if not isinstance(value, str):
             node.complain(f"{self._wanted}, not {spelled(value)}{_quote_hint(value)}")
@@ -83,7 +83,7 @@ class Text:
 class AnyText:
     """A text that may be empty, for programs and headers."""
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if "\0" in node.value:
             node.complain(ZERO_BYTE)
 
@@ -93,7 +93,7 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, bool):
             node.complain(f"must be true or false, not {spelled(node.value)}")
 
@@ -108,7 +108,7 @@ class Number:
     least: int = 0
     most: int = 2**31
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         value = node.value
         if isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most:
             return
@@ -126,7 +126,7 @@ class Word:
     fields: tuple[str, ...]
     what: str = ""  # what to call them in messages if they are too many to list
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if node.value in self.fields:
             return
         if not self.what:
@@ -145,7 +145,7 @@ class Only:
 
     value: Any
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if node.value != self.value:
             node.complain(f"{spelled(node.value)} must be {spelled(self.value)}, or left out")
 
@@ -162,7 +162,7 @@ class Parsed:
     also: tuple[Any, ...] = ()  # values with a special meaning
     python: str = "str"  # its type in Python
 
-    def check(self, node: Node) -> None:
+    def check(self, node: CheckedValue) -> None:
         if node.value in self.also and not isinstance(node.value, bool):
             return
         if isinstance(node.value, str | list) and len(node.value) > LONGEST_PARSED:

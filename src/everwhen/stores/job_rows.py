@@ -198,6 +198,16 @@ INSERT_JOB = Insert("jobs", JOB_INSERTED, sparse=_EMPTY)
 INSERT_ENDED_JOB = Insert("jobs", JOB_ENDED, sparse=(*_EMPTY, "deadline_at"))
 
 # The primary key of jobs, for all that follow.
+_START = Statement("""
+UPDATE jobs AS j SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = :started_at::instant,
+    node = :node::text, deadline_at = v.deadline_at, fence = j.fence + 1, is_counted = true, is_probe = v.is_probe
+FROM batch AS v(deadline_at, is_probe, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'""")
+_END = Statement("""
+UPDATE jobs AS j SET status = v.status, ended_at = :now::instant, released_at = :now::instant, error = v.error,
+    result = v.result
+FROM batch AS v(status, error, result, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
 _POSTPONE = Statement("""
 UPDATE jobs AS j SET ready_at = v.ready_at FROM batch AS v(ready_at, row_id) WHERE j.row_id = v.row_id""")
 # A running job that is cancelled keeps its node until the worker releases it.
@@ -252,14 +262,19 @@ class JobWrites(JobReads):
                 "look for a schedule whose next_slot_at lies before its last_slot_at"
             ) from error
 
-    @abstractmethod
-    def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None: ...
+    def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
+        """Start jobs that were claimed together."""
+        jobs = [one.job for one in claimed]
+        batch = [(job.deadline_at, job.is_probe, job.row_id, job.fence - 1) for job in jobs]
+        changed = self.run(_START, started_at=jobs[0].started_at, node=jobs[0].node, batch=batch)
+        self.expect(len(batch), changed)
 
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
         self.run(_POSTPONE, batch=[(until, job.row_id) for job, until in postponed])
 
-    @abstractmethod
-    def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None: ...
+    def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
+        batch = [(o.status, o.error, o.result, job.row_id, job.fence) for job, o in ended]
+        self.expect(len(batch), self.run(_END, now=now, batch=batch))
 
     def keep_jobs(self, jobs: Sequence[Job]) -> None:
         """Keep jobs that have ended unreleased: their work is still running."""

@@ -42,13 +42,10 @@ from psycopg import Connection, errors
 
 from everwhen.clock import Clock
 from everwhen.model.breaker import Breaker
-from everwhen.model.claim import ClaimedJob
 from everwhen.model.delivery import Delivery
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.model.outcome import Outcome
-from everwhen.model.row_changes import ENDED_WELL
 from everwhen.stores.dialect import Statement
 from everwhen.stores.limit_rows import BREAKERS, LIMITS
 from everwhen.stores.migrations.postgres import MIGRATIONS
@@ -56,7 +53,7 @@ from everwhen.stores.postgres_batches import insert, together
 from everwhen.stores.postgres_database import Overtaken
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Marks
-from everwhen.stores.records import INSERTED, Declined, Finished, Queue, Row
+from everwhen.stores.records import INSERTED, Declined, Queue, Row
 from everwhen.stores.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
 from everwhen.stores.system_rows import INSERT_EVENT
 from everwhen.stores.transaction import Transaction
@@ -80,21 +77,6 @@ FROM batch AS v({", ".join(Limit._fields)}) WHERE l.key = v.key""")
 _PUT_BREAKERS = Statement(f"""
 UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields if name != "key")}
 FROM batch AS v({", ".join(Breaker._fields)}) WHERE b.key = v.key""")
-# The primary key of jobs.
-_START_JOBS = Statement("""
-UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = :started_at::instant,
-    node = :node::text, deadline_at = v.deadline_at, fence = j.fence + 1, is_counted = true, is_probe = v.is_probe
-FROM batch AS v(deadline_at, is_probe, row_id, fence)
-WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'""")
-_END_JOBS = Statement("""
-UPDATE jobs j SET status = v.status, ended_at = :now::instant, released_at = :now::instant, error = v.error,
-    result = v.result
-FROM batch AS v(status, error, result, row_id, fence)
-WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
-# The primary key of schedules.
-_COUNT_SUCCESSES = Statement(f"""
-UPDATE schedules s SET {ENDED_WELL.to_sql(now=":now::instant", job_id="v.job_id")}
-FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
 # idx_jobs_outstanding: the next in line. The claim checks whether another job of the schedule is still running.
 _READY_SUCCESSORS = Statement("""
 UPDATE jobs j SET is_ready = true, ready_at = :now::instant
@@ -266,18 +248,9 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
         super().insert_jobs(rows)
         self._ready(row[-1] for row in rows)  # type: ignore[misc]
 
-    def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
-        batch = [(j.deadline_at, j.is_probe, j.row_id, j.fence - 1) for j in [c.job for c in claimed]]
-        job = claimed[0].job
-        self.expect(len(batch), self.run(_START_JOBS, started_at=job.started_at, node=job.node, batch=batch))
-
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
         self._marks.ready.lower(until for _, until in postponed)
         super().postpone_jobs(postponed)
-
-    def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
-        batch = [(o.status, o.error, o.result, job.row_id, job.fence) for job, o in ended]
-        self.expect(len(batch), self.run(_END_JOBS, now=now, batch=batch))
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
         super().requeue_jobs(jobs, now, is_rescue=is_rescue)
@@ -335,9 +308,6 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
         if "next_run_at" in columns:
             position = columns.index("next_run_at")
             self._marks.due.lower(row[position] for row in rows)  # type: ignore[misc]
-
-    def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
-        self.run(_COUNT_SUCCESSES, now=now, batch=[(job.schedule_row, job.job_id) for job in jobs])
 
     def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
         if self.run(_RELEASE_HELD, now=now, batch=places):

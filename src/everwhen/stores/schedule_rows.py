@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from everwhen.model.counters import ScheduleCounters, Start
 from everwhen.model.events import Event
-from everwhen.model.row_changes import STARTED
+from everwhen.model.row_changes import ENDED_WELL, STARTED
 from everwhen.model.schedule import State
 from everwhen.stores.dialect import Insert, Statement, composed
 from everwhen.stores.postgres_watermark import EARLIEST
@@ -241,6 +241,9 @@ _BEGAN = {"running": ":running", "began_waiting": ":waiting", "began_retries": "
 _COUNT_STARTS = Statement(f"""
 UPDATE schedules SET {STARTED.to_sql(**_BEGAN, run_at=":run_at::instant")}
 WHERE row_id = ANY(:row_ids::integers)""")
+_COUNT_SUCCESSES = Statement(f"""
+UPDATE schedules AS s SET {ENDED_WELL.to_sql(now=":now::instant", job_id="v.job_id")}
+FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
 _DELETE = Statement("DELETE FROM schedules WHERE row_id = :row_id")
 
 
@@ -285,9 +288,9 @@ class ScheduleWrites(ScheduleReads):
             row_ids=row_ids,
         )
 
-    @abstractmethod
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         """Count one success on the row of each schedule: of own jobs, after which nothing is outstanding."""
+        self.run(_COUNT_SUCCESSES, now=now, batch=[(job.schedule_row, job.job_id) for job in jobs])
 
     def delete_schedule(self, row_id: int) -> None:
         self.run(_DELETE, row_id=row_id)

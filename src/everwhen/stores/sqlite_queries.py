@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,8 +13,9 @@ from everwhen.stores.queries import DuplicateError, Queries
 from everwhen.stores.records import Row
 from everwhen.stores.sqlite_errors import is_refusal
 from everwhen.stores.sqlite_insert import SparseInsert
+from everwhen.stores.storable import storable
 
-_encode = json.JSONEncoder().encode
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class SqliteQueries(Queries):
@@ -53,11 +54,23 @@ class SqliteQueries(Queries):
     def _run(self, statement: Statement, values: dict[str, Any]) -> sqlite3.Cursor:
         for name in statement.lists:
             if values[name] is not None:
-                values[name] = _encode(list(values[name]))
+                values[name] = _json_of(values[name])
         return self._execute(statement.sqlite, values)
 
     def expect_long_statements(self) -> None:
         return None
+
+
+def _json_of(values: Collection[Any]) -> str:
+    """Return values, or rows of values, as JSON; SQLite would end a text at a NUL, so it is replaced."""
+    text = _encode(list(values))
+    return text if "\\u0000" not in text else _encode([_without_nul(value) for value in values])
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_without_nul(one) for one in value]
+    return storable(value) if isinstance(value, str) else value
 
 
 @cache
