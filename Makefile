@@ -11,6 +11,9 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 QUICK  := tests/decide tests/model tests/story tests/scheduler tests/engine tests/leftovers tests/stores tests/quickstart \
           tests/test_signals.py tests/test_package.py README.md docs/guide
 
+# Where a machine forbids bytecode, every process that a test starts would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run test quick check coverage fuzz chaos bench format clean
 
@@ -78,6 +81,6 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo 'making $(VENV) …' >&2
 	@$(PYTHON) -m venv --clear $(VENV)
 	@{ $(BIN)/python -m pip install -q --disable-pip-version-check uv 2>/dev/null && \
-	  UV_SYSTEM_CERTS=true $(BIN)/uv pip install -q --python $(BIN)/python -e '.[dev]' -c constraints.txt; } || \
+	  UV_SYSTEM_CERTS=true UV_COMPILE_BYTECODE=true $(BIN)/uv pip install -q --python $(BIN)/python -e '.[dev]' -c constraints.txt; } || \
 	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	@touch $@

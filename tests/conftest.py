@@ -27,6 +27,9 @@ watch_connections()
 # Warnings are errors here, and in every Python that a test starts; but Celery may say that it does not like root.
 os.environ.setdefault("PYTHONWARNINGS", "error,default:You're running the worker with superuser privileges")
 
+# Most tests start processes; without bytecode each of them would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Every `everwhen up` serves its API: on a port of its own, or two tests could not run side by side.
 os.environ.setdefault("EVERWHEN_API_PORT", "0")
 
