@@ -8,7 +8,7 @@ RUN    ?= .run
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 # Every layer once, without PostgreSQL's, the queues' and the crash tests' time: what to run after each small change.
-QUICK  := tests/decide tests/model tests/story tests/scheduler tests/engine tests/leftovers tests/stores tests/quickstart \
+QUICK  := tests/decide tests/model tests/story tests/scheduler tests/engine tests/leftovers tests/store tests/quickstart \
           tests/test_signals.py tests/test_package.py README.md docs/guide
 
 # Where a machine forbids bytecode, every process that a test starts would compile all that it imports.

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from everwhen.config.api_settings import ApiSettings
+from everwhen.config.settings import ApiSettings
 
 
 def without_settings() -> dict[str, str]:

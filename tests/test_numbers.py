@@ -12,13 +12,13 @@ from everwhen.api import calls, json_reader, request_guard, signatures
 from everwhen.config.schema import API, RETENTION, SERVICE
 from everwhen.config.settings import Settings, settings_of
 from everwhen.decide import catch_up, draft
-from everwhen.engine import greeting, job_runner, lease, output, service
+from everwhen.engine import job_runner, lease, running, service
 from everwhen.model import payload, policy, token, values
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.schedule import Definition
 from everwhen.operations import jobs
 from everwhen.operations.access import COUNTED
-from everwhen.targets import captured, command, guardian, process
+from everwhen.targets import command, guardian, process
 from everwhen.timetable import cron, interval, windows
 from everwhen.work_sources import command as source_command
 
@@ -42,17 +42,17 @@ DEFAULTS = {name: Definition.__dataclass_fields__[name].default for name in ("ca
         ("R8, rescues of one job", policy.MOST_RESCUES, 3),
         ("R8, the lease", lease.LEASE, 30.0),
         ("R8, heartbeats in a lease", lease.BEATS, 3),
-        ("R8, from SIGTERM to SIGKILL where a node is frozen", greeting.LONGEST_MARGIN, 5.0),
+        ("R8, from SIGTERM to SIGKILL where a node is frozen", lease.LONGEST_MARGIN, 5.0),
         ("R9, from SIGTERM to SIGKILL", process.GRACE, 5.0),
         ("R9, from SIGTERM to SIGKILL where a node was killed", guardian.GRACE, 5.0),
         ("X3, slots of one backfill", jobs.MOST_BACKFILLED, 1_000),
         ("L5, skips that are gathered", draft.GATHERED_AT_MOST, 1_000),
         ("G3, overdue", service.OVERDUE, 60 * SECOND),
-        ("output, the first of each stream", output.HEAD, 64 * KIB),
-        ("output, the last of each stream", output.TAIL, 192 * KIB),
-        ("output, the first in memory", captured.HEAD, 64 * KIB),
-        ("output, the last in memory", captured.TAIL, 192 * KIB),
-        ("output, read of one stream", captured.READ_LIMIT, 10 * MIB),
+        ("output, the first of each stream", running.HEAD, 64 * KIB),
+        ("output, the last of each stream", running.TAIL, 192 * KIB),
+        ("output, the first in memory", process.HEAD, 64 * KIB),
+        ("output, the last in memory", process.TAIL, 192 * KIB),
+        ("output, read of one stream", process.READ_LIMIT, 10 * MIB),
         ("output, read of a work source", source_command.LARGEST_ANSWER, 10 * MIB),
         ("REST, an Idempotency-Key", token.ANSWERS_KEPT, DAY),
         ("REST, a payload", payload.LARGEST_PAYLOAD, 64 * KIB),

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import psycopg
 
-from everwhen.stores.lanes import Lane
-from everwhen.stores.postgres_database import PostgresDatabase
-from everwhen.stores.sqlite_database import SqliteDatabase
+from everwhen.store.lanes import Lane
+from everwhen.store.postgres.database import PostgresDatabase
+from everwhen.store.sqlite.database import SqliteDatabase
 
 
 class Backend(Protocol):

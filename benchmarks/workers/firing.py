@@ -17,7 +17,7 @@ from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 MANY = 10_000
 LEDGER, QUICK_LEDGER = 1_000_000, 100_000

@@ -15,7 +15,7 @@ from everwhen.engine.ticker import Ticker
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.queues.rq import ENTRY, RqQueue
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.servers.valkey import ValkeyServer
 
 NEVER = 86_400.0  # seconds until handed-over jobs are checked

@@ -13,7 +13,7 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from everwhen.engine.ticker import Ticker
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import build_service
 
 FEW, MANY, QUICK_MANY = 1_000, 1_000_000, 100_000

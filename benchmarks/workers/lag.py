@@ -14,7 +14,7 @@ from benchmarks.workers.runtimes import NoWork, SetClock, Witness
 from everwhen.engine.service import Service
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Target
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import Stack
 
 EVERY_SECOND = 1_000

@@ -6,8 +6,8 @@ from threading import Event
 from benchmarks.workers import runtimes
 from benchmarks.workers.runtimes import NoWork, Witness
 from everwhen.engine.service import Service
-from everwhen.stores.flows.tick import TickReport
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
+from everwhen.store.tick import TickReport
 
 
 class Telling(Witness):

@@ -18,16 +18,16 @@ from benchmarks.workers.places import Place, is_file, path_in
 from benchmarks.workers.runtimes import GROUPS, HOUR, HOURLY, SetClock
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
-from everwhen.stores.flows.commit import FIRED
-from everwhen.stores.job_rows import INSERT_JOB
-from everwhen.stores.limit_rows import LIMITS, PUT_LIMITS
-from everwhen.stores.postgres_adapters import register
-from everwhen.stores.postgres_database import describe_connection
-from everwhen.stores.postgres_queries import PostgresQueries
-from everwhen.stores.postgres_snapshot import PEEK_DUE, TAKE_DUE
-from everwhen.stores.postgres_transaction import PUT_LIMITS as PUT_LOCKED_LIMITS
-from everwhen.stores.sqlite_queries import SqliteQueries
-from everwhen.stores.sqlite_transaction import DUE_LATELY
+from everwhen.store.commit import FIRED
+from everwhen.store.job_rows import INSERT_JOB
+from everwhen.store.postgres.adapters import register
+from everwhen.store.postgres.database import describe_connection
+from everwhen.store.postgres.queries import PostgresQueries
+from everwhen.store.postgres.snapshot import PEEK_DUE, TAKE_DUE
+from everwhen.store.postgres.transaction import PUT_LIMITS as PUT_LOCKED_LIMITS
+from everwhen.store.sqlite.queries import SqliteQueries
+from everwhen.store.sqlite.transaction import DUE_LATELY
+from everwhen.store.system_rows import LIMITS, PUT_LIMITS
 
 BATCH = 500
 PRAGMAS = ("synchronous = FULL", "wal_autocheckpoint = 16384", "cache_size = -16384", "secure_delete = FAST")

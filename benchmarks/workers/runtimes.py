@@ -6,15 +6,15 @@ from time import perf_counter, time_ns
 from typing import Any
 
 from benchmarks.workers.backends import backend_of
-from everwhen.cli.gc_tuning import collect_seldom
+from everwhen.cli.main import collect_seldom
 from everwhen.clock import Clock
 from everwhen.model.instants import SECOND
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.stores.flows.tick import TickReport
-from everwhen.stores.slots import Exchange
+from everwhen.store.slots import Exchange
+from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.version import __version__
 from everwhen.wiring import Stack, open_stack

@@ -11,7 +11,7 @@ from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import HOUR, HOURLY, SetClock
 from everwhen.engine.ticker import Ticker
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 COUNT, QUICK_COUNT = 20_000, 6_000
 ALONE = {"every": "1h", "first_run": "after_interval"}

@@ -12,7 +12,7 @@ from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import HOUR, SetClock
 from everwhen.engine.ticker import Ticker
 from everwhen.model.instants import SECOND
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 SCHEDULES, QUICK_SCHEDULES = 20_000, 2_000
 FIRINGS = 10  # of each

@@ -21,8 +21,8 @@ from everwhen.engine.service import Service
 from everwhen.model.outcome import JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.stores.opened import store_of
-from everwhen.stores.slots import Exchange
+from everwhen.store.opened import store_of
+from everwhen.store.slots import Exchange
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
 

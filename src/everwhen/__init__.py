@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 from everwhen.version import __version__
 
 if TYPE_CHECKING:
-    from everwhen.compat.herdctl_run import (
+    from everwhen.compat.herdctl import (
         RunScheduleOptions,
         ScheduleRunnerLogger,
         ScheduleRunResult,
-        run_schedule,
-    )
-    from everwhen.compat.herdctl_state import (
         ScheduleState,
         get_agent_schedule_states,
         get_schedule_state,
+        run_schedule,
         update_schedule_state,
     )
-    from everwhen.compat.pipelit_jobs import (
+    from everwhen.compat.pipelit import (
         execute_scheduled_job,
         recover_scheduled_jobs,
         start_scheduled_job,
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
         StopOptions,
     )
     from everwhen.scheduler.scheduler import Scheduler
-    from everwhen.targets.trigger_info import TriggerInfo, TriggerMetadata
+    from everwhen.targets.python_function import TriggerInfo, TriggerMetadata
     from everwhen.timetable.cron import CronExpression
     from everwhen.timetable.interval import parse_interval
     from everwhen.timing import (
@@ -75,19 +73,23 @@ _HOMES = {
         "StoreError",
         "TimetableError",
     ),
-    "everwhen.compat.herdctl_run": (
+    "everwhen.compat.herdctl": (
         "RunScheduleOptions",
         "ScheduleRunResult",
         "ScheduleRunnerLogger",
-        "run_schedule",
-    ),
-    "everwhen.compat.herdctl_state": (
         "ScheduleState",
         "get_agent_schedule_states",
         "get_schedule_state",
+        "run_schedule",
         "update_schedule_state",
     ),
-    "everwhen.scheduler.answers": ("Backfilled", "ScheduleInfo", "SchedulerState", "Upcoming", "Why"),
+    "everwhen.scheduler.answers": (
+        "Backfilled",
+        "ScheduleInfo",
+        "SchedulerState",
+        "Upcoming",
+        "Why",
+    ),
     "everwhen.scheduler.options": (
         "AgentScheduleInfo",
         "NewSchedule",
@@ -99,15 +101,24 @@ _HOMES = {
         "SchedulerTriggerCallback",
         "StopOptions",
     ),
-    "everwhen.compat.pipelit_jobs": (
+    "everwhen.compat.pipelit": (
         "execute_scheduled_job",
         "recover_scheduled_jobs",
         "start_scheduled_job",
     ),
     "everwhen.scheduler.scheduler": ("Scheduler",),
-    "everwhen.model.reasons": ("ScheduleCheckResult", "ScheduleSkipReason"),
-    "everwhen.model.work_item": ("WorkItem", "build_schedule_prompt"),
-    "everwhen.targets.trigger_info": ("TriggerInfo", "TriggerMetadata"),
+    "everwhen.model.reasons": (
+        "ScheduleCheckResult",
+        "ScheduleSkipReason",
+    ),
+    "everwhen.model.work_item": (
+        "WorkItem",
+        "build_schedule_prompt",
+    ),
+    "everwhen.targets.python_function": (
+        "TriggerInfo",
+        "TriggerMetadata",
+    ),
     "everwhen.timetable.cron": ("CronExpression",),
     "everwhen.timetable.interval": ("parse_interval",),
     "everwhen.timing": (

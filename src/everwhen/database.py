@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
 from everwhen.runtime import Progress, Runtime
-from everwhen.stores.catalogue import Catalogue
-from everwhen.stores.ledger import Ledger
-from everwhen.stores.migrate import Migration, migrate, refuse_outdated
-from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
-from everwhen.stores.opened import OpenStore
-from everwhen.stores.plans import PlanCache
-from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
-from everwhen.stores.sqlite_transaction import SqliteStore
+from everwhen.store.catalogue import Catalogue
+from everwhen.store.ledger import Ledger
+from everwhen.store.load import PlanCache
+from everwhen.store.opened import OpenStore
+from everwhen.store.schema.migrate import Migration, migrate, refuse_outdated
+from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.store.sqlite.database import SqliteDatabase, open_sqlite, path_of
+from everwhen.store.sqlite.transaction import SqliteStore
 
 if TYPE_CHECKING:
-    from everwhen.model.database_copy import Move
-    from everwhen.stores.firings import Firings, RowHorizon
-    from everwhen.stores.messages import Messages
-    from everwhen.stores.outbox import Outbox
-    from everwhen.stores.plugin_state import PluginState
-    from everwhen.stores.slots import Slots
-    from everwhen.stores.tokens import Tokens
-    from everwhen.stores.transaction import Store
-    from everwhen.stores.upkeep import BackUp, Upkeep
-    from everwhen.stores.vitals import Vitals
+    from everwhen.model.vitals import Move
+    from everwhen.store.catalogue import PluginState
+    from everwhen.store.firings import Firings, RowHorizon
+    from everwhen.store.maintenance import BackUp, Upkeep, Vitals
+    from everwhen.store.messages import Messages
+    from everwhen.store.outbox import Outbox
+    from everwhen.store.slots import Slots
+    from everwhen.store.tokens import Tokens
+    from everwhen.store.transaction import Store
 
 T = TypeVar("T")
 
@@ -133,42 +132,42 @@ class _Parts:
     plans: PlanCache
 
     def slots(self, *, lately: int, stagger: int) -> Slots:
-        from everwhen.stores.slots import Slots
+        from everwhen.store.slots import Slots
 
         return Slots(self.backend.store, self.plans, lately=lately, stagger=stagger)
 
     def firings(self) -> Firings:
-        from everwhen.stores.firings import Firings
+        from everwhen.store.firings import Firings
 
         return Firings(self.backend.store, self.backend.horizon())
 
     def vitals(self) -> Vitals:
-        from everwhen.stores.vitals import Vitals
+        from everwhen.store.maintenance import Vitals
 
         return Vitals(self.backend.store, self.backend.horizon())
 
     def messages(self) -> Messages:
-        from everwhen.stores.messages import Messages
+        from everwhen.store.messages import Messages
 
         return Messages(self.backend.store)
 
     def plugin_state(self) -> PluginState:
-        from everwhen.stores.plugin_state import PluginState
+        from everwhen.store.catalogue import PluginState
 
         return PluginState(self.backend.store)
 
     def upkeep(self) -> Upkeep:
-        from everwhen.stores.upkeep import Upkeep
+        from everwhen.store.maintenance import Upkeep
 
         return Upkeep(self.backend.store, self.backend.back_up, self.backend.clock)
 
     def tokens(self) -> Tokens:
-        from everwhen.stores.tokens import Tokens
+        from everwhen.store.tokens import Tokens
 
         return Tokens(self.backend.store)
 
     def outbox(self) -> Outbox:
-        from everwhen.stores.outbox import Outbox
+        from everwhen.store.outbox import Outbox
 
         return Outbox(self.backend.store, self.plans)
 
@@ -177,7 +176,7 @@ def move_of(stack: Stack) -> Move | None:
     """Return where the database was moved to, or is being moved; None if it was not moved."""
     if not isinstance(stack.database, SqliteDatabase):
         return None
-    from everwhen.stores.sqlite_move import SqliteMove
+    from everwhen.store.sqlite.move import SqliteMove
 
     return SqliteMove(stack.database).move()
 
@@ -242,13 +241,13 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
 
 
 def _sqlite_horizon(store: Store) -> RowHorizon:
-    from everwhen.stores.firings import SqliteHorizon
+    from everwhen.store.firings import SqliteHorizon
 
     return SqliteHorizon(store)
 
 
 def _back_up_sqlite(database: SqliteDatabase, path: Path, progress: Progress, clock: Clock) -> None:
-    from everwhen.stores.sqlite_backup import back_up
+    from everwhen.store.sqlite.move import back_up
 
     back_up(database, path, progress, clock)
 
@@ -288,7 +287,7 @@ def is_postgres(url: str) -> bool:
 def load_postgres() -> Any:
     """Import the store of PostgreSQL; StoreError where its driver is not installed."""
     try:
-        from everwhen.stores import postgres  # the driver is an extra
+        from everwhen.store.postgres import backend as postgres  # the driver is an extra
     except ImportError as error:
         raise StoreError(
             "PostgreSQL needs its driver; install it with: pip install 'everwhen[postgres]'"

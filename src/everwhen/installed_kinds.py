@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from everwhen.model.outcome import Outcome, drifted
-from everwhen.model.payload_schema import expand_schema, is_short, schema_fault
+from everwhen.model.payload import expand_schema, is_short, schema_fault
 from everwhen.model.schedule import Definition
 from everwhen.model.target_kinds import KEYS_OF_RUN
 

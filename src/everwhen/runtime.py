@@ -1,6 +1,6 @@
 """An open database as the surfaces hold it: they hand it to `operations`, and can read no data with it themselves.
 
-The store is behind `stores.opened.store_of`, which surfaces may not import. So a surface that reaches past `operations`
+The store is behind `store.opened.store_of`, which surfaces may not import. So a surface that reaches past `operations`
 neither passes the type checker nor the import contracts.
 """
 

@@ -10,25 +10,21 @@ from typing import Any
 
 from everwhen.engine.call_executor import CallableLoop, CallExecutor
 from everwhen.installed_kinds import installed_targets
+from everwhen.model.group import Workflows
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Definition, local_id
 from everwhen.model.work_item import WorkItem
-from everwhen.model.workflow import Workflows
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.target import Run, Target
-from everwhen.targets.family import MARK
-from everwhen.targets.guardian import Guardian
+from everwhen.targets.guardian import MARK, Guardian
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.process import Processes
 from everwhen.targets.python_call import Calls
-from everwhen.targets.python_function import Functions
-from everwhen.targets.python_run import python_run
-from everwhen.targets.registry import fault_of, make_targets
-from everwhen.targets.resources import Resources
-from everwhen.targets.trigger_info import TriggerCallback, TriggerInfo
+from everwhen.targets.python_function import Functions, TriggerCallback, TriggerInfo, python_run
+from everwhen.targets.registry import Resources, fault_of, make_targets
 from everwhen.targets.workflow import WorkflowRegistry
-from everwhen.work_sources.installed import installed_sources
+from everwhen.work_sources import installed_sources
 
 
 @dataclass(frozen=True, slots=True)

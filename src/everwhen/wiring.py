@@ -13,30 +13,29 @@ from everwhen.database import is_postgres as is_postgres
 from everwhen.database import load_postgres, refuse_missing
 from everwhen.database import move_of as move_of
 from everwhen.database import open_stack as open_stack
-from everwhen.engine.chain_watch import ChainWatch
+from everwhen.engine.chain import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
-from everwhen.model.database_copy import Move, Received
-from everwhen.model.delivery import Queue
 from everwhen.model.group import Groups
 from everwhen.model.instants import moment_of
-from everwhen.model.link import Links
-from everwhen.model.manifest import Plugins
+from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
+from everwhen.model.plugin import Plugins
+from everwhen.model.queue import Links, Queue
 from everwhen.model.retention import Retention
-from everwhen.model.subscription import Subscriber
-from everwhen.operations.database_copy import copy_database
-from everwhen.operations.validity import restore_valid_schedules
+from everwhen.model.vitals import Move, Received
+from everwhen.operations.groups import restore_valid_schedules
+from everwhen.operations.maintenance import copy_database
 from everwhen.runtime import Progress
-from everwhen.stores.flows.restore import Restored
-from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
-from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
-from everwhen.stores.opened import store_of
-from everwhen.stores.sqlite_database import open_sqlite, path_of
-from everwhen.stores.sqlite_move import SqliteMove
-from everwhen.stores.sqlite_restore import restore as restore_sqlite
+from everwhen.store.opened import store_of
+from everwhen.store.restore import Restored
+from everwhen.store.schema.migrate import Migration, Step, migrate, refuse_outdated
+from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.store.sqlite.database import open_sqlite, path_of
+from everwhen.store.sqlite.move import SqliteMove
+from everwhen.store.sqlite.restore import restore as restore_sqlite
 from everwhen.target import Observer
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.targets.http import HttpTarget
@@ -183,7 +182,7 @@ def _refuse_other_kinds(source: str, target: str) -> None:
 def open_links(url: str | None) -> Links:
     """Open the queue that delivers links (`rq-chain`)."""
     try:
-        from everwhen.queues.rq_chain import RqLinks  # the queue is an extra
+        from everwhen.queues.rq import RqLinks  # the queue is an extra
     except ImportError as error:
         raise QueueError("dispatch rq-chain needs RQ; install it with: pip install 'everwhen[rq]'") from error
     return RqLinks(url or DEFAULT_REDIS)

@@ -13,9 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from everwhen.clock import SystemClock, local_zone_name
-from everwhen.config.file_workflows import FileWorkflows
 from everwhen.config.problems import Report
-from everwhen.config.read import Configuration, Host, examine
+from everwhen.config.read import Configuration, FileWorkflows, Host, examine
 from everwhen.config.settings import Settings
 from everwhen.engine.job_runner import JobRunner
 from everwhen.model.instants import SECOND

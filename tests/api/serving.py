@@ -18,14 +18,14 @@ from everwhen.api.connections import ConnectionLimits
 from everwhen.api.context import ApiContext, Unready
 from everwhen.api.server import ApiServer
 from everwhen.clock import Clock
-from everwhen.config.api_settings import ApiSettings
 from everwhen.config.read import Configuration, Host, read_configuration
+from everwhen.config.settings import ApiSettings
 from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.model.token import AccessRole, TokenLimits, limits_of
 from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import OpenStore, store_of
+from everwhen.store.opened import OpenStore, store_of
 from everwhen.wiring import open_stack, plugins_in, python_fault
 
 PROBLEM = "application/problem+json"

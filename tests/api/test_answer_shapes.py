@@ -14,15 +14,12 @@ from everwhen.cli.local import _application_sender
 from everwhen.database import open_stack
 from everwhen.model.token import NO_LIMITS, Token
 from everwhen.testing.manual import ManualClock
-from everwhen.views.breakers import BreakerList
 from everwhen.views.jobs import JobInDetail, JobList, Log
-from everwhen.views.quiet_hours import QuietHoursList
 from everwhen.views.record import AuditList, MessageList
 from everwhen.views.shape import View
 from everwhen.views.slots import Explanation, SlotList, UpcomingList
-from everwhen.views.system import SystemStatus
-from everwhen.views.tokens import Me, TokenList
-from everwhen.views.tokens import Token as TokenView
+from everwhen.views.system import BreakerList, Me, QuietHoursList, SystemStatus, TokenList
+from everwhen.views.system import Token as TokenView
 
 ADMIN = Token("local", "somebody", "admin", None, NO_LIMITS, 0)
 ANSWERS: dict[str, type[Shape | View]] = {

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
-from everwhen.engine.pauses import end_pauses
-from everwhen.operations.proof import prove
+from everwhen.engine.ticker import end_pauses
+from everwhen.operations.maintenance import prove
 from everwhen.operations.schedules import invalidate_schedule
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import HTTP_RUN, Client, Service, serving

@@ -10,7 +10,7 @@ import pytest
 
 from everwhen.api.batches import MOST_VALUES_OF_MANY
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
-from everwhen.config.api_settings import ApiSettings
+from everwhen.config.settings import ApiSettings
 from everwhen.model.masks import masked
 from everwhen.targets.secrets import Secrets
 from tests.api.serving import HTTP_RUN, Service, serving

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from everwhen.model.derived import DerivedType
+from everwhen.model.events import DerivedType
 from everwhen.model.instants import HOUR
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.pauses import end_pauses
 from everwhen.engine.running import run_of
+from everwhen.engine.ticker import end_pauses
 from everwhen.model.outcome import Outcome
-from everwhen.operations.groups import UNUSABLE, invalidate_unusable
-from everwhen.operations.proof import prove
-from everwhen.operations.validity import restore_valid_schedules
-from everwhen.stores.opened import store_of
+from everwhen.operations.groups import UNUSABLE, invalidate_unusable, restore_valid_schedules
+from everwhen.operations.maintenance import prove
+from everwhen.store.opened import store_of
 from everwhen.targets.plugin import PluginTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.testing.manual import ManualClock

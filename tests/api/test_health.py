@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from everwhen.stores.lanes import Lane
-from everwhen.stores.sqlite_database import SqliteDatabase
+from everwhen.store.lanes import Lane
+from everwhen.store.sqlite.database import SqliteDatabase
 from everwhen.wiring import build_service, open_links, open_queue, open_stack
 from tests.api.serving import Answer, Service, serving
 from tests.servers.postgres import PostgresServer

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from everwhen.config.api_settings import ApiSettings, api_settings_of
+from everwhen.config.settings import ApiSettings, api_settings_of
 from everwhen.errors import ConfigError
 from everwhen.model.queries import EventFilter
 from tests.api.serving import Service, serving

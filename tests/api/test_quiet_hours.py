@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everwhen.config.read import Host, read_configuration
-from everwhen.model.breaker import Breaker
+from everwhen.model.limits import Breaker
 from everwhen.model.queries import EventFilter
 from everwhen.operations.apply import apply
 from tests.api.serving import HTTP_RUN, Service, serving

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from everwhen.model.events import Event
-from everwhen.operations.sessions import begin_session, end_session
-from everwhen.operations.tokens import create_token, revoke_token
+from everwhen.operations.tokens import begin_session, create_token, end_session, revoke_token
 from tests.api.serving import Client, Service, serving
 
 PATIENCE = 20.0

@@ -9,14 +9,12 @@ import pytest
 from everwhen.api.hosting import NodeHooks
 from everwhen.api.payloads import model_of
 from everwhen.config.read import Host, read_configuration
-from everwhen.model.declared import Declarations
+from everwhen.model.declare import Declarations
 from everwhen.model.queries import EventFilter
-from everwhen.operations.apply import Applied
-from everwhen.operations.reload import reload
+from everwhen.operations.apply import Applied, reload
 from everwhen.operations.system import LoopFigures
 from everwhen.testing.manual import ManualClock
-from everwhen.views.config import Diff
-from everwhen.views.system import SystemStatus
+from everwhen.views.system import Diff, SystemStatus
 from tests.api.serving import Service, serving
 from tests.api.working import triggered
 

@@ -16,7 +16,7 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.operations.access import Caller
 from everwhen.operations.submissions import create_entries, new_id
 from everwhen.operations.tokens import find_token
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing.manual import ManualClock
 from everwhen.timetable.trigger import OnRequest
 from tests.api.serving import HTTP_RUN, Answer, Client, Service, around_of, configuration_of, serving

@@ -12,8 +12,7 @@ import pytest
 
 from everwhen.model.instants import DAY
 from everwhen.model.queries import EventFilter
-from everwhen.operations.sessions import LASTS, find_session
-from everwhen.operations.tokens import create_token
+from everwhen.operations.tokens import LASTS, create_token, find_session
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import HTTP_RUN, Answer, Client, Service, serving
 

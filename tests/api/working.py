@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
-from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome, OutputPiece, OutputStream
 from tests.api.serving import Client, Service
 
 NODE = "a-node-of-the-tests"

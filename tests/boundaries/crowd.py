@@ -10,7 +10,7 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.retention import Retention
 from everwhen.operations import quiet_hours as quiet_operations
 from everwhen.operations.apply import apply
-from everwhen.operations.retention import prune
+from everwhen.operations.maintenance import prune
 from tests.boundaries.flows import AGENT, BREAKER, POLL, Flow, declarations, policy, reloading
 from tests.conformance.tenant import FAILED, Tenant, put_policy
 

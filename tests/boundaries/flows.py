@@ -7,11 +7,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.declare import declare
-from everwhen.model.declared import Declarations, Declared
+from everwhen.model.declare import Declarations, Declared, declare
 from everwhen.model.message import message_target
-from everwhen.model.outcome import Outcome
-from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
 from everwhen.model.retention import Retention
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import jobs as job_operations
@@ -19,8 +17,8 @@ from everwhen.operations import quiet_hours as quiet_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations.apply import apply
 from everwhen.operations.breakers import reset_breaker
-from everwhen.operations.firing import fire_schedule
-from everwhen.operations.retention import prune
+from everwhen.operations.jobs import fire_schedule
+from everwhen.operations.maintenance import prune
 from everwhen.operations.tokens import create_token, list_tokens, revoke_token
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from everwhen.cli.main import everwhen
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import open_stack
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from everwhen.cli.gc_tuning import YOUNG
+from everwhen.cli.main import YOUNG
 from tests.cli.test_nodes import stop
 from tests.cli.test_up import lines_until
 

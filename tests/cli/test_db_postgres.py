@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from everwhen.cli.main import everwhen
-from everwhen.stores.migrate import migrate
-from everwhen.stores.migrations.postgres import MIGRATIONS
-from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.store.postgres.database import PostgresDatabase
+from everwhen.store.schema.migrate import migrate
+from everwhen.store.schema.postgres import MIGRATIONS
 from everwhen.testing import manual_scheduler
 from tests.servers.postgres import PostgresServer
 

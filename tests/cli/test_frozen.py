@@ -16,7 +16,7 @@ import pytest
 
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import open_stack
 from tests.environment import without_settings
 from tests.targets.running import is_alive, pid_in, until

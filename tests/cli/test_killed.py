@@ -14,7 +14,7 @@ import pytest
 
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.targets.plugins import put_plugin

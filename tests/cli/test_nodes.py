@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until

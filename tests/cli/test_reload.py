@@ -14,7 +14,7 @@ import pytest
 
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until

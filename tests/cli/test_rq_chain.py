@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.cli.chained import watching
+from everwhen.cli.node_resources import watching
 from everwhen.config.settings import Settings
-from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.jobs import trigger_schedule
 from everwhen.operations.schedules import pause_schedule
 from tests.cli.test_up import lines_until
 from tests.queues.rq_workers import ChainRuntime, chain_runtime

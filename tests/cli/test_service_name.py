@@ -7,7 +7,7 @@ from pathlib import Path
 from everwhen.cli.node_resources import NodeResources
 from everwhen.cli.serving import _opened, _service
 from everwhen.config.read import Host, read_configuration
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.target import Nobody
 from everwhen.telemetry.metrics import Metrics
 

@@ -19,16 +19,16 @@ from click.testing import CliRunner
 import everwhen.api.app
 from everwhen.api.context import ApiContext
 from everwhen.cli import api_command, serving
-from everwhen.cli.chained import chain_links
 from everwhen.cli.main import everwhen as everwhen_command
+from everwhen.cli.node_resources import chain_links
 from everwhen.config.schema import RETENTION, SERVICE
 from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.retention import Retention
 from everwhen.operations.schedules import get_schedule
-from everwhen.queues.rq_chain import RqLinks
-from everwhen.stores.opened import store_of
+from everwhen.queues.rq import RqLinks
+from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, build_service, open_stack
 from everwhen.worker_runtime import open_worker_runtime
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 

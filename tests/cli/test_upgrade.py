@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from everwhen.cli.configuration import this_host
-from everwhen.cli.upgrade import protect_stored
+from everwhen.cli.node_resources import protect_stored
 from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import read_configuration
 from everwhen.config.submission import read_submission, rules_of
@@ -22,10 +22,10 @@ from everwhen.model.policy import BreakerRule, Guard
 from everwhen.model.schedule import Definition
 from everwhen.model.serialize import text_of
 from everwhen.operations.apply import apply
-from everwhen.operations.proof import prove
+from everwhen.operations.maintenance import prove
 from everwhen.operations.record import revisions_of
 from everwhen.operations.schedules import create_declared
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, open_stack
 from tests.targets.plugins import put_plugin
 

@@ -20,12 +20,12 @@ from everwhen.operations.schedules import (
     update_schedule,
 )
 from everwhen.runtime import Runtime
-from everwhen.stores.catalogue import Catalogue
-from everwhen.stores.opened import OpenStore, store_of
-from everwhen.stores.plans import PlanCache
-from everwhen.stores.postgres_database import PostgresDatabase
-from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.slots import Slots
+from everwhen.store.catalogue import Catalogue
+from everwhen.store.load import PlanCache
+from everwhen.store.opened import OpenStore, store_of
+from everwhen.store.postgres.database import PostgresDatabase
+from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.slots import Slots
 from everwhen.testing import ManualClock
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack

@@ -13,8 +13,8 @@ import pytest
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.operations.schedules import create_schedule
-from everwhen.stores.postgres_listener import Listener
-from everwhen.stores.postgres_transaction import ANNOUNCE
+from everwhen.store.postgres.listener import Listener
+from everwhen.store.postgres.transaction import ANNOUNCE
 from everwhen.target import Run
 from everwhen.wiring import build_service, open_stack
 from tests.conformance.tenant import FAILED, Tenant, submission

@@ -7,10 +7,9 @@ import json
 import psycopg
 
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.message import message_target
+from everwhen.model.message import Message, message_target
 from everwhen.model.outcome import Outcome, PluginUpdate
-from everwhen.model.subscription import Message
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.cluster.conftest import together
 from tests.conformance.tenant import Tenant, end_of
 

@@ -6,12 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from everwhen.decide import edit, status
-from everwhen.model.changes import Change, Reconciliation
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Change, Decision, Reconciliation
 from everwhen.model.declare import declare
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.model.shared import Shared
-from everwhen.stores.postgres_database import Overtaken
+from everwhen.store.postgres.database import Overtaken
 from tests.cluster.conftest import until_waiting
 from tests.conformance.tenant import TRUE, Tenant
 

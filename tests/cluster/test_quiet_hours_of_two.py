@@ -13,12 +13,12 @@ from everwhen.errors import MissingQuietHoursError, PolicyInUseError
 from everwhen.model.changes import NewSchedule
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.operations.schedules import define
-from everwhen.stores.flows.change import create_schedules
-from everwhen.stores.flows.system import remove_policy, write_policy
-from everwhen.stores.lanes import Lane
-from everwhen.stores.plans import PlanCache
-from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.transaction import Transaction
+from everwhen.store.change import create_schedules
+from everwhen.store.lanes import Lane
+from everwhen.store.load import PlanCache
+from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.system import remove_policy, write_policy
+from everwhen.store.transaction import Transaction
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.cluster.conftest import until_waiting

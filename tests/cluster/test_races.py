@@ -19,13 +19,13 @@ from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations.jobs import backfill
-from everwhen.stores.flows.system import write_policy
-from everwhen.stores.lanes import Lane
-from everwhen.stores.opened import store_of
-from everwhen.stores.plans import PlanCache
-from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.postgres_transaction import PostgresTransaction
-from everwhen.stores.transaction import Transaction
+from everwhen.store.lanes import Lane
+from everwhen.store.load import PlanCache
+from everwhen.store.opened import store_of
+from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.postgres.transaction import PostgresTransaction
+from everwhen.store.system import write_policy
+from everwhen.store.transaction import Transaction
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.cluster.conftest import together, until_waiting

@@ -13,7 +13,7 @@ import threading
 
 import psycopg
 
-from everwhen.stores.postgres_database import describe_connection
+from everwhen.store.postgres.database import describe_connection
 from tests.proof.apart import settle_in
 from tests.proof.network import SUBNET, SWITCH_ADDRESS, Cable, lay_switch
 from tests.servers.postgres import PostgresServer

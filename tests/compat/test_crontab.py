@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from everwhen.compat.importers import Imported
 from everwhen.compat.importers.crontab import import_crontab
-from everwhen.compat.importers.imported import Imported
 
 
 def schedules(text: str, **keys: Any) -> list[dict[str, Any]]:

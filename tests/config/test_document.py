@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everwhen.config.problems import Place, Report
-from everwhen.config.yaml_reader import MOST_BYTES, read_document
+from everwhen.config.yaml_text import MOST_BYTES, read_document
 
 
 def values(text: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from tests.config.reading import host, read, write
 
 FILE = """

@@ -16,7 +16,7 @@ from everwhen.config.submission import (
     rules_of,
     with_protections,
 )
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.policy import BreakerRule, Capacity, Guard
 from everwhen.model.schedule import Definition

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from everwhen.config.document import Block, Document, Items
 from everwhen.config.problems import Report
 from everwhen.config.reread import read_again
-from everwhen.config.yaml_reader import read_document
+from everwhen.config.yaml_text import read_document
 
 HEAD = "service: {name: x}\n# about them\nschedules:\n"
 ITEMS = [

@@ -11,7 +11,7 @@ import pytest
 
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from tests.config.reading import NOW, SAMPLE, host, mistakes, read

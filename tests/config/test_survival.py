@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from everwhen.config.problems import Report
 from everwhen.config.read import read_configuration
-from everwhen.config.write import written
-from everwhen.config.yaml_reader import read_document
+from everwhen.config.yaml_text import read_document, written
 from everwhen.operations.apply import apply, preview
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from tests.config.reading import NOW, host
 

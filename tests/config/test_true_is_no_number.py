@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from everwhen.compat.body_shapes import SUBMISSION
-from everwhen.config.node import Node
-from everwhen.config.plain import plain_document
+from everwhen.config.document import Node, plain_document
 from everwhen.config.problems import Report
 from everwhen.config.schema import FILE
 from everwhen.model.kinds import Either, Kind, ListOf, MapOf, Record

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from everwhen.model.schedule import Plan
-from everwhen.stores.opened import store_of
-from everwhen.stores.plans import Key
+from everwhen.store.load import Key
+from everwhen.store.opened import store_of
 from everwhen.wiring import Stack
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.clock import Clock
-from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
+from everwhen.store.sqlite.database import SqliteDatabase, open_sqlite
 from everwhen.wiring import Stack, open_stack
 from tests.servers.everwhen_database import PostgresDatabase
 from tests.servers.next_release import upgrade

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from everwhen.model.changes import Decision
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.decision import Decision
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import Revision
 from everwhen.model.instants import instant_of
 from everwhen.model.job import Job
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.policy import WhenClosed
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State, Target
-from everwhen.model.shared import Shared
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import quiet_hours
 from everwhen.operations import schedules as operations
-from everwhen.operations.firing import Firing, trigger_schedule
+from everwhen.operations.jobs import Firing, trigger_schedule
 from everwhen.operations.schedules import Submission
-from everwhen.stores.flows.tick import TickReport
-from everwhen.stores.opened import OpenStore, store_of
+from everwhen.store.opened import OpenStore, store_of
+from everwhen.store.tick import TickReport
 from everwhen.testing.manual import Duration, ManualClock
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window

@@ -8,12 +8,12 @@ import pytest
 
 from everwhen.decide import by_hand
 from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusError, UnknownScheduleError
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.instants import DAY
+from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.retention import Cutoffs, RetentionPosition
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.quiet_hours import delete_own_quiet_hours

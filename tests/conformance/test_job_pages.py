@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
-from everwhen.model.declared import Declarations
+from everwhen.model.declare import Declarations
 from everwhen.model.instants import MINUTE
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.queries import JobFilter

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everwhen.operations.firing import fire_schedule
-from everwhen.operations.jobs import backfill
+from everwhen.operations.jobs import backfill, fire_schedule
 from tests.conformance.tenant import FAILED, Tenant
 
 

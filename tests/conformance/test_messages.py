@@ -9,10 +9,9 @@ import pytest
 
 from everwhen.errors import StoreError
 from everwhen.model.instants import DAY
-from everwhen.model.message import message_target
+from everwhen.model.message import Message, message_target
 from everwhen.model.retention import Retention
-from everwhen.model.subscription import Message
-from everwhen.operations.retention import prune
+from everwhen.operations.maintenance import prune
 from tests.conformance.tenant import MANY, Tenant, clock_of
 
 PRESENTS = message_target({"text": "Presents!", "thread_id": "family"})

@@ -7,9 +7,9 @@ from datetime import UTC
 from typing import Any
 
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.delivery import Delivery
 from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE
+from everwhen.model.queue import Delivery
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import backfill
 from everwhen.operations.why import why

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.model.output import OutputGap, OutputPiece, OutputStream
+from everwhen.model.outcome import OutputGap, OutputPiece, OutputStream
 from tests.conformance.tenant import Tenant
 
 OUT = OutputStream("sched-a-n1-rc0", 1, "stdout")

@@ -8,10 +8,9 @@ import pytest
 
 from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, QuietHoursChangedError
-from everwhen.model.changes import Change, NewSchedule, Reconciliation
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Change, Decision, NewSchedule, Reconciliation
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.model.shared import Shared
 from everwhen.operations.schedules import define
 from tests.conformance.tenant import Tenant, submission
 

@@ -12,12 +12,11 @@ import pytest
 from everwhen.decide.reconcile import rewrite, switch
 from everwhen.errors import ConfigError, RemovalError, TimetableError, UnknownScheduleError
 from everwhen.model.changes import Reconciliation
-from everwhen.model.declare import declare
-from everwhen.model.declared import Declarations, Declared
+from everwhen.model.declare import Declarations, Declared, declare
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, Target
 from everwhen.operations.apply import apply, preview
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores.opened import OpenStore
+from everwhen.store.opened import OpenStore
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.conformance.tenant import Tenant, submission

@@ -9,10 +9,10 @@ import pytest
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.stores.flows.rescue import give_jobs_back, put_orphans_back, rescue_found
-from everwhen.stores.lanes import Lane
-from everwhen.stores.opened import store_of
-from everwhen.stores.slots import Slots
+from everwhen.store.lanes import Lane
+from everwhen.store.opened import store_of
+from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found
+from everwhen.store.slots import Slots
 from tests.conformance.tenant import FAILED, LEASE, Tenant, at
 
 

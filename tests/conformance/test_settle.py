@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
-from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.jobs import trigger_schedule
 from tests.conformance.tenant import FAILED, Tenant, clock_of, end_of
 
 POLL: dict[str, Any] = {"group": "withings", "command": "poll", "max_outstanding": 1}

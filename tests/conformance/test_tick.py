@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from everwhen.errors import StoreError
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.job import NewJob, job_id
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
-from everwhen.stores.flows.tick import TickReport
+from everwhen.store.tick import TickReport
 from tests.conformance.tenant import Tenant, at
 
 POLL: dict[str, Any] = {"group": "withings", "command": "poll", "max_outstanding": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.stores.flows.tick import TickReport
+from everwhen.store.tick import TickReport
 from tests.conformance.tenant import Tenant
 
 

@@ -9,7 +9,7 @@ from everwhen.errors import QuotaError, RepeatedRequestError, TokenError
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.token import Answer, Token, TokenLimits, limits_of
-from everwhen.operations import sessions, submissions, tokens
+from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller, key_of
 from everwhen.operations.schedules import delete_schedule
 from tests.conformance.tenant import Tenant
@@ -54,16 +54,16 @@ def test_a_token_ends_when_its_time_is_over(runtime: Tenant) -> None:
 
 def test_a_session_is_known_until_it_ends_or_its_time_is_over(runtime: Tenant) -> None:
     token = tokens.create_token(runtime.runtime, "ada's", "viewer", owner="ada").token
-    first, second = (sessions.begin_session(runtime.runtime, token) for _ in range(2))
-    assert sessions.find_session(runtime.runtime, first.secret) == token
-    sessions.end_session(runtime.runtime, first.secret)
-    sessions.end_session(runtime.runtime, first.secret)
-    assert sessions.find_session(runtime.runtime, first.secret) is None
+    first, second = (tokens.begin_session(runtime.runtime, token) for _ in range(2))
+    assert tokens.find_session(runtime.runtime, first.secret) == token
+    tokens.end_session(runtime.runtime, first.secret)
+    tokens.end_session(runtime.runtime, first.secret)
+    assert tokens.find_session(runtime.runtime, first.secret) is None
     runtime.clock.advance("12h")
-    assert sessions.find_session(runtime.runtime, second.secret) is None
-    third = sessions.begin_session(runtime.runtime, token)  # which deletes the expired sessions
+    assert tokens.find_session(runtime.runtime, second.secret) is None
+    third = tokens.begin_session(runtime.runtime, token)  # which deletes the expired sessions
     tokens.revoke_token(runtime.runtime, token.token_id)
-    assert sessions.find_session(runtime.runtime, third.secret) is None
+    assert tokens.find_session(runtime.runtime, third.secret) is None
 
 
 def test_only_the_first_start_makes_a_token(runtime: Tenant) -> None:

@@ -15,7 +15,7 @@ from everwhen.errors import DuplicateScheduleError
 from everwhen.model.instants import moment_of
 from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import FAILED, MANY, Tenant, names, submission

@@ -8,12 +8,11 @@ import pytest
 
 from everwhen.model.instants import DAY, HOUR
 from everwhen.model.message import MESSAGE
-from everwhen.model.outcome import Outcome
-from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
 from everwhen.model.queries import EventFilter
 from everwhen.model.retention import PASS_START, Cutoffs, Retention, RetentionPosition
 from everwhen.model.schedule import Target
-from everwhen.operations.retention import prune
+from everwhen.operations.maintenance import prune
 from everwhen.operations.schedules import pause_schedule
 from tests.conformance.tenant import FAILED, Tenant
 

@@ -10,16 +10,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from everwhen.config.submission import SubmissionRules, read_submission
-from everwhen.model.declared import Declarations
+from everwhen.model.declare import Declarations
 from everwhen.model.message import message_target
-from everwhen.model.outcome import SUCCEEDED, Outcome, PluginUpdate
-from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.outcome import SUCCEEDED, Outcome, OutputPiece, OutputStream, PluginUpdate
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.token import Answer
-from everwhen.operations import sessions, submissions, tokens
+from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
 from everwhen.timetable.civil_time import zone
@@ -106,7 +105,7 @@ def _let_in(s: ManualScheduler) -> tuple[str, str]:
     one = read_submission(fields, submissions.new_id(now), SubmissionRules(now, lambda: "UTC"))
     answer = Answer(made.token.token_id, "a-key", "digest", "{}")
     submissions.create_entries(s.runtime, [one], caller, answer=lambda _entries: answer)
-    return made.secret, sessions.begin_session(s.runtime, made.token).secret
+    return made.secret, tokens.begin_session(s.runtime, made.token).secret
 
 
 def _deliver_half(s: ManualScheduler) -> int:

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 from everwhen.errors import MovedError, StoreError, shown_url
-from everwhen.model.database_copy import Move
-from everwhen.stores.sqlite_database import open_sqlite
-from everwhen.stores.sqlite_move import SqliteMove
+from everwhen.model.vitals import Move
+from everwhen.store.sqlite.database import open_sqlite
+from everwhen.store.sqlite.move import SqliteMove
 from everwhen.wiring import migrate_database, move_database, open_node_stack
 from tests.copying.installation import make_installation, on_target
 from tests.targets.running import until
@@ -25,7 +25,7 @@ from tests.targets.running import until
 PROGRAM = """
 import os, signal, sys
 from everwhen import wiring
-from everwhen.stores import postgres_copy, sqlite_move
+from everwhen.store import postgres_copy, sqlite_move
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

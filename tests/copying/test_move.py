@@ -17,15 +17,14 @@ import pytest
 
 from everwhen import Scheduler
 from everwhen.errors import CopyError, MovedError, StoreError
-from everwhen.model.database_copy import Received
 from everwhen.model.instants import instant_of, moment_of
-from everwhen.model.subscription import Message
-from everwhen.operations import sessions, tokens
-from everwhen.operations.backup import back_up
-from everwhen.operations.proof import prove
-from everwhen.stores.binary_rows import CHUNK, TablePacker
-from everwhen.stores.opened import store_of
-from everwhen.stores.sqlite_move import LEFT_BEHIND, SqliteTable, own_tables
+from everwhen.model.message import Message
+from everwhen.model.vitals import Received
+from everwhen.operations import tokens
+from everwhen.operations.maintenance import back_up, prove
+from everwhen.store.opened import store_of
+from everwhen.store.postgres.copy import CHUNK, TablePacker
+from everwhen.store.sqlite.move import LEFT_BEHIND, SqliteTable, own_tables
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
 from everwhen.wiring import move_database, open_node_stack, open_stack, restore_database
@@ -170,7 +169,7 @@ def test_tokens_and_sessions_open_the_same_doors(moved: Moved) -> None:
     runtime = store_of(moved.target.runtime)
     found = tokens.find_token(runtime, moved.installation.secret)
     assert found is not None and (found.name, found.owner, found.role) == ("ada's", "ada", "operator")
-    assert sessions.find_session(runtime, moved.installation.session) == found
+    assert tokens.find_session(runtime, moved.installation.session) == found
 
 
 def test_a_plugin_remembers_and_a_breaker_stays_open(moved: Moved) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.node import Role
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import Stack, open_stack
 

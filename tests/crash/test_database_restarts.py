@@ -10,7 +10,7 @@ import pytest
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.firing import Nothing

@@ -15,7 +15,7 @@ from everwhen.model.message import message_target
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
 from tests.crash.nodes import fate

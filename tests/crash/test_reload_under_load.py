@@ -11,14 +11,13 @@ import pytest
 
 from everwhen.clock import SystemClock
 from everwhen.config.read import Host, read_configuration
-from everwhen.config.write import written
+from everwhen.config.yaml_text import written
 from everwhen.errors import ConfigError
-from everwhen.model.declared import Declarations
+from everwhen.model.declare import Declarations
 from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.queries import EventFilter
-from everwhen.operations.apply import apply
-from everwhen.operations.reload import reload
-from everwhen.stores.opened import store_of
+from everwhen.operations.apply import apply, reload
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
 

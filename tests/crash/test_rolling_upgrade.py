@@ -6,7 +6,7 @@ import pytest
 
 from everwhen.errors import StoreError
 from everwhen.model.queries import ScheduleFilter
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, open_stack
 from tests.crash.nodes import check, opened, running, wait_until
 from tests.crash.test_nodes_killed import busy

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from everwhen.decide.edit import create
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, SECOND, instant_of
 from everwhen.model.job import Job, job_id

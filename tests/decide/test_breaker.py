@@ -9,13 +9,11 @@ import pytest
 from everwhen.decide import breaker as breakers
 from everwhen.decide.settle import settle
 from everwhen.decide.tick import decide
-from everwhen.model.breaker import Breaker
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import Origin
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Limit, Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutcomeStatus
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     FAILED,
     a_breaker_rule,

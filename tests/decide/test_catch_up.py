@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from everwhen.decide.tick import decide, tick
-from everwhen.model.breaker import Breaker
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Coverage, Limit, Shared
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Coverage, Shared
 from tests.decide.builders import (
     MONDAY,
     a_breaker_rule,

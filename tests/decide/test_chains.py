@@ -10,9 +10,8 @@ import pytest
 from everwhen.decide.settle import cancel_catch_up
 from everwhen.decide.tick import CHAIN_AT_MOST, decide
 from everwhen.model.instants import DAY, MINUTE, SECOND
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Limit, Shared
 from everwhen.model.outcome import Outcome
-from everwhen.model.shared import Shared
 from everwhen.timetable.jitter import jitter_offset_ms
 from tests.decide.builders import (
     FAILED,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from everwhen.decide.edit import create, edit
 from everwhen.decide.slots import first_slot, next_slot
 from everwhen.errors import TimetableError
-from everwhen.model.decision import Creation, Decision
+from everwhen.model.changes import Creation, Decision
 from everwhen.model.instants import DAY, SECOND
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.occurrences import FirstRun
 from tests.decide.builders import (

@@ -14,16 +14,14 @@ from everwhen.decide.draft import give_places_back
 from everwhen.decide.fast_path import end_fast, fire_fast, succeed_fast
 from everwhen.decide.settle import settle_full
 from everwhen.decide.tick import decide_full
-from everwhen.model.breaker import Breaker
-from everwhen.model.counters import ORDINARY, Start, counters_of
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
+from everwhen.model.claim import ORDINARY, Start, counters_of
 from everwhen.model.instants import HOUR, MINUTE, SECOND
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Limit, Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.row_changes import start_job
 from everwhen.model.schedule import Definition, Plan, Schedule, State
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     FAILED,
     a_breaker_rule,

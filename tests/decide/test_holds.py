@@ -8,9 +8,8 @@ import pytest
 
 from everwhen.decide.tick import decide, tick
 from everwhen.model.instants import DAY
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Limit, Shared
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     MONDAY,
     a_breaker_rule,

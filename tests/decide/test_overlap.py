@@ -9,10 +9,9 @@ import pytest
 from everwhen.decide.overlap import is_ready, line_of, overlap
 from everwhen.decide.tick import decide
 from everwhen.model.job import Job
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Limit, Shared, keys_of
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared, keys_of
 from tests.decide.builders import (
     FAILED,
     a_breaker_rule,

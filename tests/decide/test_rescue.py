@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.decide.rescue import rescue
+from everwhen.decide.settle import rescue
 from tests.decide.builders import a_guard, a_job, a_schedule, at
 from tests.decide.world import World
 

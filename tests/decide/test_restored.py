@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from everwhen.decide.restored import NUMBERS_SKIPPED, renumber_restored
-from everwhen.model.decision import Decision
+from everwhen.decide.status import NUMBERS_SKIPPED, renumber_restored
+from everwhen.model.changes import Decision
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from tests.decide.builders import a_job, a_one_shot, a_schedule, at, with_jobs
 
 BACKED_UP_AT, NOW = at("09:00"), at("12:00")

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.failing import OFTEN
+from everwhen.decide.alerts import OFTEN
 from everwhen.decide.settle import settle
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job, Origin, is_own
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Limit, Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutcomeStatus
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     FAILED,
     MONDAY,

@@ -6,26 +6,23 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide import approval, links
+from everwhen.decide import approval
+from everwhen.decide import hand_over as links
+from everwhen.decide.alerts import held_too_long_since, overdue_event, overdue_since
 from everwhen.decide.by_hand import rerun, trigger
-from everwhen.decide.charge import charge, makers_budgets
-from everwhen.decide.check import check_schedule
-from everwhen.decide.claim import claim
+from everwhen.decide.claim import charge, claim, makers_budgets
 from everwhen.decide.edit import create
 from everwhen.decide.explain import Evidence, explain_slot
-from everwhen.decide.firings import MOST, firings
 from everwhen.decide.hand_over import OnTheirWay, hand_over
-from everwhen.decide.outlook import Conditions, coming_slots
-from everwhen.decide.overdue import held_too_long_since, overdue_event, overdue_since
+from everwhen.decide.outlook import Conditions, check_schedule, coming_slots
+from everwhen.decide.reconcile import MOST, firings
 from everwhen.errors import FiringLimitError, LimitError, PreconditionError, StatusError
-from everwhen.model.breaker import Breaker
 from everwhen.model.history import Revision
 from everwhen.model.instants import HOUR, MINUTE, SECOND
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Limit, Shared
 from everwhen.model.message import MESSAGE
 from everwhen.model.policy import TOKEN_BUDGET, Budget
 from everwhen.model.schedule import Schedule, Target
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     a_breaker_rule,
     a_budget,

@@ -19,9 +19,8 @@ from everwhen.decide.status import (
 from everwhen.errors import StatusError, TimetableError
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Limit, Shared
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     a_capacity,
     a_chain,

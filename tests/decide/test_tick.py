@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from everwhen.decide.tick import decide, tick
-from everwhen.model.breaker import Breaker
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Limit, Shared
 from everwhen.model.schedule import Plan, Schedule, broken_plan
-from everwhen.model.shared import Shared
 from tests.decide.builders import (
     a_breaker_rule,
     a_budget,

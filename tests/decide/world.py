@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from everwhen.decide.edit import create, edit
-from everwhen.decide.rescue import rescue
-from everwhen.decide.settle import cancel_catch_up, settle
+from everwhen.decide.settle import cancel_catch_up, rescue, settle
 from everwhen.decide.status import pause, resume, revive
 from everwhen.decide.tick import tick
-from everwhen.model.breaker import Breaker, Transition
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.job import Job
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Coverage, Limit, Shared, Transition
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Plan, Schedule, State
-from everwhen.model.shared import Coverage, Shared
 from tests.keeping import kept
 
 

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.chain import Chain
-from everwhen.engine.chain_watch import ChainWatch
+from everwhen.engine.chain import Chain, ChainWatch
 from everwhen.engine.job_runner import JobRunner
 from everwhen.errors import QueueError, UnknownScheduleError
 from everwhen.model.instants import MINUTE, SECOND
-from everwhen.model.link import Link
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.queue import Link
 from everwhen.operations import schedules as operations
-from everwhen.queues.rq_chain import RqLinks
+from everwhen.queues.rq import RqLinks
 from everwhen.target import Run
 from everwhen.testing.manual import ManualClock
 from everwhen.timetable.interval import parse_seconds

@@ -10,7 +10,7 @@ import pytest
 
 from everwhen.engine.delivery import PORTION, Deliveries, SubscriberDelivery
 from everwhen.model.message import message_target
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.testing import ManualScheduler, manual_scheduler
 

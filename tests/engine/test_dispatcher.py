@@ -12,15 +12,15 @@ from rq import Queue as RqName
 
 from everwhen.engine.dispatcher import LONGEST_LOOK, Dispatcher
 from everwhen.errors import QueueError
-from everwhen.model.delivery import Delivery
 from everwhen.model.instants import SECOND
 from everwhen.model.queries import JobFilter
+from everwhen.model.queue import Delivery
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job
 from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.queues.celery import CeleryQueue
 from everwhen.queues.rq import RqQueue
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import Stack, open_stack
 

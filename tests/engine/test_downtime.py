@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from everwhen.engine.downtime import Downtime
 from everwhen.engine.service import Service
-from everwhen.stores.opened import store_of
+from everwhen.engine.start_stop import Downtime
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 PATIENCE = 20.0

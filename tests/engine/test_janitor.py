@@ -6,7 +6,7 @@ import threading
 
 from everwhen.engine.janitor import AFTER_A_STEP, EVERY, FIRST_AFTER, Janitor
 from everwhen.model.retention import Retention
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
 

@@ -16,7 +16,7 @@ from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.queries import EventFilter
 from everwhen.operations.jobs import cancel_job, get_output
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.targets.command import CommandTarget
 from everwhen.wiring import Stack, open_stack
 from tests.engine.test_worker import Away, Blocking, add, has_status, job_of, running_jobs

@@ -9,7 +9,7 @@ from everwhen.engine.service import Service
 from everwhen.errors import ConfigError
 from everwhen.model.events import Event
 from everwhen.model.node import Role
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualClock, ManualScheduler
 from everwhen.wiring import open_stack

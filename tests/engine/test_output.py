@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from everwhen.engine.output import OutputBook
+from everwhen.engine.running import OutputBook
 from everwhen.errors import StoreError
-from everwhen.model.output import OutputGap, OutputPiece
+from everwhen.model.outcome import OutputGap, OutputPiece
 from everwhen.testing import ManualClock
 from tests.engine.jobs import a_job
 from tests.targets.running import until

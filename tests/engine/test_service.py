@@ -13,20 +13,19 @@ from typing import Any
 import pytest
 
 from everwhen.decide.status import end_pause
-from everwhen.engine.clock_watch import ClockWatch, SkewWatch
-from everwhen.engine.pauses import end_pauses
+from everwhen.engine.loop import Wake
 from everwhen.engine.service import Service
-from everwhen.engine.ticker import Ticker
-from everwhen.engine.wake import Wake
+from everwhen.engine.ticker import Ticker, end_pauses
+from everwhen.engine.watches import ClockWatch, SkewWatch
 from everwhen.errors import StoreError
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.jobs import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
-from everwhen.stores.flows.tick import TickReport
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
+from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler

@@ -8,7 +8,7 @@ from typing import Any
 
 from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome
-from everwhen.model.plugin_schedule import plugin_target
+from everwhen.model.plugin import plugin_target
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import (
     Submission,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.engine.overdue_watch import OverdueWatch
 from everwhen.engine.service import Service
-from everwhen.engine.stall_watch import StallWatch
+from everwhen.engine.watches import OverdueWatch, StallWatch
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
 from everwhen.testing import ManualScheduler, manual_scheduler

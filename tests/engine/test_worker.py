@@ -20,8 +20,8 @@ from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job, get_output, report_outcome
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
-from everwhen.stores.opened import store_of
-from everwhen.stores.slots import Exchange
+from everwhen.store.opened import store_of
+from everwhen.store.slots import Exchange
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget

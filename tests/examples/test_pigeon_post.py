@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "examples" / "pigeon-post"
 
 RUN = """
 import json, sys, threading
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.model.agent_schedule import agent_target
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule

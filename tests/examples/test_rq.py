@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from everwhen.model.queries import JobFilter
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import open_stack
 from tests.cli.test_nodes import stop
 from tests.cli.test_up import lines_until

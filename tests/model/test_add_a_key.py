@@ -27,7 +27,7 @@ from everwhen.api.app import create_app
 from everwhen.api.context import ApiContext
 from everwhen.cli.config_command import command as config
 from everwhen.cli.schedules_command import command as schedules
-from everwhen.config.api_settings import ApiSettings
+from everwhen.config.settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import SubmissionError
 from everwhen.testing import manual_scheduler

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.defaults import Shape, with_defaults
-from everwhen.model.manifest import Manifest, parse_manifest
+from everwhen.model.plugin import Manifest, parse_manifest
 from tests.targets.plugins import a_manifest
 
 PLUGIN = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from everwhen.errors import ManifestError
-from everwhen.model.manifest import missing_config, parse_manifest
+from everwhen.model.plugin import missing_config, parse_manifest
 from tests.targets.plugins import a_manifest
 
 

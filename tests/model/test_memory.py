@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.model.memory import by_identity
+from everwhen.model.fast_values import by_identity
 
 
 def test_a_value_is_looked_at_once() -> None:

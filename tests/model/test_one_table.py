@@ -8,8 +8,8 @@ from typing import get_type_hints
 
 import pytest
 
+from everwhen.api.payloads import SCHEDULE_BODY
 from everwhen.api.schedule_payloads import Schedule
-from everwhen.api.schemas import SCHEDULE_BODY
 from everwhen.config.schema import AGENT_SCHEDULE, PLUGIN_SCHEDULE, SCHEDULE
 from everwhen.errors import SchedulerError, TimetableError
 from everwhen.model.declare import declare

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.payload_schema import defaults_of, expand_schema, payload_faults
+from everwhen.model.payload import defaults_of, expand_schema, payload_faults
 
 FULL = {
     "type": "object",

@@ -4,9 +4,10 @@ from typing import Any
 
 from everwhen.model.declare import declare
 from everwhen.model.defaults import with_defaults
-from everwhen.model.manifest import Manifest, parse_manifest
-from everwhen.model.plugin_schedule import (
+from everwhen.model.plugin import (
+    Manifest,
     merged_payload,
+    parse_manifest,
     plugin_drift,
     plugin_schedule_faults,
     plugin_target,

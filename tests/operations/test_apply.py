@@ -10,11 +10,10 @@ import yaml
 
 from everwhen.config.read import Host, read_configuration
 from everwhen.errors import ConfigError, RemovalError
-from everwhen.model.declared import Declarations
-from everwhen.operations.apply import Applied, apply, preview
-from everwhen.operations.reload import reload
+from everwhen.model.declare import Declarations
+from everwhen.operations.apply import Applied, apply, preview, reload
 from everwhen.operations.schedules import invalidate_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 RUN = {"command": ["true"]}

@@ -9,10 +9,9 @@ import pytest
 
 from everwhen.errors import RequestError
 from everwhen.model.outcome import Outcome
-from everwhen.operations.firing import fire_schedule, trigger_schedule
-from everwhen.operations.jobs import backfill, cancel_job, get_job
+from everwhen.operations.jobs import backfill, cancel_job, fire_schedule, get_job, trigger_schedule
 from everwhen.operations.schedules import pause_system, resume_system
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")

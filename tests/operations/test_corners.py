@@ -12,7 +12,7 @@ from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations.jobs import backfill
 from everwhen.operations.schedules import list_schedules, pause_system, resume_system
 from everwhen.operations.why import why
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window

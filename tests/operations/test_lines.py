@@ -6,7 +6,7 @@ from typing import Any
 
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from everwhen.clock import SystemClock
-from everwhen.operations.nodes import list_nodes
-from everwhen.stores.opened import store_of
+from everwhen.operations.system import list_nodes
+from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import LEASE

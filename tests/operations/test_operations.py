@@ -15,17 +15,16 @@ from everwhen.errors import (
     PolicyInUseError,
     UnknownJobError,
 )
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.instants import moment_of
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, Target
-from everwhen.model.shared import Shared
 from everwhen.operations.breakers import get_breaker, reset_breaker
-from everwhen.operations.firing import fire_schedule
-from everwhen.operations.jobs import backfill, cancel_job
+from everwhen.operations.jobs import backfill, cancel_job, fire_schedule
+from everwhen.operations.maintenance import prune
 from everwhen.operations.quiet_hours import create_quiet_hours, delete_own_quiet_hours, list_entries
-from everwhen.operations.retention import prune
 from everwhen.operations.schedules import (
     Submission,
     create_schedules,
@@ -34,8 +33,8 @@ from everwhen.operations.schedules import (
     uids_from,
 )
 from everwhen.operations.upcoming import upcoming
-from everwhen.stores.opened import store_of
-from everwhen.stores.sqlite_database import Lane
+from everwhen.store.opened import store_of
+from everwhen.store.sqlite.database import Lane
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every

@@ -10,11 +10,10 @@ import pytest
 from everwhen.config.read import Host, read_configuration
 from everwhen.config.scenario import read_scenario
 from everwhen.errors import ConfigError
-from everwhen.model.declared import Declarations
+from everwhen.model.declare import Declarations
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
 from everwhen.model.outcome import Outcome
-from everwhen.model.scenario import Behaviour, Scenario
-from everwhen.operations.simulate import Simulation, recorded_runs, simulate
+from everwhen.operations.simulate import Behaviour, Scenario, Simulation, recorded_runs, simulate
 from everwhen.testing import manual_scheduler
 
 START = 1_767_571_200 * SECOND  # Monday, 2026-01-05, UTC

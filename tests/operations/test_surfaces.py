@@ -8,7 +8,7 @@ from pathlib import Path
 
 import everwhen
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import OpenStore
+from everwhen.store.opened import OpenStore
 
 SOURCE = Path(everwhen.__file__).parent
 SURFACES = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from everwhen.operations.groups import restore_valid_schedules
 from everwhen.operations.schedules import invalidate_schedule
-from everwhen.operations.validity import restore_valid_schedules
 from everwhen.target_registry import open_target_registry
 from everwhen.testing import manual_scheduler
 

@@ -14,17 +14,17 @@ from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.status import invalidate
 from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import instant_of
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, Target
-from everwhen.model.shared import Shared
 from everwhen.operations.schedules import get_schedule, pause_schedule, pause_system, resume_system
 from everwhen.operations.upcoming import explain_silence
 from everwhen.operations.why import why
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every, parse_instant

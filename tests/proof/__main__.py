@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.proof.account import Account, gather
 from tests.proof.apart import is_apart, move_apart, settle_in
 from tests.proof.nemesis import Nemesis

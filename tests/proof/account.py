@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from everwhen.model.events import EventType
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter
-from everwhen.operations.proof import prove
-from everwhen.stores.opened import store_of
+from everwhen.operations.maintenance import prove
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks, witnessed_peaks
 from tests.proof.work import Line, read_lines

@@ -17,8 +17,7 @@ from everwhen.errors import SchedulerError, StoreError
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import State, Status
 from everwhen.operations.breakers import reset_breaker
-from everwhen.operations.firing import fire_schedule, trigger_schedule
-from everwhen.operations.jobs import backfill, cancel_job
+from everwhen.operations.jobs import backfill, cancel_job, fire_schedule, trigger_schedule
 from everwhen.operations.schedules import (
     create_schedule,
     delete_schedule,
@@ -30,7 +29,7 @@ from everwhen.operations.schedules import (
     revive_schedule,
     update_schedule,
 )
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.proof.schedules import NOBODYS, submission
 from tests.proof.worlds import World
 

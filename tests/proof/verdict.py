@@ -21,7 +21,7 @@ from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import list_schedules, update_schedule
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Nemesis, Struck
 from tests.proof.processes import Supervised

@@ -19,7 +19,7 @@ from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import open_stack
 from tests.queues.links_at_hand import LinksAtHand

@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from everwhen.errors import QueueError
-from everwhen.model.delivery import GONE, UNKNOWN, WAITING, Delivery
+from everwhen.model.queue import GONE, UNKNOWN, WAITING, Delivery
 from everwhen.queues.celery import ENTRY, GRACE, CeleryQueue
 
 FIRST = Delivery("sched-a-n1-rc0", 1, "heavy", 0, 90.5)

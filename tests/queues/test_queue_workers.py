@@ -13,11 +13,11 @@ import pytest
 
 from everwhen import queue_workers
 from everwhen.errors import QueueError
-from everwhen.model.delivery import Delivery
+from everwhen.model.queue import Delivery
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import get_job
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, open_stack
 
 

@@ -16,7 +16,7 @@ from rq.job import Job
 from rq.registry import StartedJobRegistry
 
 from everwhen.errors import QueueError
-from everwhen.model.delivery import GONE, WAITING, Delivery
+from everwhen.model.queue import GONE, WAITING, Delivery
 from everwhen.queues.rq import GRACE, RqQueue
 from everwhen.wiring import open_queue
 from tests.queues.worker_at_hand import WorkerAtHand

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from everwhen.operations.backup import back_up
-from everwhen.stores.flows.restore import Restored
+from everwhen.operations.maintenance import back_up
+from everwhen.store.restore import Restored
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import open_stack, restore_database
 from tests.conformance.stores import Capabilities, Site

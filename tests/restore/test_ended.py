@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from everwhen.decide.approval import request
 from everwhen.model.message import message_target
-from everwhen.operations.sessions import begin_session, find_session
-from everwhen.operations.tokens import create_token
+from everwhen.operations.tokens import begin_session, create_token, find_session
 from tests.restore.places import Place
 
 

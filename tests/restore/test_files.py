@@ -17,15 +17,15 @@ import pytest
 
 from everwhen.errors import BackupError, StoreError
 from everwhen.model.instants import instant_of
-from everwhen.operations.backup import back_up as write_backup
-from everwhen.operations.proof import prove
-from everwhen.stores import file_system
-from everwhen.stores.migrate import migrate
-from everwhen.stores.migrations.postgres import MIGRATIONS as POSTGRES
-from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE
-from everwhen.stores.postgres_backup import RECORD, back_up, named
-from everwhen.stores.postgres_database import PostgresDatabase
-from everwhen.stores.sqlite_database import open_sqlite
+from everwhen.operations.maintenance import back_up as write_backup
+from everwhen.operations.maintenance import prove
+from everwhen.store.postgres.database import PostgresDatabase
+from everwhen.store.postgres.restore import RECORD, back_up, named
+from everwhen.store.schema.migrate import migrate
+from everwhen.store.schema.postgres import MIGRATIONS as POSTGRES
+from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE
+from everwhen.store.sqlite import files
+from everwhen.store.sqlite.database import open_sqlite
 from everwhen.testing.manual import ManualClock
 from tests.conformance.tenant import START
 from tests.restore.places import Place, place_on_sqlite
@@ -294,7 +294,7 @@ def test_the_log_of_a_file_that_was_deleted_is_not_taken_for_the_new_one_s(file:
 def test_a_network_file_system_is_refused(file: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = backed_up(file)
     with monkeypatch.context() as patch:
-        patch.setattr(file_system, "file_system_of", lambda *_: "nfs4")
+        patch.setattr(files, "file_system_of", lambda *_: "nfs4")
         with pytest.raises(StoreError, match="network file system"):
             file.restore()
     assert is_unchanged(file, everything)

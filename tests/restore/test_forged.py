@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from everwhen.errors import BackupError
-from everwhen.stores.backup_file import BackupReader, BackupWriter, Header, refuse_other_kind
+from everwhen.store.backup_file import BackupReader, BackupWriter, Header, refuse_other_kind
 from tests.restore.places import Place
 from tests.restore.test_files import backed_up, is_unchanged
 

@@ -57,7 +57,7 @@ def opened(place: Place) -> Tenant:
 @pytest.mark.parametrize(("name", "when"), [("_make_ready", "after"), ("_alone_with", "before")])
 def test_before_its_last_step_a_file_is_the_old_one(sqlite_place: Place, name: str, when: str) -> None:
     everything = backed_up(sqlite_place)
-    kill(sqlite_place, "everwhen.stores.sqlite_restore", name, when)
+    kill(sqlite_place, "everwhen.store.sqlite.restore", name, when)
     runtime = opened(sqlite_place)
     assert runtime.everything() == everything
     runtime.close()
@@ -65,7 +65,7 @@ def test_before_its_last_step_a_file_is_the_old_one(sqlite_place: Place, name: s
 
 def test_with_its_last_step_a_file_is_the_whole_new_one(sqlite_place: Place) -> None:
     backed_up(sqlite_place)
-    kill(sqlite_place, "everwhen.stores.sqlite_restore", "_put_in_place", "after")
+    kill(sqlite_place, "everwhen.store.sqlite.restore", "_put_in_place", "after")
     assert not Path(f"{sqlite_place.url.removeprefix('sqlite:///')}-wal").exists()
     runtime = opened(sqlite_place)
     assert [event.type for event in runtime.events(None, "system.restored")] == ["system.restored"]
@@ -77,7 +77,7 @@ def test_with_its_last_step_a_file_is_the_whole_new_one(sqlite_place: Place) -> 
 @pytest.mark.parametrize("name", ["_fill", "_go_on"])
 def test_before_its_commit_a_database_is_the_old_one(postgres_place: Place, name: str) -> None:
     everything = backed_up(postgres_place)
-    kill(postgres_place, "everwhen.stores.postgres_restore", name, "after")
+    kill(postgres_place, "everwhen.store.postgres.restore", name, "after")
     runtime = opened(postgres_place)
     assert runtime.everything() == everything
     runtime.close()

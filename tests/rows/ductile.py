@@ -20,11 +20,11 @@ from everwhen.engine.running import run_of
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.operations.reload import reload
-from everwhen.operations.validity import restore_valid_schedules
+from everwhen.operations.apply import reload
+from everwhen.operations.groups import restore_valid_schedules
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
-from everwhen.stores.sqlite_database import path_of
+from everwhen.store.opened import store_of
+from everwhen.store.sqlite.database import path_of
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.plugin import PluginTarget
 from everwhen.testing import manual_scheduler

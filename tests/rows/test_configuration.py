@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from everwhen.config.read import Configuration
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.timetable.trigger import Every, EveryMonth
 from tests.config.reading import mistakes, read
 

@@ -12,10 +12,9 @@ import pytest
 from everwhen.config.read import Host, read_configuration
 from everwhen.errors import ConfigError
 from everwhen.model.outcome import SUCCEEDED, JobEnd
-from everwhen.operations.apply import Applied, apply
-from everwhen.operations.reload import reload
+from everwhen.operations.apply import Applied, apply, reload
 from everwhen.operations.schedules import check
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualClock
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack, plugins_in

@@ -11,7 +11,7 @@ from everwhen.cli.main import everwhen
 from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import open_stack
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.plugin_schedule import plugin_target
+from everwhen.model.plugin import plugin_target
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import get_schedule
 from everwhen.runtime import Runtime

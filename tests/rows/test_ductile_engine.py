@@ -9,7 +9,7 @@ import pytest
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from everwhen.model.defaults import with_defaults
-from everwhen.model.plugin_schedule import plugin_target
-from everwhen.operations.validity import restore_valid_schedules
-from everwhen.stores.opened import store_of
+from everwhen.model.plugin import plugin_target
+from everwhen.operations.groups import restore_valid_schedules
+from everwhen.store.opened import store_of
 from tests.rows.node import WorkingNode
 from tests.targets.plugins import put_plugin
 

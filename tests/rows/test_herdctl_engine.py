@@ -15,8 +15,8 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import Submission
-from everwhen.stores.flows.tick import TickReport
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
+from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import Stack, open_stack

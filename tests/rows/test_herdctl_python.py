@@ -36,7 +36,7 @@ from everwhen import (
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import get_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.crash.nodes import opened
 from tests.scheduler.waiting import until
 

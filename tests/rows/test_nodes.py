@@ -10,7 +10,7 @@ import psycopg
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import QuietHoursPolicy, State, Target
 from everwhen.operations.schedules import Submission, create_schedules, get_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from everwhen.verify.ledger import check_ledger

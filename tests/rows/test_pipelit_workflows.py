@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from everwhen.model.workflow import Workflow, workflow_target
+from everwhen.model.group import Workflow, workflow_target
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.workflow import WorkflowRegistry
 from everwhen.wiring import build_service

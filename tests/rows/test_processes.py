@@ -17,7 +17,7 @@ from everwhen.model.instants import MINUTE, moment_of
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules, get_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import Stack
 from tests.crash.nodes import ROOT, check, opened, running, wait_until

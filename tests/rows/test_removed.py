@@ -9,7 +9,7 @@ import pytest
 from everwhen import Scheduler
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.queries import JobFilter
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from tests.crash.nodes import check, opened
 from tests.rows.served import ServedNode, served
 from tests.targets.plugins import put_plugin

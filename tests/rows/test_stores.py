@@ -21,7 +21,7 @@ from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import open_stack
 from tests.boundaries.tap import Boundary, installed, tapped

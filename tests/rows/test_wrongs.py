@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window

@@ -14,7 +14,7 @@ from pathlib import Path
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.operations.schedules import get_schedule
-from everwhen.stores.opened import OpenStore, store_of
+from everwhen.store.opened import OpenStore, store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.scheduler.waiting import PATIENCE, until

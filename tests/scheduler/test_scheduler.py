@@ -31,10 +31,10 @@ from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import list_schedules
+from everwhen.scheduler.declaring import rules_of
 from everwhen.scheduler.options import NewSchedule, TriggerOptions
-from everwhen.scheduler.submission import rules_of
-from everwhen.stores.catalogue import Catalogue
-from everwhen.stores.opened import store_of
+from everwhen.store.catalogue import Catalogue
+from everwhen.store.opened import store_of
 from tests.scheduler.waiting import until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}

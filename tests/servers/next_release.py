@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from everwhen.stores.migrate import Migration, Site, migrate
-from everwhen.stores.migrations.postgres import MIGRATIONS as ON_POSTGRES
-from everwhen.stores.migrations.sqlite import MIGRATIONS as ON_SQLITE
-from everwhen.stores.postgres_database import PostgresDatabase
-from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
+from everwhen.store.postgres.database import PostgresDatabase
+from everwhen.store.schema.migrate import Migration, Site, migrate
+from everwhen.store.schema.postgres import MIGRATIONS as ON_POSTGRES
+from everwhen.store.schema.sqlite import MIGRATIONS as ON_SQLITE
+from everwhen.store.sqlite.database import SqliteDatabase, open_sqlite
 from everwhen.wiring import is_postgres
 
 _ADDED = """

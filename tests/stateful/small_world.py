@@ -14,15 +14,15 @@ from heapq import heappop, heappush
 from everwhen.decide.edit import create
 from everwhen.decide.settle import settle
 from everwhen.decide.tick import tick
-from everwhen.model.counters import ORDINARY
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
+from everwhen.model.claim import ORDINARY
 from everwhen.model.events import Event
 from everwhen.model.history import History, Recorded, Revision, ScheduleHistory
 from everwhen.model.job import Job, NewJob
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.row_changes import start_job
 from everwhen.model.schedule import Plan, Schedule, State
-from everwhen.model.shared import Shared
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from tests.keeping import kept
 

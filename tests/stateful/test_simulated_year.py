@@ -15,13 +15,13 @@ import pytest
 
 from everwhen.decide import status
 from everwhen.decide.edit import edit
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
 from everwhen.model.job import Job
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import BreakerRule, Guard
 from everwhen.model.schedule import Definition, Plan, Schedule, Target
-from everwhen.model.shared import Shared
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, Trigger

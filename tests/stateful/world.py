@@ -7,21 +7,20 @@ from contextlib import contextmanager
 
 from everwhen.decide import by_hand, edit, status
 from everwhen.errors import SchedulerError
-from everwhen.model.changes import NewSchedule
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision, NewSchedule
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.job import Job
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
-from everwhen.model.shared import Shared
-from everwhen.stores.flows.restore import BACKED_UP_AT, go_on_from_backup
-from everwhen.stores.opened import store_of
-from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.sqlite_database import Lane, SqliteDatabase
-from everwhen.stores.sqlite_transaction import SqliteStore
+from everwhen.store.opened import store_of
+from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.restore import BACKED_UP_AT, go_on_from_backup
+from everwhen.store.sqlite.database import Lane, SqliteDatabase
+from everwhen.store.sqlite.transaction import SqliteStore
 from everwhen.testing.manual import ManualClock
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import Stack

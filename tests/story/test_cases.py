@@ -9,7 +9,7 @@ import pytest
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window

@@ -23,7 +23,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.operations.apply import apply
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.targets.http import HttpTarget
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import plugins_in, python_fault

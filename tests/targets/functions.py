@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from everwhen.model.outcome import Outcome
-from everwhen.targets.python_run import PythonRun
+from everwhen.targets.python_function import PythonRun
 
 gate = threading.Event()  # what does not want to end waits here
 begun = threading.Event()

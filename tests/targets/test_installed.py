@@ -10,7 +10,7 @@ from everwhen.installed_kinds import installed_targets
 from everwhen.model.declare import declare
 from everwhen.model.schedule import Target
 from everwhen.targets.registry import fault_of
-from everwhen.work_sources.installed import installed_sources
+from everwhen.work_sources import installed_sources
 from tests.targets.running import perform
 
 MODULE = """

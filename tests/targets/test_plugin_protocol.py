@@ -5,7 +5,7 @@ import json
 import pytest
 
 from everwhen.target import Run
-from everwhen.targets.plugin_protocol import Response, request_of, response_of
+from everwhen.targets.plugin import Response, request_of, response_of
 
 RUN = Run(
     job_id="sched-abc-n5-rc0",

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.targets.captured import Captured
-from everwhen.targets.process import GRACE, Launch, Process, Processes
+from everwhen.targets.process import GRACE, Captured, Launch, Process, Processes
 from tests.targets.running import is_alive, open_descriptors, pid_in, until, until_async
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

@@ -37,7 +37,7 @@ import json
 
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
-from everwhen.targets.resources import Resources
+from everwhen.targets.registry import Resources
 
 
 class EchoTarget:
@@ -56,7 +56,7 @@ from pathlib import Path
 import everwhen
 assert Path(everwhen.__file__).is_relative_to(sys.argv[1]), everwhen.__file__
 
-from everwhen.api.schemas import named_schemas
+from everwhen.api.payloads import named_schemas
 from everwhen.config.problems import Report
 from everwhen.config.read import Host, examine
 from everwhen.config.schema import json_schema

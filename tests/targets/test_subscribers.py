@@ -14,7 +14,7 @@ import pytest
 from everwhen.engine.delivery import SubscriberDelivery
 from everwhen.errors import SchedulerError
 from everwhen.model.message import message_target
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.subscribers import HttpSubscriber
 from everwhen.testing import ManualClock, manual_scheduler

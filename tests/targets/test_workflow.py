@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from everwhen.model.group import DispatchEvent, Workflow
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
-from everwhen.model.workflow import DispatchEvent, Workflow
 from everwhen.target import Run
 from everwhen.target import Target as Work
 from everwhen.targets.command import CommandTarget

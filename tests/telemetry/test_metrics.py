@@ -11,7 +11,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.target import Run
 from everwhen.telemetry.durations import JobDurations
 from everwhen.telemetry.metrics import LoopSigns, Metrics

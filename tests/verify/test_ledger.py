@@ -14,12 +14,11 @@ import pytest
 
 from everwhen.decide import status
 from everwhen.decide.edit import edit
-from everwhen.model.breaker import Breaker, BreakerState, Transition
 from everwhen.model.events import Event
 from everwhen.model.history import Breakers, History, Recorded, ScheduleHistory
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
 from everwhen.model.job import Job, JobStatus, Line, Origin
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, BreakerState, Limit, Transition
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import Guard, OnExhausted
 from everwhen.model.schedule import Definition, Plan, State, Target

@@ -24,11 +24,10 @@ from everwhen.api.calls import json_body
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import SAFE
-from everwhen.config.api_settings import Network
+from everwhen.config.settings import Network
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
-from everwhen.operations.sessions import find_session, is_proven
-from everwhen.operations.tokens import find_token, hash_of, record_denial
+from everwhen.operations.tokens import find_session, find_token, hash_of, is_proven, record_denial
 from everwhen.runtime import Runtime
 
 LONGEST_SECRET = 500

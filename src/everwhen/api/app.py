@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from everwhen.api import docs_page, problems
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Problem
+from everwhen.api.payloads import Problem, named_schemas
 from everwhen.api.request_guard import RequestGuard
 from everwhen.api.routes import (
     agents,
@@ -28,7 +28,6 @@ from everwhen.api.routes import (
     system,
     tokens,
 )
-from everwhen.api.schemas import named_schemas
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 

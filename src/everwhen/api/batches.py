@@ -27,9 +27,9 @@ from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.problems import RefusedError, refusal_to_json
 from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
 from everwhen.config.submission import read_submission
-from everwhen.engine.low_priority import low_priority
+from everwhen.engine.loop import low_priority
 from everwhen.errors import SchedulerError, StoreError
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.operations import submissions
 from everwhen.operations.access import Caller
 from everwhen.views.problems import Fields, fields_of

@@ -23,8 +23,7 @@ from everwhen.api.request_guard import LARGE
 from everwhen.errors import SubmissionError
 from everwhen.model.masks import MASK, masked, named_items
 from everwhen.model.queries import Entry
-from everwhen.operations.firing import Firing
-from everwhen.operations.jobs import get_job
+from everwhen.operations.jobs import Firing, get_job
 from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import schedule_to_json
 from everwhen.views.shape import View

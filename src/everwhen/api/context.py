@@ -16,22 +16,21 @@ from everwhen.api.connections import ConnectionLimits
 from everwhen.api.hosting import NodeHooks
 from everwhen.api.streams import Streams, event_source, message_source
 from everwhen.compat.body_shapes import BODY_SHAPES
-from everwhen.config.api_settings import ApiSettings
+from everwhen.config.settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
 from everwhen.installed_kinds import safe_kinds
-from everwhen.model.fault import SILENT, describe_fault
+from everwhen.model.fast_values import replaced
 from everwhen.model.group import Groups
 from everwhen.model.queries import Entry
-from everwhen.model.replaced import replaced
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
 from everwhen.operations.access import Caller
+from everwhen.operations.apply import config_revision
 from everwhen.operations.groups import usable_groups
 from everwhen.operations.quiet_hours import policy_ids
-from everwhen.operations.reload import config_revision
 from everwhen.operations.submissions import config_places
-from everwhen.operations.system import next_wake_at
+from everwhen.operations.system import DATABASE_IS_SILENT, describe_fault, next_wake_at
 from everwhen.operations.tokens import hash_of
 from everwhen.runtime import Runtime
 from everwhen.telemetry.metrics import Metrics
@@ -85,7 +84,7 @@ class Readiness:
     def __init__(self, runtime: Runtime, unready: Unready | None, *, has_queue: bool = False) -> None:
         self._runtime = runtime
         self._unready = unready
-        self._silent = SILENT_WITH_QUEUE if has_queue and unready is not None else SILENT
+        self._silent = SILENT_WITH_QUEUE if has_queue and unready is not None else DATABASE_IS_SILENT
         self._question: asyncio.Task[str | None] | None = None
 
     async def reason(self) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everwhen.errors import SchedulerError, shown
-from everwhen.model.declared import Declarations
+from everwhen.model.declare import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.system import LoopFigures
 

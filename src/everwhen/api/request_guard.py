@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen.api.connections import SLOWEST
 from everwhen.api.problems import RefusedError, add_security_headers, problem
-from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
-from everwhen.engine.low_priority import low_priority
+from everwhen.config.settings import LOOPBACK_NAMES, ApiSettings
+from everwhen.engine.loop import low_priority
 
 ROOT = "/api/v1"
 PREFIX = f"{ROOT}/"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import FailFast, Field, create_model
 
-from everwhen.api.payloads import Shape, When
+from everwhen.api.payloads import Identifier, Line, Moment, Problem, Shape, When
 from everwhen.model.fields import GENERAL, ScheduleType
 from everwhen.model.fields import Field as FieldOfSchedule
 from everwhen.model.history import Cause
 from everwhen.model.kinds import Kind, Record
 from everwhen.model.kinds import Object as ObjectKind
-from everwhen.model.policy import CatchUp
+from everwhen.model.policy import CatchUp, IfRunning
 from everwhen.model.scalars import Flag, Number, Word
 from everwhen.model.schedule import Status
 from everwhen.views.values import Object
@@ -119,3 +119,85 @@ class Revision(Shape):
 class RevisionList(Shape):
     items: list[Revision]
     total: int
+
+
+# The bodies of deeds on schedules, and what is answered to many at once.
+
+
+class PauseBody(Shape):
+    """Why, and until when."""
+
+    note: Line | None = Field(default=None, examples=["the printer is away"])
+    until: Moment | None = Field(default=None, description="It resumes by itself then.")
+
+
+class ApproveBody(Shape):
+    """Which revision was looked at."""
+
+    revision: int = Field(ge=1, lt=1 << 53, strict=True, examples=[1])
+
+
+class DeclineBody(Shape):
+    """Why."""
+
+    note: Line | None = Field(default=None, examples=["once a day is enough"])
+
+
+class TriggerBody(Shape):
+    """What to run it with."""
+
+    payload: Object | None = Field(
+        default=None, description="Merged over the schedule's; top-level keys win."
+    )
+    if_running: IfRunning = "queue"
+
+
+class BackfillBody(Shape):
+    """Which past slots get the jobs that they lack: [from, to)."""
+
+    from_: Moment = Field(alias="from")
+    to: Moment
+    if_running: IfRunning = "queue"
+    dry_run: bool = False
+
+
+class BackfillAnswer(Shape):
+    slots: list[When]
+    count: int
+    dry_run: bool
+    skipped: str | None
+
+
+class ManyIds(Shape):
+    """Schedules by id."""
+
+    schedule_ids: Annotated[list[Identifier], Field(max_length=10_000), FailFast()]
+
+
+class ManyResult(Shape):
+    """What became of one of many: its id, or the problem with it."""
+
+    id: str | None
+    schedule: Schedule | None
+    problem: Problem | None
+
+
+class ManyResults(Shape):
+    items: list[ManyResult]
+    total: int
+    failed: int
+
+
+class CreatedResult(Shape):
+    """What became of one of many new schedules: its id, or the problem with it."""
+
+    id: str | None
+    problem: Problem | None
+
+
+class CreatedResults(Shape):
+    """In the order of the request."""
+
+    items: list[CreatedResult]
+    total: int
+    failed: int

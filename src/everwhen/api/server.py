@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from everwhen.api.connections import bounded_protocol
 from everwhen.api.context import ApiContext
 from everwhen.api.hosting import BACKLOG, bound
-from everwhen.config.api_settings import ApiSettings
+from everwhen.config.settings import ApiSettings
 from everwhen.errors import SchedulerError, shown
 
 START_WITHIN = 30.0

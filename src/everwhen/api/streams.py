@@ -22,11 +22,12 @@ from starlette.types import Message, Receive, Scope, Send
 from everwhen.api.feeds import Cursor, Feed, Item, Reader, Source
 from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
-from everwhen.model.derived import event_of_hold
+from everwhen.model.events import event_of_hold
 from everwhen.model.token import Token
 from everwhen.operations.audit import held_slots
 from everwhen.operations.event_feed import (
     FeedEntry,
+    JobWatch,
     Place,
     facts_of,
     feed_after,
@@ -34,9 +35,7 @@ from everwhen.operations.event_feed import (
     last_place,
     messages_after,
 )
-from everwhen.operations.job_watch import JobWatch
-from everwhen.operations.sessions import find_session
-from everwhen.operations.tokens import list_tokens
+from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
 from everwhen.views.record import SaidMessage, event_to_json
 from everwhen.views.values import Object

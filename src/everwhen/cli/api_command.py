@@ -8,17 +8,16 @@ import click
 
 from everwhen.api.hosting import NodeHooks
 from everwhen.cli.api_server import api_settings, open_front, token_file_option
-from everwhen.cli.chained import watching
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
-from everwhen.cli.gc_tuning import collect_seldom
+from everwhen.cli.main import collect_seldom
+from everwhen.cli.node_resources import watching
 from everwhen.cli.serving import show_log
 from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.errors import shown_url
-from everwhen.model.declared import Declarations
-from everwhen.operations.apply import Applied
-from everwhen.operations.reload import reload
+from everwhen.model.declare import Declarations
+from everwhen.operations.apply import Applied, reload
 from everwhen.runtime import Runtime
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.wiring import open_node_stack

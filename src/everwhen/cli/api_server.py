@@ -17,8 +17,8 @@ import click
 from everwhen.api.hosting import NodeHooks
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import echo, secho
-from everwhen.config.api_settings import ApiSettings, api_settings_of
 from everwhen.config.read import Configuration
+from everwhen.config.settings import ApiSettings, api_settings_of
 from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.engine.service import Service
 from everwhen.errors import TokenError

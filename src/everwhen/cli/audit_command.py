@@ -9,9 +9,8 @@ import click
 
 from everwhen.cli.client import Client
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, json_option, print_text, until_interrupted
+from everwhen.cli.screen import Text, instant_option, json_option, moment_text, print_text, until_interrupted
 from everwhen.cli.terminal import print_json, print_json_line
-from everwhen.cli.times import instant_option, moment_text
 
 LOOK_EVERY = 1.0
 PORTION = 200

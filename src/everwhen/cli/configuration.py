@@ -14,10 +14,9 @@ import click
 
 from everwhen.cli.terminal import secho
 from everwhen.clock import SystemClock, local_zone_name
-from everwhen.config.api_settings import api_settings_of
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, Host, examine
-from everwhen.config.settings import Settings
+from everwhen.config.settings import Settings, api_settings_of
 from everwhen.errors import SchedulerError
 from everwhen.runtime import Runtime
 from everwhen.wiring import check_url, open_stack, plugins_in, python_fault

@@ -8,15 +8,21 @@ service of this machine when there is a token for it (EVERWHEN_TOKEN), and other
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from everwhen.cli.client import Client, http_sender
+
+if TYPE_CHECKING:
+    from everwhen.model.kinds import Key
 
 
 def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,3 +75,93 @@ def opened_client(
 
     with local.sender(token, path, database) as send:
         yield Client(send)
+
+
+# Request bodies from the command line: keys, a JSON file, or both.
+
+
+setting_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set any key, such as jitter=30s; write lists as JSON.",
+)
+file_option = click.option(
+    "--file",
+    "source",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Read a JSON object from this file; - reads stdin.",
+)
+
+
+class KeyedCommand(click.Command):
+    """A command with an option for every key of a schedule: `--max-retries 3`."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *_key_options()]
+
+
+@cache
+def _key_options() -> list[click.Parameter]:
+    from everwhen.model.fields import GENERAL  # other commands need no keys
+
+    return [
+        click.Option([f"--{name.replace('_', '-')}", name], metavar="VALUE", help=_help(row))
+        for name, row in GENERAL.items()
+    ]
+
+
+def _help(row: Key) -> str:
+    return row.about if row.default is None else f"{row.about} [default: {json.dumps(row.default)}]"
+
+
+def submission(
+    settings: tuple[str, ...], source: str | None, keys: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    """Return the given keys and values; refuse a call without any. `keys` are those of a schedule, by their options."""
+    fields = {} if source is None else _object(source)
+    for name, given in (keys or {}).items():
+        if given is not None:
+            fields[name] = _value_of_key(name, given)
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{setting}: write it like jitter=30s", param_hint="--set")
+        fields[key] = _value(key, value)
+    if not fields:
+        raise click.UsageError("no key is given; name keys with their options or --set, or a --file")
+    return fields
+
+
+def _value_of_key(name: str, given: str) -> Any:
+    from everwhen.model.fields import FIELDS
+    from everwhen.model.scalars import Text
+
+    is_text = isinstance(FIELDS[name].kind, Text) and given != "null"
+    return given if is_text else _value(name, given)
+
+
+def _object(source: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except OSError as error:
+        raise click.BadParameter(f"{source}: {error.strerror}", param_hint="--file") from None
+    except ValueError as error:
+        raise click.BadParameter(f"{source} is not valid JSON: {error}", param_hint="--file") from None
+    if not isinstance(fields, dict):
+        raise click.BadParameter(f"{source} does not hold a JSON object", param_hint="--file")
+    return fields
+
+
+def _value(key: str, text: str) -> Any:
+    """Parse an object or a list as JSON, anything else as a plain value of the file: `false`, `3`, `30s`."""
+    if not text.startswith(("{", "[")):
+        from everwhen.config.yaml_text import core_value  # commands that only read need no YAML
+
+        return core_value(text)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{key}: is not valid JSON: {error}", param_hint="--set") from None

@@ -19,9 +19,9 @@ from everwhen.cli.progress import Bar
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
-from everwhen.model.database_copy import Received
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
+from everwhen.model.vitals import Received
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
 from everwhen.verify.ledger import LedgerReport
@@ -73,7 +73,7 @@ def check(path: Path, database: str | None, as_json: bool) -> None:
 
     Reads one snapshot and changes nothing. Prints a sentence for each fault; exit code 1 when there is one.
     """
-    from everwhen.operations.proof import prove
+    from everwhen.operations.maintenance import prove
 
     with _opened(_settings(path, database)) as stack, Bar("checking") as bar:
         report = prove(stack.runtime, bar.show)
@@ -113,13 +113,13 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
     The service does this by itself, every hour, a little at a time. Outstanding work and the last entry of every
     schedule are kept at any age.
     """
-    from everwhen.operations import retention
+    from everwhen.operations import maintenance
 
     settings = _settings(path, database)
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
     with _opened(settings) as stack:
         echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
-        rows = retention.prune(stack.runtime, kept, dry_run=dry_run)
+        rows = maintenance.prune(stack.runtime, kept, dry_run=dry_run)
     if as_json:
         _answer({"dry_run": dry_run, "rows": rows, "total": sum(rows.values())})
         return
@@ -142,7 +142,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
     Only the owner can read the copy. It holds hashes of tokens and the output of jobs. `everwhen db restore` reads
     it. A database of an earlier release is copied as it is, without migrating it.
     """
-    from everwhen.operations.backup import back_up
+    from everwhen.operations.maintenance import back_up
 
     settings = _settings(path, database)
     with _opened(settings, may_be_older=True) as stack, Bar("copying") as bar:

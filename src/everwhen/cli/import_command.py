@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from everwhen.cli.terminal import echo, print_json, print_lines, secho
+from everwhen.compat.importers import Imported
 from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
 from everwhen.compat.importers.herdctl import import_herdctl
-from everwhen.compat.importers.imported import Imported
 from everwhen.config.problems import Report
-from everwhen.config.write import written
-from everwhen.config.yaml_reader import read_document
+from everwhen.config.yaml_text import read_document, written
 from everwhen.errors import ConfigError
 
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))

@@ -11,9 +11,19 @@ import click
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, json_option, print_table, status_text, until_interrupted
+from everwhen.cli.screen import (
+    Text,
+    away,
+    instant_option,
+    json_option,
+    moment_text,
+    print_table,
+    seconds_between,
+    span_text,
+    status_text,
+    until_interrupted,
+)
 from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
-from everwhen.cli.times import away, instant_option, moment_text, seconds_between, span_text
 
 LOOK_EVERY = 0.5
 

@@ -64,9 +64,9 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
     """Read the file and the environment; where neither sets anything, the modules that read them are not imported."""
     if database is not None and not path.exists() and not _is_set_in_environment():
         return LocalSettings(database)
-    from everwhen.config.api_settings import api_settings_of
     from everwhen.config.problems import Report
     from everwhen.config.read import Host, examine_service
+    from everwhen.config.settings import api_settings_of
 
     host = Host(os.environ, local_zone_name, SystemClock().now())
     settings, api_fields = examine_service(path, host, Report())
@@ -131,9 +131,9 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     from everwhen.api.hosting import NodeHooks
     from everwhen.cli.api_server import Around
     from everwhen.cli.configuration import this_host
-    from everwhen.config.api_settings import api_settings_of
     from everwhen.config.problems import Report
     from everwhen.config.read import examine
+    from everwhen.config.settings import api_settings_of
 
     configuration = examine(path, this_host(), Report())
     settings = api_settings_of(configuration.sections.get("api"), os.environ)

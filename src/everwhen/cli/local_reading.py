@@ -190,7 +190,7 @@ def _upcoming_of(asked: Asked) -> Object:
 
 
 def _why(asked: Asked) -> Object:
-    from everwhen.model.shared import FOR_EVER
+    from everwhen.model.limits import FOR_EVER
     from everwhen.operations.access import uid_for
     from everwhen.operations.why import why
     from everwhen.views.slots import Explanation
@@ -253,14 +253,14 @@ def _status(asked: Asked) -> Object:
 
 def _breakers(asked: Asked) -> Object:
     from everwhen.operations.breakers import list_breakers
-    from everwhen.views.breakers import Breaker
+    from everwhen.views.system import Breaker
 
     return list_to_json([Breaker.of(one) for one in list_breakers(asked.runtime, asked.caller)])
 
 
 def _breaker(asked: Asked) -> Object:
     from everwhen.operations.breakers import find_breaker
-    from everwhen.views.breakers import breaker_with_transitions
+    from everwhen.views.system import breaker_with_transitions
 
     found = find_breaker(asked.runtime, asked.name, asked.caller, limit=asked.limit(20))
     return breaker_with_transitions(*found)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
+import click
+
+from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import secho
-from everwhen.config.file_workflows import FileWorkflows
-from everwhen.config.read import Configuration
+from everwhen.config.read import Configuration, FileWorkflows
 from everwhen.config.settings import Settings
+from everwhen.config.submission import rules_of, with_protections
+from everwhen.engine.chain import ChainWatch
+from everwhen.engine.loop import Loop, Wake, WakeableSleep
 from everwhen.model.group import Groups
-from everwhen.model.subscription import Subscriber
-from everwhen.operations.groups import invalidate_unusable
-from everwhen.operations.validity import restore_valid_schedules
+from everwhen.model.message import Subscriber
+from everwhen.model.node import Role
+from everwhen.model.queue import RQ_CHAIN, Links
+from everwhen.model.schedule import Definition
+from everwhen.operations.apply import Applied
+from everwhen.operations.groups import invalidate_unusable, restore_valid_schedules
+from everwhen.operations.quiet_hours import policy_ids
+from everwhen.operations.upgrade import protect_schedules, upgrade_notes
+from everwhen.runtime import Runtime
 from everwhen.target_registry import TargetRegistry, open_target_registry
-from everwhen.wiring import Stack, http_subscriber
+from everwhen.wiring import Stack, http_subscriber, open_links
 
 
 class NodeResources:
@@ -66,3 +79,75 @@ class NodeResources:
             if before != after:
                 secho(f"{what} changed: it takes effect at the next start", err=True, fg="yellow")
         self._current = configuration
+
+
+# The first start of a new release: stored schedules get its protections, and operators learn which ones
+# changed.
+
+
+def protect_stored(runtime: Runtime, configuration: Configuration) -> list[str]:
+    """Give schedules from REST and Python the protections of their groups; return the ids of those that changed."""
+    around = rules_of(configuration, this_host(), policy_ids(runtime))
+
+    def protect(schedule_id: str, stored: Definition) -> Definition | None:
+        return with_protections(schedule_id, stored, around)
+
+    return protect_schedules(runtime, protect)
+
+
+def tell_of_upgrade(applied: Applied, protected: Sequence[str]) -> None:
+    for note in upgrade_notes(applied, protected):
+        secho(note, err=True, fg="yellow")
+
+
+# Nodes with `dispatch: rq-chain`, where RQ advances the schedules: what a node still does, which roles it
+# refuses.
+
+
+WORKER = "rq worker --with-scheduler -c everwhen.queue_workers.rq QUEUE …"
+LOOP_END = 10.0
+
+
+def chain_links(role: Role, settings: Settings) -> Links | None:
+    """Open the queue of the links when dispatch is rq-chain; refuse the roles that have nothing to do then."""
+    if settings.dispatch != RQ_CHAIN:
+        return None
+    if role != "up":
+        raise click.UsageError(
+            f"service.dispatch is rq-chain, so there is no {role} to run: RQ's own workers decide and run everything; "
+            f"start one with: {WORKER}"
+        )
+    return open_links(settings.redis)
+
+
+def tell_of_workers() -> None:
+    secho(f"schedules go on by RQ; start a worker with: {WORKER}", err=True)
+
+
+@contextmanager
+def watching(stack: Stack, settings: Settings) -> Iterator[None]:
+    """Run the watch over chains during the block, in a process that has no scheduler loop."""
+    if settings.dispatch != RQ_CHAIN:
+        yield
+        return
+    links = open_links(settings.redis)
+    watch, wake, ended = ChainWatch(stack.runtime, links), Wake(), threading.Event()
+    sleep = WakeableSleep(wake, stack.changes)
+    stack.runtime.wake_scheduler = stack.runtime.wake_workers = wake.set
+
+    def step() -> None:
+        sleep.begin()
+        watch.step()
+        if not ended.is_set():
+            sleep.sleep(settings.check_interval)
+
+    loop = Loop("chain", "chain watch", step, ended)
+    loop.start()
+    try:
+        tell_of_workers()
+        yield
+    finally:
+        ended.set()
+        wake.set()
+        loop.join(LOOP_END)
+        links.close()

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, part
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import file_option, reaching, setting_option, submission
 from everwhen.cli.screen import Text, json_option, print_table
-from everwhen.cli.submission import file_option, setting_option, submission
 from everwhen.cli.terminal import echo, print_json
 
 

@@ -19,11 +19,10 @@ from everwhen.cli.configuration import show_warnings
 from everwhen.cli.terminal import print_lines, secho
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
-from everwhen.engine.low_priority import low_priority
+from everwhen.engine.loop import low_priority
 from everwhen.errors import ConfigError, SchedulerError
-from everwhen.model.declared import Declarations
-from everwhen.operations.apply import Applied
-from everwhen.operations.reload import config_revision, reload
+from everwhen.model.declare import Declarations
+from everwhen.operations.apply import Applied, config_revision, reload
 from everwhen.runtime import Runtime
 
 SETTLED = 300  # milliseconds without a further change

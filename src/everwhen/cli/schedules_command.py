@@ -9,11 +9,18 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, path_of
-from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, json_option, print_table, print_text, status_text
-from everwhen.cli.submission import KeyedCommand, file_option, setting_option, submission
+from everwhen.cli.connection import KeyedCommand, file_option, reaching, setting_option, submission
+from everwhen.cli.screen import (
+    Text,
+    away,
+    instant_option,
+    json_option,
+    moment_text,
+    print_table,
+    print_text,
+    status_text,
+)
 from everwhen.cli.terminal import echo, escape_controls, print_json, secho
-from everwhen.cli.times import away, instant_option, moment_text
 
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
 

@@ -19,24 +19,26 @@ import click
 
 from everwhen.api.hosting import NodeHooks, refuse_taken
 from everwhen.cli.api_server import api_settings, load_front, open_front
-from everwhen.cli.chained import chain_links, tell_of_workers
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
-from everwhen.cli.gc_tuning import collect_seldom
-from everwhen.cli.node_resources import NodeResources
+from everwhen.cli.main import collect_seldom
+from everwhen.cli.node_resources import (
+    NodeResources,
+    chain_links,
+    protect_stored,
+    tell_of_upgrade,
+    tell_of_workers,
+)
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
 from everwhen.cli.terminal import echo, print_lines, secho, styled
-from everwhen.cli.upgrade import protect_stored, tell_of_upgrade
-from everwhen.config.api_settings import ApiSettings
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
-from everwhen.config.settings import Settings
+from everwhen.config.settings import ApiSettings, Settings
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerShutdownError, shown_url
-from everwhen.model.delivery import Queue
 from everwhen.model.instants import SECOND
-from everwhen.model.link import Links
 from everwhen.model.node import Role
+from everwhen.model.queue import Links, Queue
 from everwhen.operations.apply import Applied, apply
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures

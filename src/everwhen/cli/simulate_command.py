@@ -17,9 +17,7 @@ from everwhen.config.read import read_configuration
 from everwhen.config.scenario import read_scenario
 from everwhen.errors import TimetableError
 from everwhen.model.instants import DAY, SECOND, moment_of
-from everwhen.model.scenario import Scenario
-from everwhen.operations.simulate import Simulation, recorded_runs, simulate
-from everwhen.operations.simulate.tally import Line
+from everwhen.operations.simulate import Line, Scenario, Simulation, recorded_runs, simulate
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.trigger import parse_instant

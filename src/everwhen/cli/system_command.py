@@ -8,10 +8,18 @@ import click
 
 from everwhen.cli.client import Client, RefusedError, part
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, json_option, print_table, print_text
+from everwhen.cli.screen import (
+    Text,
+    away,
+    json_option,
+    moment_text,
+    print_table,
+    print_text,
+    seconds_between,
+    span_text,
+)
 from everwhen.cli.terminal import echo, print_json
-from everwhen.cli.times import away, moment_text, seconds_between, span_text
-from everwhen.model.chained import RQ_CHAIN
+from everwhen.model.queue import RQ_CHAIN
 
 LATE = 5.0  # seconds of lag that an operator should see
 

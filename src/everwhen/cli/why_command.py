@@ -8,9 +8,8 @@ import click
 
 from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, json_option, print_text
+from everwhen.cli.screen import Text, instant_option, json_option, moment_text, print_text
 from everwhen.cli.terminal import print_json
-from everwhen.cli.times import instant_option, moment_text
 
 _STYLES = {
     "fired": "green",

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from everwhen.config.document import Block, Document
-from everwhen.config.node import Node
+from everwhen.config.document import Block, Document, Node
 from everwhen.config.submission import GENERAL, Translated
 from everwhen.errors import SchedulerError
 from everwhen.model.defaults import Shape

@@ -12,7 +12,7 @@ from typing import Any
 
 from everwhen.config.document import Block, Document, Items, Plain
 from everwhen.config.problems import Path, Report
-from everwhen.config.yaml_reader import core_value
+from everwhen.config.yaml_text import core_value
 
 _REFERENCE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _KEPT: tuple[Path, ...] = (

@@ -8,13 +8,12 @@ from glob import glob, has_magic
 from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISREG
 
-from everwhen.config.document import Block, Document
+from everwhen.config.document import Block, Document, Node
 from everwhen.config.environment import resolved
-from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report
 from everwhen.config.reread import read_again
 from everwhen.config.schema import FILE, INCLUDED
-from everwhen.config.yaml_reader import MOST_BYTES
+from everwhen.config.yaml_text import MOST_BYTES
 from everwhen.errors import ConfigError
 
 MOST_FILES = 1_000

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from everwhen.config.files import File, Stamp, directories_of, read_files, stamps_now
-from everwhen.config.memory import memory_of
-from everwhen.config.node import Node
+from everwhen.config.document import Node
+from everwhen.config.files import File, Stamp, directories_of, read_files, stamp_of, stamps_now
 from everwhen.config.problems import Problem, Report
-from everwhen.config.section_entries import section_entries
 from everwhen.config.sections.agents import read_agents
-from everwhen.config.sections.budgets import read_budgets, warn_of_idle_budgets
-from everwhen.config.sections.collector import Fields, ScheduleCollector
+from everwhen.config.sections.collector import Fields, ScheduleCollector, read_workflows
 from everwhen.config.sections.general import read_schedules
 from everwhen.config.sections.plugins import read_plugins
-from everwhen.config.sections.quiet_hours import read_quiet_hours
-from everwhen.config.sections.workflows import read_workflows
+from everwhen.config.sections.policies import read_budgets, read_quiet_hours, warn_of_idle_budgets
 from everwhen.config.settings import Settings, service_fields, settings_of
-from everwhen.model.declared import Declarations
-from everwhen.model.manifest import Plugins
-from everwhen.model.workflow import Workflow
+from everwhen.config.show import section_entries
+from everwhen.errors import ConfigError
+from everwhen.model.declare import Declarations, Declared
+from everwhen.model.group import Workflow
+from everwhen.model.plugin import Plugins
+from everwhen.model.target_kinds import KINDS
 
 # Groups before the schedules that name them, and budgets before the schedules that they limit.
 DOORS = {
@@ -195,3 +195,79 @@ def _digest(files: list[File]) -> str:
     for file in files:
         whole.update(repr(file.written.root).encode(errors="surrogatepass"))
     return whole.hexdigest()[:16]
+
+
+# Schedules that need not be checked again when a file is read again, because their fields are the same.
+#
+# Only those whose result depends on nothing but their fields and the rules that the reader compares. Excluded
+# are those that depend on the current time, on a manifest or a module, or on a group.
+
+
+_CHANGEABLE = frozenset(("at", "after", "start_at", "end_at"))
+_STEADY = frozenset(kind.name for kind in KINDS.values() if kind.is_steady)
+
+
+class Read(Protocol):
+    """A configuration that was read."""
+
+    @property
+    def files(self) -> Sequence[File]: ...
+
+    @property
+    def declared(self) -> Declarations: ...
+
+
+def memory_of(last: Read) -> dict[str, tuple[dict[str, Any], Declared]]:
+    """Return the fields and the declaration of each schedule that may be reused, by id."""
+    declared = {one.schedule_id: one for one in last.declared.schedules if one.group is None}
+    found: dict[str, tuple[dict[str, Any], Declared]] = {}
+    for file in last.files:
+        root = file.node.value
+        for fields in (root.get("schedules") or ()) if isinstance(root, dict) else ():
+            name = fields.get("id")
+            if name in declared and _is_steady(fields):
+                found[name] = (fields, declared[name])
+    return found
+
+
+def _is_steady(fields: dict[str, Any]) -> bool:
+    run = fields.get("run") or {}
+    return _CHANGEABLE.isdisjoint(fields) and not _STEADY.isdisjoint(run)
+
+
+# The workflows of the file in force.
+
+
+class FileWorkflows:
+    """Workflows by id, as targets look them up.
+
+    A job may be ahead of this node: another process has loaded a file with a new workflow, and its first job is here
+    already. So for an unknown workflow the file is read again if it has changed.
+    """
+
+    def __init__(self, current: Configuration, read: Callable[[], Configuration] | None) -> None:
+        self._read = read
+        self.take(current)
+
+    def take(self, configuration: Configuration) -> None:
+        self._workflows = {workflow.workflow_id: workflow for workflow in configuration.workflows}
+        self._read_from = configuration
+        self._tried = _stamps(configuration)
+
+    def find(self, workflow_id: str) -> Workflow | None:
+        found = self._workflows.get(workflow_id)
+        stamps = _stamps(self._read_from) if found is None else self._tried
+        if self._read is not None and stamps != self._tried:
+            self._tried = stamps
+            with suppress(ConfigError):  # the reload reports it
+                self.take(self._read())
+            found = self._workflows.get(workflow_id)
+        return found
+
+
+def _stamps(configuration: Configuration) -> dict[Path, Stamp | None]:
+    """Return the stamp of each file that was read, and of each directory in which another may appear."""
+    if not configuration.files:
+        return {}
+    places = [*configuration.stamps, *configuration.directories]
+    return {path: stamp_of(path) for path in places}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from everwhen.config.document import Block, Document, Items
 from everwhen.config.problems import Report
-from everwhen.config.yaml_reader import MOST_VALUES, read_document
+from everwhen.config.yaml_text import MOST_VALUES, read_document
 
 SECTION = "schedules"
 _OTHER_BREAKS = ("\r", "\x85", "\u2028", "\u2029")

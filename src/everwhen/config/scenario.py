@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from everwhen.config.node import Node
+from everwhen.config.document import Node
 from everwhen.config.problems import Report
-from everwhen.config.yaml_reader import read_document
+from everwhen.config.yaml_text import read_document
 from everwhen.errors import ConfigError, shown
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Key, ListOf, MapOf, Record
 from everwhen.model.scalars import Parsed
-from everwhen.model.scenario import Behaviour, Scenario
 from everwhen.model.values import INSTANT
+from everwhen.operations.simulate import Behaviour, Scenario
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.trigger import parse_instant

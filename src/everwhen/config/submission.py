@@ -11,27 +11,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from everwhen.config.document import Block
+from everwhen.config.document import Block, Node, plain_document
 from everwhen.config.environment import references_in
-from everwhen.config.node import Node
-from everwhen.config.plain import plain_document
 from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
-from everwhen.config.schema import AGENTS, SCHEDULE
+from everwhen.config.schema import AGENTS, QUIET_HOURS, SCHEDULE
 from everwhen.config.sections.agents import read_agents
 from everwhen.config.sections.collector import Fields, NoPlugins, ScheduleCollector
 from everwhen.config.sections.general import group_in, read_schedule
+from everwhen.config.sections.policies import read_quiet_hours
 from everwhen.config.target_fields import RUN
 from everwhen.errors import SubmissionError, TimetableError, shown
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.model.defaults import PROTECTIONS, Shape
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition, settled_fields
-from everwhen.model.group import RESERVED, is_longer, tenant_of
-from everwhen.model.kinds import NAME, NO_NAME, Key, Record
-from everwhen.model.manifest import Plugins
+from everwhen.model.group import RESERVED, Workflow, is_longer, tenant_of
+from everwhen.model.kinds import NAME, NO_NAME, Key, MapOf, Record
+from everwhen.model.plugin import Plugins
 from everwhen.model.scalars import spelled
+from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
-from everwhen.model.workflow import Workflow
 from everwhen.timetable.trigger import Every, EveryMonth, Once
 
 _SAID = object()
@@ -352,3 +351,36 @@ def as_submitted(path: str, spelled: Mapping[str, str]) -> str:
         if rest != path and rest[:1] in ("", ".", "["):
             return spelled[key] + rest
     return path
+
+
+# Quiet hours submitted over REST: checked like those of the file; `views.system` shows them.
+
+
+_POLICIES = MapOf(QUIET_HOURS)
+
+
+def read_policy(fields: Any, policy_id: str, rules: SubmissionRules) -> QuietHoursPolicy:
+    """Return the policy of submitted fields; raise SubmissionError with every problem and its path."""
+    if not isinstance(fields, Mapping):
+        raise SubmissionError([("", f"quiet hours are an object, not {spelled(fields)}")])
+    try:
+        return _judged_policy(fields, policy_id, rules)
+    except SubmissionError as error:
+        found = ((_below(path, policy_id), message) for path, message in error.problems)
+        raise SubmissionError(found) from None
+
+
+def _judged_policy(fields: Mapping[str, Any], policy_id: str, rules: SubmissionRules) -> QuietHoursPolicy:
+    report = Report(most=MOST_SUBMITTED)
+    document = plain_document({policy_id: fields}, report)
+    node = Node(document, (), document.root, report)
+    _POLICIES.check(node)
+    collector = ScheduleCollector(report, rules.now, rules.timezone, rules.local_zone, "auto")
+    read_quiet_hours(node, collector)
+    if report.errors:
+        raise SubmissionError((problem.path, problem.message) for problem in report.errors)
+    return collector.policies[policy_id]
+
+
+def _below(path: str, policy_id: str) -> str:
+    return path.removeprefix(policy_id).removeprefix(".")

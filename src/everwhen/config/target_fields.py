@@ -14,7 +14,7 @@ from typing import Any
 
 from everwhen.installed_kinds import InstalledKind, installed_kind, installed_names
 from everwhen.model.kinds import MOST_UNKNOWN, Anything, Key, Kind, Object, Record
-from everwhen.model.payload_schema import faults_in
+from everwhen.model.payload import faults_in
 from everwhen.model.scalars import CheckedValue, Flag, Number, Schema, Text, Word, spelled, unknown
 from everwhen.model.target_kinds import KEYS_OF_RUN, KINDS, Keys, Target, TargetKey, ValueType
 from everwhen.model.values import (

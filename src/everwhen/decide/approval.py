@@ -14,11 +14,11 @@ from everwhen.decide import status
 from everwhen.decide.draft import Draft
 from everwhen.decide.slots import slot_after_span
 from everwhen.errors import PreconditionError, StatusError
-from everwhen.model.decision import Creation, Decision
+from everwhen.model.changes import Creation, Decision
 from everwhen.model.events import Event, EventType
 from everwhen.model.instants import moment_of
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule, State
-from everwhen.model.shared import Shared
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import OnRequest
 

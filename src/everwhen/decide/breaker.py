@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from everwhen.model.breaker import Breaker, BreakerState, Transition, TransitionReason
 from everwhen.model.job import Job
+from everwhen.model.limits import Breaker, BreakerState, Shared, Transition, TransitionReason
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule
-from everwhen.model.shared import Shared
 
 Gate = Literal["pass", "probe", "shut"]
 

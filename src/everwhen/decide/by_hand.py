@@ -15,17 +15,17 @@ from everwhen.decide.overlap import is_ready, line_of, overlap
 from everwhen.decide.tick import continue_idle_chain
 from everwhen.errors import BackfillError, RequestError
 from everwhen.model import row_changes
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.history import ScheduleHistory
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, Line, NewJob, Origin, is_own, job_id
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.payload import payload_text
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from everwhen.timetable.trigger import OnRequest
 
 

@@ -7,19 +7,18 @@ the token that created its schedule, and waits while they are reached (O5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.charge import makers_budgets
+from everwhen.errors import FiringLimitError, LimitError
 from everwhen.model import row_changes
-from everwhen.model.claim import ClaimedJob
-from everwhen.model.counters import ORDINARY, ScheduleCounters, Start
+from everwhen.model.claim import ORDINARY, ClaimedJob, ScheduleCounters, Start
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
+from everwhen.model.limits import Shared
 from everwhen.model.policy import Budget
-from everwhen.model.schedule import Plan
-from everwhen.model.shared import Shared
+from everwhen.model.schedule import Definition, Plan
 
 LOOK_AGAIN = SECOND
 
@@ -155,3 +154,36 @@ def _started(
     deadline_at = None if definition.timeout is None else now + definition.timeout
     started = row_changes.start_job(job, now, deadline_at, node, is_probe)
     return ClaimedJob(started, definition, definition.name, counts.current_repeat if counts else 0)
+
+
+# Firings that a token's calls cause, counted against its limits: triggers, re-runs, backfills, hooks (O5).
+#
+# Firings by the clock are counted where they are decided (`decide.tick`), retries where they begin
+# (`decide.claim`).
+
+
+def charge(shared: Shared, budgets: Iterable[Budget], count: int, now: int) -> None:
+    """Count firings against budgets whose rows are locked; raise FiringLimitError when there are too many."""
+    for budget in {budget.key: budget for budget in budgets}.values():
+        limit = shared.limit(budget.key)
+        _refuse_impossible(budget, count)
+        refill_at = limit.refill_at(budget, now, count)
+        if refill_at is not None:
+            raise FiringLimitError(-((now - refill_at) // SECOND))
+        if count:
+            shared.put(limit.fired(now, count))
+
+
+def makers_budgets(definition: Definition) -> tuple[Budget, ...]:
+    """Return the limits of the tokens that created or changed a schedule."""
+    return tuple(budget for budget in definition.budgets if budget.is_of_token)
+
+
+def _refuse_impossible(budget: Budget, count: int) -> None:
+    """Raise LimitError for more firings than fit into an empty window: trying again later cannot help."""
+    most = min((most for most in (budget.per_hour, budget.per_day) if most is not None), default=count)
+    if count > max(most, 1):
+        raise LimitError(
+            f"these are {count} firings, and this token may cause {most} in a window; take fewer",
+            limit="fires",
+        )

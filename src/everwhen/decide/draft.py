@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from everwhen.decide import breaker as breakers
 from everwhen.decide.overlap import is_ready, line_of
 from everwhen.model import row_changes
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.job import Job, NewJob, Origin, job_id
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import Budget
 from everwhen.model.reasons import CancelReason, HoldReason, SkipReason
 from everwhen.model.schedule import Schedule, Status
-from everwhen.model.shared import Shared
 from everwhen.timetable.trigger import Every
 
 GATHERED_AT_MOST = 1_000

@@ -6,11 +6,11 @@ from everwhen.decide.draft import Draft
 from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, next_slot
 from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
-from everwhen.model.decision import Creation, Decision
+from everwhen.model.changes import Creation, Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule, State
-from everwhen.model.shared import Shared
 from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.timetable.trigger import Every, EveryMonth, Once, OnRequest

@@ -18,13 +18,13 @@ from everwhen.decide.outlook import (
     foresee,
 )
 from everwhen.decide.sentences import cause, spoken
-from everwhen.model.breaker import Transition
-from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, Job
+from everwhen.model.limits import Transition
 from everwhen.model.node import Node
 from everwhen.model.outcome import message_of
+from everwhen.model.queue import Delivery
 from everwhen.model.reasons import CANCELLED, HELD, MISSED, ON_REQUEST, ONGOING, SKIPPED, SPANS, WAS_HELD
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.timetable.civil_time import Zone

@@ -7,12 +7,12 @@ exactly (property tests compare the two). None means that the full path must dec
 from __future__ import annotations
 
 from everwhen.model import row_changes
-from everwhen.model.counters import ORDINARY
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
+from everwhen.model.claim import ORDINARY
 from everwhen.model.job import Job, Line, NewJob, job_id
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Definition, Schedule, State
-from everwhen.model.shared import Shared
 
 
 def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:

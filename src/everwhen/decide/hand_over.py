@@ -1,4 +1,6 @@
-"""The hand-over: which ready jobs are sent to a queue (O1, O4, R6).
+"""The hand-over to queues: which ready jobs are sent (O1, O4, R6), and which links a chain needs.
+
+The hand-over: which ready jobs are sent to a queue (O1, O4, R6).
 
 The rules are those of a claim, but jobs on their way count as claimed. A queue does not know which job is next, so
 there are never more messages for a capacity, or for a line, than jobs that may run.
@@ -6,16 +8,19 @@ there are never more messages for a capacity, or for a line, than jobs that may 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from everwhen.decide.claim import in_line, retry_wait
-from everwhen.model.counters import ScheduleCounters
-from everwhen.model.job import Job
+from everwhen.model.claim import ScheduleCounters
+from everwhen.model.instants import SECOND
+from everwhen.model.job import Job, job_id
+from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE
-from everwhen.model.schedule import Plan
-from everwhen.model.shared import Shared
+from everwhen.model.queue import Link, link_id
+from everwhen.model.schedule import Plan, Schedule
+from everwhen.model.values import BOUND
 
 
 @dataclass(slots=True)
@@ -82,3 +87,71 @@ def _set_out(job: Job, under_way: OnTheirWay) -> None:
         under_way.lines.add(job.uid)
     if job.capacity_key is not None:
         under_way.of_key[job.capacity_key] = under_way.of_key.get(job.capacity_key, 0) + 1
+
+
+# The links that a schedule needs: one for each instant at which a process must look after it (`rq-chain`).
+#
+# Links follow from what is stored and from nothing else, so several processes can compute them at any time:
+# the run that continues the chain, a program that restarts, the watch of `everwhen up`. A link that exists is
+# not added again.
+
+
+LATER = 5 * SECOND  # how often a job that may not begin now is tried again
+
+
+def links_of(schedule: Schedule | None, jobs: Iterable[Job]) -> list[Link]:
+    """Return the links of a schedule (None when it is deleted), and one for the first of its jobs that wait."""
+    slots = [] if schedule is None else _slot_links(schedule)
+    waiting = [(job.ready_at, job.slot_at, job) for job in jobs if _waits_for_us(job)]
+    return slots if not waiting else [*slots, job_link(min(waiting)[2])]
+
+
+def job_link(job: Job) -> Link:
+    """Return the link for a job that may begin at a known instant; its worker also runs what else is ready by then."""
+    assert job.ready_at is not None
+    return _for_job(job, job.ready_at)
+
+
+def later_link(job: Job, now: int) -> Link:
+    """Return the link for a job without a place now; processes that try at about the same time get the same instant."""
+    return _for_job(job, now - now % LATER + LATER)
+
+
+def look_again_link(schedule: Schedule, now: int) -> Link:
+    """Return the link for a schedule that may not be decided now, because the system is paused."""
+    return _for_slot(schedule, now - now % LATER + 2 * LATER)
+
+
+def next_ready(jobs: Iterable[Job], now: int) -> Job | None:
+    """Return the job of one schedule that runs first, in order of slot_at (O1)."""
+    ready = [job for job in jobs if _waits_for_us(job) and job.ready_at is not None and job.ready_at <= now]
+    return min(ready, key=lambda job: (job.slot_at, job.row_id), default=None)
+
+
+def _waits_for_us(job: Job) -> bool:
+    """Return whether the job is ready now or at a known instant, and not in a queue bound to one program."""
+    return job.status == "queued" and job.ready_at is not None and BOUND not in job.queue
+
+
+def _slot_links(schedule: Schedule) -> list[Link]:
+    """Return links for the next slot and the release of the held one, or for the end of a pause."""
+    state = schedule.state
+    if BOUND in schedule.definition.queue:
+        return []
+    if state.status == "paused":
+        return [] if state.resume_at is None else [_for_slot(schedule, state.resume_at)]
+    if state.status != "active":
+        return []
+    wakes = (state.next_run_at, state.release_at)
+    return [_for_slot(schedule, at) for at in wakes if at is not None]
+
+
+def _for_slot(schedule: Schedule, at: int) -> Link:
+    state = schedule.state
+    name = link_id(job_id(state.uid, state.fire_count + 1, 0), at)
+    return Link(name, state.uid, state.schedule_id, schedule.definition.queue, at)
+
+
+def _for_job(job: Job, at: int) -> Link:
+    name = link_id(job.job_id, at)
+    return Link(name, job.uid, job.schedule_id, job.queue, at, is_slot=False, is_expected=job.is_own)

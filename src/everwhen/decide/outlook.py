@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, NamedTuple
 
+from everwhen.decide import breaker as breakers
 from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.slots import NextSlot, slot_after_span
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
-from everwhen.model.reasons import AHEAD, PRESENT
+from everwhen.model.limits import Shared
+from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, Schedule, State
-from everwhen.model.shared import Shared
 from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.trigger import Every, OnRequest
 
@@ -219,3 +220,38 @@ def _revive_hint(schedule: Schedule, now: int) -> str:
     if can_revive(schedule, now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"
     return f"It has no slot to come; to use it again, give it a new time: everwhen schedules update {schedule_id}"
+
+
+# The check whether a schedule would fire now, in the order of E2.
+
+
+def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:
+    """Check status, overlap, capacity and due time, then closed times, breaker, budget and guard; report the first."""
+    reason = _first_reason(schedule, now, shared)
+    return ScheduleCheckResult(reason is None, reason)
+
+
+def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipReason | None:
+    state, definition = schedule.state, schedule.definition
+    capacity, guard = definition.capacity, definition.guard
+    if isinstance(definition.trigger, OnRequest):
+        return "unsupported_type"
+    if state.status != "active":
+        return "disabled"
+    if state.outstanding and definition.if_running == "skip":
+        return "already_running"
+    is_limited = definition.if_running in ("skip", "allow")  # the other values enqueue the job, which waits
+    if is_limited and capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
+        return "at_capacity"
+    if state.next_run_at is None or state.next_run_at > now:
+        return "not_due"
+    closed = schedule.plan.calendar(state.anchor_at).closed_reason(now)
+    if closed is not None:
+        return closed
+    if breakers.gate(shared, definition.breaker, now) == "shut":
+        return "circuit_open"
+    if shared.spent_budget(definition.budgets, now) is not None:
+        return "budget"
+    if is_limited and guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
+        return "outstanding_limit"
+    return None

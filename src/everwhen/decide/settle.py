@@ -9,19 +9,19 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide.alerts import note_failed_slot
 from everwhen.decide.draft import Draft, give_places_back
-from everwhen.decide.failing import note_failed_slot
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_idle_chain
 from everwhen.model import row_changes
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.job import Job, NewJob, job_id
+from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome, message_of
-from everwhen.model.policy import BACKOFF_CAP
+from everwhen.model.policy import BACKOFF_CAP, MOST_RESCUES, OnLost
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 
 
 class Settlement(NamedTuple):
@@ -187,3 +187,25 @@ def _end_slot(draft: Draft, job: Job) -> None:
     is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
     if is_last:  # a grid that was edited into a chain may have left several
         continue_idle_chain(draft, max(job.slot_at, state.last_slot_at or 0))
+
+
+# The rescue of a running job whose node's lease has expired (R8), or whose node ended it while stopping (G1).
+
+
+def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
+    """Return None to put the job back to queued, same id, new fencing token; otherwise it ends as lost, a failure.
+
+    A rescue is not a retry: it repeats an attempt whose outcome is unknown.
+    """
+    if on_lost == "fail":
+        return Outcome("lost", error="its worker died while running it, and it must not run twice")
+    if job.rescues >= MOST_RESCUES:
+        return Outcome("lost", error=f"its worker died {job.rescues + 1} times while running it")
+    return None
+
+
+def give_back(on_lost: OnLost) -> Outcome | None:
+    """Return None to put the job back to queued, which is not a rescue, as no node died; otherwise it ends as lost."""
+    if on_lost == "fail":
+        return Outcome("lost", error="its node stopped while running it, and it must not run twice")
+    return None

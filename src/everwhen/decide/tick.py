@@ -19,11 +19,11 @@ from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
 from everwhen.model import row_changes
 from everwhen.model.calendar import Calendar
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
 from everwhen.model.instants import SECOND
+from everwhen.model.limits import Shared
 from everwhen.model.reasons import HoldReason, SkipReason
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.trigger import Every
 

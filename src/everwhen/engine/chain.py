@@ -3,7 +3,7 @@
 A **link** is a message in a queue that names a schedule and an instant. A queue worker that receives a link decides
 the due slots of that schedule, puts the next link into the queue, and only then runs the ready jobs, in the same
 process. The database is the only source of truth: its rows decide what a link does, and they alone determine which
-links should exist (`decide.links`). So a link that is lost, duplicated, late or delivered twice costs time and
+links should exist (`decide.hand_over`). So a link that is lost, duplicated, late or delivered twice costs time and
 nothing else: it finds the slot decided and the job claimed, and ends.
 
 *Who may do what.* Any process may put in a link, for any schedule, at any time: the link's id consists of the
@@ -16,7 +16,7 @@ the worker ran is rescued when the lease of its node has expired: the next link 
 a link for it.
 
 *When the queue loses everything*, every schedule soon becomes overdue. `recover`, called at the start of any program,
-and the watch of `everwhen up` (`engine.chain_watch`) put the links in again.
+and the watch of `everwhen up` (`engine.chain`) put the links in again.
 
 *When the queue cannot be reached* the run continues, and its link stays alive to put in the links that it owes. A
 manual run leaves the links that it owes to recovery after a few seconds.
@@ -31,18 +31,18 @@ import threading
 from collections.abc import Iterable
 from math import inf
 
-from everwhen.decide.links import job_link, later_link, links_of, look_again_link, next_ready
+from everwhen.decide.hand_over import job_link, later_link, links_of, look_again_link, next_ready
 from everwhen.engine.job_runner import JobRunner
 from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.engine.pauses import end_pauses
+from everwhen.engine.ticker import end_pauses
 from everwhen.errors import QueueError, UnknownScheduleError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
-from everwhen.model.link import Link, Links
+from everwhen.model.queue import Link, Links
 from everwhen.model.schedule import Schedule
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 EARLY = 5 * SECOND  # the queue's clock may be ahead of the database's: such a link waits for its instant
 OTHER_SCHEDULES = 100  # released slots and rescued jobs of other schedules that one link handles
@@ -224,3 +224,48 @@ def _one_each(jobs: Iterable[Job]) -> list[Link]:
     for job in jobs:
         links.setdefault(job.uid, job_link(job))
     return list(links.values())
+
+
+# The watch over chains: it ensures that every schedule has its link in time, however a link was lost.
+#
+# It decides no slots. `everwhen up` runs it; chains continue without it. The watch asks for a link again only
+# when the link's time has passed without effect: then the queue lost the link, or has no worker.
+
+
+AHEAD = 10 * SECOND
+WATCH_PATIENCE = 3 * SECOND
+AT_ONCE = 1_000
+
+
+class ChainWatch:
+    """Looks ahead, and puts in the missing links."""
+
+    def __init__(self, runtime: Runtime, links: Links) -> None:
+        self._runtime = store_of(runtime)
+        self._links = links
+        self._chain = Chain(runtime, links)
+        self._look_at: dict[str, int] = {}  # by link: when to ask the queue for it again
+
+    def ping(self) -> None:
+        """Raise QueueError when the queue of the links cannot be reached."""
+        self._links.ping()
+
+    def step(self) -> int:
+        """Put in the missing links; return how many there were."""
+        self._runtime.slots.end_overdue(self._runtime.clock.now())
+        end_pauses(self._runtime)
+        now = self._runtime.clock.now()
+        wanted = self._chain.wanted(now + AHEAD, AT_ONCE)
+        look_at = {link.link_id: self._look_at.get(link.link_id, _first_look(link)) for link in wanted}
+        put = 0
+        for link in wanted:
+            if look_at[link.link_id] <= now:
+                put += self._links.put(link, now)
+                look_at[link.link_id] = max(link.at, now) + WATCH_PATIENCE
+        self._look_at = look_at
+        return put
+
+
+def _first_look(link: Link) -> int:
+    """Return when to check for a link first: a run begins the job that it has just fired, so a link costs a process."""
+    return link.at + WATCH_PATIENCE if link.is_expected else 0

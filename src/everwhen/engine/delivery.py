@@ -14,11 +14,11 @@ import threading
 from collections.abc import Sequence
 
 from everwhen.clock import Clock
-from everwhen.engine.wake import Wake
+from everwhen.engine.loop import Wake
 from everwhen.errors import StoreError
 from everwhen.model.instants import SECOND
-from everwhen.model.subscription import Message, Subscriber
-from everwhen.stores.messages import Messages
+from everwhen.model.message import Message, Subscriber
+from everwhen.store.messages import Messages
 
 PORTION = 100
 HOLD = 60 * SECOND

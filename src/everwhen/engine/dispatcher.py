@@ -1,6 +1,6 @@
 """The dispatcher: hands ready jobs over to a queue, and checks on those that no worker takes.
 
-The outbox decides which jobs may be handed over, and what happens to lost ones (`stores.flows.outbox` has the essay).
+The outbox decides which jobs may be handed over, and what happens to lost ones (`store.outbox` has the essay).
 This module owns the order of the steps. No job is marked before the queue has answered a ping, so that an unreachable
 broker leaves the jobs ready, and not handed over to nowhere. Jobs that were marked and could not be sent are sent
 again, under the same names, as soon as the queue is back. When this process dies before that, the check of any
@@ -15,9 +15,9 @@ import logging
 from collections.abc import Sequence
 
 from everwhen.clock import Clock
-from everwhen.model.delivery import Delivery, Found, Queue
 from everwhen.model.instants import HOUR, MINUTE
-from everwhen.stores.outbox import Outbox
+from everwhen.model.queue import Delivery, Found, Queue
+from everwhen.store.outbox import Outbox
 
 BATCH = 500
 PORTION = 100

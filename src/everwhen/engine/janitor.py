@@ -17,7 +17,7 @@ import threading
 from everwhen.clock import Clock
 from everwhen.decide.retention import cutoffs
 from everwhen.model.retention import PASS_START, Retention, RetentionPosition
-from everwhen.stores.upkeep import Upkeep
+from everwhen.store.maintenance import Upkeep
 
 PORTION = 500
 EVERY = 3_600.0

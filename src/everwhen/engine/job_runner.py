@@ -26,16 +26,14 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from everwhen.engine.greeting import Greet, Greeting
-from everwhen.engine.lease import LEASE, Lease
-from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE, Loop
-from everwhen.engine.wake import Wake
+from everwhen.engine.lease import LEASE, Greet, Greeting, Lease
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE, Loop, Wake
 from everwhen.engine.worker import Worker
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.node import WhenCutOff
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.target import Observer, Target
 
 LOOK_FOR_CANCELS = 0.5

@@ -6,11 +6,13 @@ sleeps when there is nothing to do.
 
 from __future__ import annotations
 
+import gc
 import logging
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from everwhen.engine.wake import Wake
 from everwhen.errors import QueueError, StoreError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to continue promptly when the database is back
@@ -88,3 +90,60 @@ class WakeableSleep:
             if self._wake.wait(min(left, LOOK_AGAIN)):
                 return
             left -= LOOK_AGAIN
+
+
+# A sleep that ends early on a change or a stop, and otherwise after the given time.
+
+
+class Wake:
+    """Set by any thread, waited for by one loop. A wake-up that comes before the wait is not lost."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        # Setting a set event costs nothing: the waiting loop clears it before it looks for work.
+        if not self._event.is_set():
+            self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for at most `seconds`; return True when woken."""
+        woken = self._event.wait(max(seconds, 0.0))
+        self._event.clear()
+        return woken
+
+
+# Low priority for long work in the background: it releases the interpreter to waiting threads fifty times
+# sooner.
+#
+# A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick queries the database a
+# dozen times, and would wait that long after each answer. And ten thousand new schedules are a million
+# objects without a cycle among them: a garbage collection over all of them would stop every thread for a
+# quarter of a second, so it is disabled.
+
+
+SHARE = 0.0001  # seconds
+
+_guard = threading.Lock()
+_at_work = 0
+_usual = 0.0
+
+
+@contextmanager
+def low_priority() -> Iterator[None]:
+    """Lower the priority for the duration of the block; the last of several blocks to end restores the settings."""
+    global _at_work, _usual  # noqa: PLW0603 - the interpreter has one such interval for all threads
+    with _guard:
+        if not _at_work:
+            _usual = sys.getswitchinterval()
+            sys.setswitchinterval(min(_usual, SHARE))
+            gc.disable()
+        _at_work += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _at_work -= 1
+            if not _at_work:
+                gc.enable()
+                sys.setswitchinterval(_usual)

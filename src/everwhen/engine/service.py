@@ -12,30 +12,24 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from everwhen.engine.chain_watch import ChainWatch
-from everwhen.engine.clock_watch import ClockStep, ClockWatch, SkewWatch
+from everwhen.engine.chain import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
-from everwhen.engine.downtime import Downtime
-from everwhen.engine.drain import drain
-from everwhen.engine.greeting import Greet, Greeting
 from everwhen.engine.janitor import Janitor
-from everwhen.engine.lease import LEASE, Lease
-from everwhen.engine.loop import Loop, WakeableSleep
-from everwhen.engine.overdue_watch import OverdueWatch
-from everwhen.engine.pauses import end_pauses
-from everwhen.engine.stall_watch import StallWatch
-from everwhen.engine.ticker import Ticker
-from everwhen.engine.wake import Wake
+from everwhen.engine.lease import LEASE, Greet, Greeting, Lease
+from everwhen.engine.loop import Loop, Wake, WakeableSleep
+from everwhen.engine.start_stop import Downtime, drain
+from everwhen.engine.ticker import Ticker, end_pauses
+from everwhen.engine.watches import ClockStep, ClockWatch, OverdueWatch, SkewWatch, StallWatch
 from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.events import Event, EventType
-from everwhen.model.fault import describe_fault
+from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
-from everwhen.model.subscription import Subscriber
+from everwhen.operations.system import describe_fault
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.target import Observer, Target
 from everwhen.version import __version__
 

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from everwhen.clock import Clock
+from everwhen.decide.status import end_pause
+from everwhen.errors import UnknownScheduleError
 from everwhen.model.instants import SECOND
 from everwhen.runtime import Runtime
-from everwhen.stores.flows.tick import TickReport
-from everwhen.stores.opened import store_of
-from everwhen.stores.slots import Slots
+from everwhen.store.opened import store_of
+from everwhen.store.slots import Slots
+from everwhen.store.tick import TickReport
 
 BATCH = 500
 
@@ -106,3 +108,18 @@ class Ticker:
 def ticker_of(runtime: Runtime) -> Ticker:
     """Return a ticker on the store of a runtime."""
     return Ticker(store_of(runtime).slots, runtime.clock)
+
+
+# The end of pauses with an end instant (`until`), which is one of the loop's wake-ups.
+
+
+def end_pauses(runtime: Runtime) -> int:
+    """Resume every schedule whose pause has ended; return how many there were."""
+    store = store_of(runtime)
+    due = store.catalogue.due_to_resume(runtime.clock.now())
+    for schedule_id in due:
+        try:
+            store.catalogue.change(runtime.clock.now(), schedule_id, end_pause)
+        except UnknownScheduleError:
+            continue  # deleted a moment ago
+    return len(due)

@@ -19,15 +19,13 @@ from functools import partial
 from typing import cast
 
 from everwhen.clock import Clock
-from everwhen.engine.call_executor import CallExecutor
-from everwhen.engine.loop_thread import LoopThread
-from everwhen.engine.output import OutputBook
-from everwhen.engine.running import Running, failed_by, run_of
-from everwhen.engine.wake import Wake
+from everwhen.engine.call_executor import CallExecutor, LoopThread
+from everwhen.engine.loop import Wake
+from everwhen.engine.running import OutputBook, Running, failed_by, run_of
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import JobEnd, Outcome, drifted
-from everwhen.stores.slots import Slots
+from everwhen.store.slots import Slots
 from everwhen.target import Nobody, Observer, StopFlag, Target
 
 Ended = tuple[Running, Outcome]

@@ -6,11 +6,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everwhen.model.decision import Creation, Decision
 from everwhen.model.events import Event
-from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule
-from everwhen.model.shared import Shared
+from everwhen.model.job import Job, NewJob
+from everwhen.model.limits import Shared
+from everwhen.model.reasons import CancelReason, SkipReason
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.token import Answer
+
+# Decisions as values: the changes that a store commits atomically.
+
+
+class Decision(NamedTuple):
+    """The changes to one schedule: its row, its new jobs, its part of the ledger."""
+
+    before: State
+    after: State
+    plan: Plan
+    jobs: Sequence[NewJob]
+    events: Sequence[Event]
+    cancelled: Sequence[tuple[Job, CancelReason]]
+    refusal: SkipReason | None = None  # why a requested firing got no job
+
+
+class Creation(NamedTuple):
+    """A new row and its first events."""
+
+    state: State
+    events: tuple[Event, ...]
+
 
 Change = Callable[[Schedule, int, Shared], Decision]
 Filling = Callable[[Schedule, Sequence[int], int, Shared], Decision]

@@ -6,18 +6,19 @@ Every surface declares schedules through here, by the rows of `fields`, so a mis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from everwhen.errors import IntervalParseError, TimetableError
-from everwhen.model.bound_queue import bound_queue
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Object
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.scalars import CheckedValue, Parsed, Severity, unknown
+from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.target_kinds import Target, default_timeout
-from everwhen.model.values import BREAKER_RULE, parse_duration
+from everwhen.model.values import BREAKER_RULE, bound_queue, parse_duration
 from everwhen.timetable.civil_time import Fold, Gap, Zone, zone
 from everwhen.timetable.jitter import parse_jitter_ms
 from everwhen.timetable.occurrences import dst_rule
@@ -212,3 +213,33 @@ def timeout_of(value: Any, default: int) -> int | None:
     if value is None:
         return default
     return None if value in (0, "0", "0s") else int(_read("timeout", value, parse_duration))
+
+
+# The declarations of a configuration, as values: the fields of each schedule, and their place in the file.
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A schedule as a file declares it; `place` is its file and line."""
+
+    schedule_id: str
+    fields: Mapping[str, Any]
+    target: Target
+    definition: Definition
+    group: str | None = None
+    place: str = ""
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.fields.get("enabled", True) is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """All declarations of a configuration, validated as a whole."""
+
+    schedules: tuple[Declared, ...] = ()
+    policies: tuple[QuietHoursPolicy, ...] = ()
+    digest: str = ""
+    warnings: tuple[str, ...] = ()
+    sections: Mapping[str, str] = field(default_factory=dict)  # entries that declare no schedules, as JSON

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from everwhen.model.fields import FIELDS, THE_INTERVAL, Column
-from everwhen.model.manifest import Manifest
+from everwhen.model.plugin import Manifest
 from everwhen.model.target_kinds import DEFAULT_COMMAND, WITH_DEFAULTS
 
 Fields = dict[str, Any]

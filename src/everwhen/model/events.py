@@ -1,4 +1,4 @@
-"""The audit events that are recorded. The list of types is closed."""
+"""Events: those that are recorded (a closed list of types), and those that are derived from existing rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from everwhen.model.job import trace_id_of
+from everwhen.model.instants import SECOND
+from everwhen.model.job import FINAL, Job, JobStatus, Origin, trace_id_of
+from everwhen.model.outcome import message_of
 
 EventType = Literal[
     "schedule.created",
@@ -95,3 +97,180 @@ class Event(NamedTuple):
             detail,
             self.trace,
         )
+
+
+# Derived events: firings, retries, holds, starts and ends, read from existing rows and not recorded (L2).
+#
+# They are not audit events: they are not written, they have no number of their own, and the checker and `why`
+# read the rows themselves. They have the shape of events, so that a list and a stream can contain both.
+
+
+DerivedType = Literal[
+    "schedule.fired",
+    "schedule.retried",
+    "schedule.held",
+    "job.started",
+    "job.succeeded",
+    "job.failed",
+    "job.timed_out",
+]
+ENDS: Mapping[JobStatus, DerivedType] = {
+    "succeeded": "job.succeeded",
+    "failed": "job.failed",
+    "timed_out": "job.timed_out",
+}
+FIRING_ORIGINS: tuple[Origin, ...] = ("schedule", "catch_up", "manual", "backfill", "webhook", "chat")
+
+
+class Firing(NamedTuple):
+    """A job as it was enqueued, with its owner: that of its schedule, as long as the schedule exists."""
+
+    row_id: int
+    job_id: str
+    uid: str
+    schedule_id: str
+    revision: int
+    number: int
+    retry: int
+    origin: Origin
+    slot_at: int
+    created_at: int
+    owner: str | None
+
+
+class Progress(NamedTuple):
+    """The start and the end of a job, from its row. Cancelled and lost jobs have audit events instead."""
+
+    row_id: int
+    job_id: str
+    uid: str
+    schedule_id: str
+    origin: Origin
+    slot_at: int
+    status: JobStatus
+    attempt: int
+    started_at: int | None
+    ended_at: int | None
+    error: str | None
+    owner: str | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in FINAL
+
+
+class Hold(NamedTuple):
+    """A slot that is currently held."""
+
+    row_id: int
+    uid: str
+    schedule_id: str
+    owner: str | None
+    slot_at: int
+    due_at: int
+    reason: str
+    since: int
+
+
+class Derived(NamedTuple):
+    """One derived event, with those fields of an audit event that are known."""
+
+    type: DerivedType
+    at: int
+    schedule_id: str
+    uid: str
+    owner: str | None
+    slot_at: int
+    reason: str | None
+    job_id: str | None
+    detail: Mapping[str, object]
+
+
+# The columns that are read from a job; its schedule has the owner.
+FIRING_COLUMNS = tuple(name for name in Firing._fields if name != "owner")
+PROGRESS_COLUMNS = tuple(name for name in Progress._fields if name != "owner")
+
+
+def firing_of(job: Job, owner: str | None) -> Firing:
+    return Firing._make((*(getattr(job, name) for name in FIRING_COLUMNS), owner))
+
+
+def progress_of(job: Job, owner: str | None) -> Progress:
+    return Progress._make((*(getattr(job, name) for name in PROGRESS_COLUMNS), owner))
+
+
+def event_of_start(job: Progress) -> Derived | None:
+    """Return the event of an attempt's start, or None when no attempt has started."""
+    if job.started_at is None:
+        return None
+    return _event_of_progress("job.started", job.started_at, job, {})
+
+
+def event_of_end(job: Progress) -> Derived | None:
+    """Return the event of a run's end, or None when it has not ended or its end is an audit event."""
+    kind = ENDS.get(job.status)
+    if kind is None or job.ended_at is None:
+        return None
+    detail: dict[str, object] = {}
+    if job.started_at is not None:
+        detail["seconds"] = (job.ended_at - job.started_at) / SECOND
+    if job.error is not None:
+        detail["error"] = message_of(job.error)
+    return _event_of_progress(kind, job.ended_at, job, detail)
+
+
+def _event_of_progress(kind: DerivedType, at: int, job: Progress, more: Mapping[str, object]) -> Derived:
+    detail = {"origin": job.origin, "attempt": job.attempt, **more}
+    return Derived(
+        kind,
+        at=at,
+        schedule_id=job.schedule_id,
+        uid=job.uid,
+        owner=job.owner,
+        slot_at=job.slot_at,
+        reason=None,
+        job_id=job.job_id,
+        detail=detail,
+    )
+
+
+def type_of(origin: Origin) -> DerivedType:
+    return "schedule.retried" if origin == "retry" else "schedule.fired"
+
+
+def event_of_firing(firing: Firing) -> Derived:
+    """Return the event of a firing or a retry, at the time when its job was enqueued."""
+    detail: dict[str, object] = {
+        "origin": firing.origin,
+        "number": firing.number,
+        "revision": firing.revision,
+    }
+    if firing.retry:
+        detail["retry"] = firing.retry
+    return Derived(
+        type_of(firing.origin),
+        at=firing.created_at,
+        schedule_id=firing.schedule_id,
+        uid=firing.uid,
+        owner=firing.owner,
+        slot_at=firing.slot_at,
+        reason=None,
+        job_id=firing.job_id,
+        detail=detail,
+    )
+
+
+def event_of_hold(hold: Hold) -> Derived:
+    """Return the event of a held slot, at the time when the hold began."""
+    detail = {"due_at": hold.due_at}
+    return Derived(
+        "schedule.held",
+        at=hold.since,
+        schedule_id=hold.schedule_id,
+        uid=hold.uid,
+        owner=hold.owner,
+        slot_at=hold.slot_at,
+        reason=hold.reason,
+        job_id=None,
+        detail=detail,
+    )

@@ -16,7 +16,6 @@ from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from everwhen.model.agent_schedule import SIGNATURES, WHEN_EMPTY
-from everwhen.model.bound_queue import plain_queue
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_text
 from everwhen.model.job import Origin
 from everwhen.model.kinds import Anything, Key, Object, Record
@@ -53,6 +52,7 @@ from everwhen.model.values import (
     WEEKDAYS,
     WINDOW,
     ZONE,
+    plain_queue,
 )
 from everwhen.timetable.civil_time import DstRule, Fold, Gap, Zone
 from everwhen.timetable.cron import parse_cron

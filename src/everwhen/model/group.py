@@ -1,4 +1,6 @@
-"""Groups (plugins, agents and workflows) as the fields of their section: who owns them, and which keys another owner
+"""Groups (plugins, agents and workflows): the fields of their section, and who owns them.
+
+Groups (plugins, agents and workflows) as the fields of their section: who owns them, and which keys another owner
 cannot set on a shared one (X9).
 
 A *tenant* is an owner that uses a shared group of another owner.
@@ -6,12 +8,16 @@ A *tenant* is an owner that uses a shared group of another owner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from everwhen.errors import TimetableError
 from everwhen.model.declare import timeout_of
 from everwhen.model.defaults import with_defaults
-from everwhen.model.instants import MINUTE
+from everwhen.model.instants import MINUTE, moment_of
+from everwhen.model.schedule import Target
 
 Group = dict[str, Any]
 Groups = Mapping[tuple[str, str], Group]
@@ -44,3 +50,67 @@ def is_longer(timeout: int | None, kind: str, group: Group, command: str | None)
     by_default = with_defaults({"command": command}, kind, group=group).get("timeout")
     most = timeout_of(by_default, 10 * MINUTE)
     return most is not None and (timeout is None or timeout > most)
+
+
+# Workflows that schedules start: their target, and the data they receive (`dispatch_event`).
+
+
+EVENT = "schedule"
+NOT_FOUND = "Workflow not found."
+
+
+DispatchEvent = Callable[[str, dict[str, Any], str | None], Any]
+"""`dispatch_event("schedule", event_data, owner)`. The work is done when the call has returned and any
+awaitable that it returned is done; the work has failed when the call raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow: a handler of this process, or another target. Without `triggers`, every trigger node is accepted."""
+
+    workflow_id: str
+    run: DispatchEvent | Target
+    name: str = ""
+    triggers: tuple[str, ...] = ()
+
+
+class Workflows(Protocol):
+    """The workflows that are known now."""
+
+    def find(self, workflow_id: str) -> Workflow | None: ...
+
+
+def workflow_target(
+    workflow_id: str | int, *, trigger_node_id: str | None = None, owner: str | None = None
+) -> Target:
+    """Return the target that starts a workflow, at one of its triggers where `trigger_node_id` is given.
+
+    A workflow is looked up by its id as text; the target records whether the id was a number, because responses return
+    it as it was given.
+    """
+    if isinstance(workflow_id, bool) or not isinstance(workflow_id, str | int) or workflow_id == "":
+        raise TimetableError("workflow_id must be a number or text", key="workflow_id", value=workflow_id)
+    spec = {
+        "workflow_id": str(workflow_id),
+        "is_number": True if isinstance(workflow_id, int) else None,
+        "trigger_node_id": trigger_node_id,
+        "owner": owner,
+    }
+    return Target("workflow", json.dumps({key: value for key, value in spec.items() if value is not None}))
+
+
+def no_trigger(schedule_id: str) -> str:
+    return f"No matching trigger found for scheduled job {schedule_id}"
+
+
+def event_data(
+    *, schedule_id: str, schedule_name: str, repeat_number: int, payload: Mapping[str, Any], now: int
+) -> dict[str, Any]:
+    """Return the data that a workflow receives; over HTTP it is the whole body."""
+    return {
+        "scheduled_job_id": schedule_id,
+        "scheduled_job_name": schedule_name,
+        "repeat_number": repeat_number,
+        "payload": dict(payload),
+        "timestamp": moment_of(now).isoformat().replace("+00:00", "Z"),
+    }

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
-from everwhen.model.limits import Limit
+from everwhen.model.limits import Breaker, Limit, Transition
 from everwhen.model.schedule import Plan, State, Status
 
 # The events that end an active span, with the status after it (None: the schedule is deleted), and those that begin it.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from everwhen.errors import oversize
-from everwhen.model.http_headers import header_fault
 from everwhen.model.scalars import CheckedValue, Schema, spelled, unknown
+from everwhen.model.target_kinds import header_fault
 
 MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
 

@@ -1,11 +1,15 @@
-"""Limits that several schedules share, one row per key: places taken, and firings of the hour and the day."""
+"""Limits and breakers that several schedules share, and what a batch of decisions reads and changes of them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from everwhen.model.instants import DAY, HOUR
 from everwhen.model.policy import Budget
+from everwhen.model.schedule import Definition
 
 
 class Limit(NamedTuple):
@@ -55,3 +59,153 @@ class Limit(NamedTuple):
 
     def is_spent(self, budget: Budget, now: int) -> bool:
         return self.refill_at(budget, now) is not None
+
+
+# Circuit breakers: their state, and their recorded transitions.
+
+
+BreakerState = Literal["closed", "open", "half_open"]
+TransitionReason = Literal[
+    "failure_threshold", "cooldown_elapsed", "success", "probe_failed", "probe_cancelled", "manual_reset"
+]
+
+
+class Breaker(NamedTuple):
+    """One breaker; `failure_count` counts consecutive failures of own jobs while it is closed."""
+
+    key: str
+    state: BreakerState = "closed"
+    failure_count: int = 0
+    opened_at: int | None = None
+    probe_job_id: str | None = None
+
+
+class Transition(NamedTuple):
+    """One change of state of a breaker, appended to its history."""
+
+    key: str
+    from_state: BreakerState
+    to_state: BreakerState
+    reason: TransitionReason
+    failure_count: int
+    job_id: str | None
+    at: int
+
+
+# The data that schedules share while a batch is decided: limits, breakers, and when schedulers were alive.
+#
+# A batch is decided as a fold: each decision must see the results of those before it, so this is a working
+# copy that every decision updates. It is not visible outside before the commit.
+
+
+FOR_EVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The stretches of time in which recorded heartbeats show that a scheduler was alive, in order."""
+
+    stretches: tuple[tuple[int, int], ...] = ()
+
+    def covers(self, instant: int) -> bool:
+        position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1
+        return position >= 0 and instant <= self.stretches[position][1]
+
+    def without(self, spans: Iterable[tuple[int, int]]) -> Coverage:
+        """Return the coverage without the spans that a clock step skipped: no scheduler was alive in them."""
+        stretches = list(self.stretches)
+        for first, last in spans:
+            kept: list[tuple[int, int]] = []
+            for start, end in stretches:
+                if last < start or first > end:
+                    kept.append((start, end))
+                else:
+                    kept.extend(piece for piece in ((start, first), (last, end)) if piece[0] <= piece[1])
+            stretches = kept
+        return Coverage(tuple(stretches))
+
+    def steady_until(self, instant: int) -> int:
+        """Return until when the result of `covers` cannot change."""
+        position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1
+        if position >= 0 and instant <= self.stretches[position][1]:
+            return self.stretches[position][1] + 1
+        return self.stretches[position + 1][0] if position + 1 < len(self.stretches) else FOR_EVER
+
+
+@dataclass(slots=True)
+class Shared:
+    """The working copy of one fold, and the changes in it."""
+
+    limits: dict[str, Limit] = field(default_factory=dict)
+    breakers: dict[str, Breaker] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
+    stagger: int = 0
+    stagger_offset: int = 0  # how long after the opening the next catch-up job may begin
+    is_system_paused: bool = False
+    busy: set[str] = field(default_factory=set)  # keys that another transaction holds locked
+    touched_limits: set[str] = field(default_factory=set)
+    touched_breakers: set[str] = field(default_factory=set)
+    transitions: list[Transition] = field(default_factory=list)
+    undo: list[Limit | Breaker] = field(default_factory=list)  # the value before each change
+
+    def mark(self) -> tuple[int, int, int]:
+        """Return the position of the fold, to roll back to when an evaluation fails."""
+        return len(self.undo), len(self.transitions), self.stagger_offset
+
+    def back_to(self, mark: tuple[int, int, int]) -> None:
+        """Undo every change since the mark. The keys stay touched, so their old values are written."""
+        undone, transitions, self.stagger_offset = mark
+        while len(self.undo) > undone:
+            old = self.undo.pop()
+            if isinstance(old, Limit):
+                self.limits[old.key] = old
+            else:
+                self.breakers[old.key] = old
+        del self.transitions[transitions:]
+
+    def limit(self, key: str) -> Limit:
+        return self.limits.get(key) or Limit(key)
+
+    def breaker(self, key: str) -> Breaker:
+        return self.breakers.get(key) or Breaker(key)
+
+    def move(self, key: str | None, *, outstanding: int = 0, running: int = 0) -> None:
+        if key is not None:
+            old = self.limits.get(key) or Limit(key)
+            self.undo.append(old)
+            self.limits[key] = old.moved(outstanding, running)
+            self.touched_limits.add(key)
+
+    def widen(self, key: str, limit: int) -> None:
+        """Record that this limit holds a slot."""
+        old = self.limit(key)
+        if old.widest < limit:
+            self.put(old._replace(widest=limit))
+
+    def put(self, limit: Limit) -> None:
+        self.undo.append(self.limit(limit.key))
+        self.limits[limit.key] = limit
+        self.touched_limits.add(limit.key)
+
+    def change(self, breaker: Breaker, transition: Transition | None = None) -> None:
+        self.undo.append(self.breaker(breaker.key))
+        self.breakers[breaker.key] = breaker
+        self.touched_breakers.add(breaker.key)
+        if transition is not None:
+            self.transitions.append(transition)
+
+    def spent_budget(self, budgets: Iterable[Budget], now: int) -> Budget | None:
+        return next((b for b in budgets if self.limit(b.key).is_spent(b, now)), None)
+
+    def next_stagger(self, opening: int) -> int:
+        """Return when the next catch-up job of this evaluation may begin; the first one begins at the opening (C9)."""
+        begins_at = opening + self.stagger_offset
+        self.stagger_offset += self.stagger
+        return begins_at
+
+
+def keys_of(definition: Definition) -> tuple[set[str], set[str]]:
+    """Return the keys of the limits and the breakers to lock before a schedule is decided."""
+    limits = {budget.key for budget in definition.budgets}
+    limits |= {rule.key for rule in (definition.guard, definition.capacity) if rule is not None}
+    return limits, {definition.breaker.key} if definition.breaker else set()

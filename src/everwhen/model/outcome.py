@@ -1,10 +1,10 @@
-"""The outcome of a run, as the target reports it, and the data that is written with it."""
+"""The outcome of a run, as the target reports it, with its output and the data that is written with it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import dropwhile
-from typing import Literal
+from typing import Literal, NamedTuple
 
 OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
@@ -89,3 +89,30 @@ class JobEnd:
     job_id: str
     fence: int
     outcome: Outcome
+
+
+# The output of a run, in pieces, each with its position in the stream.
+
+
+class OutputStream(NamedTuple):
+    """One stream of one attempt of a job."""
+
+    job_id: str
+    attempt: int
+    stream: str
+
+
+class OutputPiece(NamedTuple):
+    """Bytes of a stream, beginning at a position."""
+
+    stream: OutputStream
+    position: int
+    data: bytes
+
+
+class OutputGap(NamedTuple):
+    """A part of a stream that is no longer kept: the pieces that lie entirely between two positions."""
+
+    stream: OutputStream
+    start: int
+    end: int

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from everwhen.model.calendar import Calendar
+from everwhen.model.fast_values import by_identity
 from everwhen.model.fields import Definition as Definition
 from everwhen.model.fields import ScheduleType as ScheduleType
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
-from everwhen.model.memory import by_identity
 from everwhen.model.policy import LEAST_GRACE, MOST_GRACE, WhenClosed
 from everwhen.model.target_kinds import Target as Target
 from everwhen.timetable.civil_time import EARLIEST, LATEST, zone

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from everwhen.errors import StoreError
-from everwhen.model.memory import by_identity
+from everwhen.model.fast_values import by_identity
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard, OnExhausted
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from everwhen.errors import AccessError, UnknownScheduleError, shown
+from everwhen.model.limits import FOR_EVER
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
 from everwhen.model.queries import Entry, EventFilter, ScheduleFilter
-from everwhen.model.shared import FOR_EVER
 from everwhen.model.token import Token, actor_of
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 if TYPE_CHECKING:
     from everwhen.model.group import Groups

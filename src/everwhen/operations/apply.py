@@ -10,7 +10,7 @@ changed nothing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,12 +25,12 @@ from everwhen.errors import (
     UnknownScheduleError,
 )
 from everwhen.model.changes import Change, NewSchedule, Reconciliation
-from everwhen.model.declared import Declarations, Declared
+from everwhen.model.declare import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
@@ -311,3 +311,35 @@ def _detail(applied: Applied, digest: str, source: str) -> dict[str, object]:
 
 def _named(ids: Sequence[str]) -> dict[str, object]:
     return {"count": len(ids), "ids": list(ids[:MOST_NAMED])}
+
+
+# Reload: read the file again, and apply it as a whole or not at all.
+#
+# A refusal is recorded, and the old configuration stays in force.
+
+
+MOST_LINES = 50
+
+
+def reload(
+    runtime: Runtime,
+    read: Callable[[], Declarations],
+    *,
+    actor: str | None = None,
+    may_remove_most: bool = False,
+) -> Applied:
+    """Read and apply; raise ConfigError with the reason when the file is refused, and change nothing then."""
+    try:
+        return apply(runtime, read(), actor=actor, may_remove_most=may_remove_most)
+    except ConfigError as error:
+        lines = str(error).splitlines()
+        detail = {"mistakes": len(lines), "lines": lines[:MOST_LINES]}
+        store_of(runtime).slots.record(
+            [Event("config.rejected", runtime.clock.now(), actor=actor, detail=detail)]
+        )
+        raise
+
+
+def config_revision(runtime: Runtime) -> tuple[int, str]:
+    """Return the number and the digest of the configuration in force; 0 and an empty string when there is none."""
+    return store_of(runtime).catalogue.config_revision()

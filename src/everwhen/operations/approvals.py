@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from everwhen.decide import approval
 from everwhen.errors import AccessError, PreconditionError, UnseenRevisionError
-from everwhen.model.changes import Change
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Change, Decision
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from everwhen.operations.access import Caller
 from everwhen.operations.schedules import Permit
 from everwhen.operations.submissions import resumed
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 
 def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from everwhen.model.derived import (
+from everwhen.model.events import (
     ENDS,
     FIRING_ORIGINS,
     Derived,
@@ -30,12 +30,12 @@ from everwhen.model.derived import (
     progress_of,
 )
 from everwhen.model.job import FINAL, Job, JobStatus, Origin
+from everwhen.model.message import Message
 from everwhen.model.queries import EventFilter, JobFilter, MessageFilter
-from everwhen.model.subscription import Message
 from everwhen.operations.access import COUNTED, Caller
 from everwhen.operations.event_feed import RECORDED, FeedEntry, Wanted, facts_of, narrowed
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 T = TypeVar("T")
 Key = tuple[int, ...]  # larger is newer

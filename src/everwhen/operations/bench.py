@@ -14,7 +14,7 @@ from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, create_schedules
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 BATCH = 500
 NODE = "bench"

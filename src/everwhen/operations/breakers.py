@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from everwhen.errors import UnknownBreakerError
-from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.limits import Breaker, Transition
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 LOOKED_AT = 500  # schedules of a group
 

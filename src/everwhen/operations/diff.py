@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from everwhen.decide import edit
-from everwhen.decide.firings import NO_FIRING_TIMES, FiringChanges, compare, firings
-from everwhen.decide.reconcile import ConfigChanges, switch
-from everwhen.model.declared import Declarations, Declared
+from everwhen.decide.reconcile import NO_FIRING_TIMES, ConfigChanges, FiringChanges, compare, firings, switch
+from everwhen.model.declare import Declarations, Declared
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, schedule_to_json, trigger_to_json
 from everwhen.model.instants import DAY
+from everwhen.model.limits import Shared
 from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
-from everwhen.model.shared import Shared
 from everwhen.operations.apply import KeyChange, preview
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 AHEAD = 7 * DAY
 What = Literal["created", "changed", "removed"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from everwhen.errors import UnknownGroupError
 from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_shared, tenant_of
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Definition, Schedule, State, Status
-from everwhen.operations.schedules import invalidate_schedule
+from everwhen.operations.schedules import get_schedule, invalidate_schedule, list_schedules, restore_schedule
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 UNUSABLE = "its owner may not use the"  # how the reason starts
 _PAGE = 500
@@ -135,3 +135,28 @@ def _is_beyond(definition: Definition, group: Group, tenant: str) -> bool:
     if definition.target.kind == "plugin" and json.loads(definition.target.spec).get("tenant") != tenant:
         return True
     return is_longer(definition.timeout, definition.target.kind, group, definition.command)
+
+
+# Repeated checks of invalid schedules: one that is found valid becomes active by itself (R7).
+
+
+FaultOf = Callable[[str, Definition], str | None]
+"""Returns why a schedule with this id and definition cannot run now; None when it can."""
+
+
+def restore_valid_schedules(
+    runtime: Runtime, fault_of: FaultOf, groups: Callable[[], Groups] = dict
+) -> list[str]:
+    """Restore every invalid schedule that has no fault any more and whose owner may use its group; return their ids."""
+    restored: list[str] = []
+    after: str | None = None
+    while page := list_schedules(runtime, status="invalid", limit=_PAGE, after=after):
+        for state in page:
+            schedule = get_schedule(runtime, state.schedule_id)
+            if stays_unusable(runtime, groups(), schedule):
+                continue
+            if schedule.plan.fault is None and fault_of(state.schedule_id, schedule.definition) is None:
+                restore_schedule(runtime, state.schedule_id)
+                restored.append(state.schedule_id)
+        after = page[-1].schedule_id
+    return restored

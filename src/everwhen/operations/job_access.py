@@ -10,20 +10,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
-from everwhen.model.decision import Decision
-from everwhen.model.delivery import Delivery
+from everwhen.model.changes import Decision
 from everwhen.model.job import Job
-from everwhen.model.output import OutputPiece
+from everwhen.model.limits import Shared
+from everwhen.model.outcome import OutputPiece
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import EventFilter, JobFilter, JobPage
+from everwhen.model.queue import Delivery
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import Shared
 from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 if TYPE_CHECKING:
-    from everwhen.operations.firing import Firing
+    from everwhen.operations.jobs import Firing
 
 NOTHING = JobPage([])
 
@@ -88,8 +88,8 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
 def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
     """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
     from everwhen.decide import by_hand
-    from everwhen.decide.charge import charge
-    from everwhen.operations.firing import Firing, budgets_of, keys_of
+    from everwhen.decide.claim import charge
+    from everwhen.operations.jobs import Firing, budgets_of, keys_of
 
     job = get_job(runtime, job_id, caller)
     if job.is_outstanding:

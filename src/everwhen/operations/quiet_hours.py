@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from everwhen.errors import UnknownPolicyError
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 
 @dataclass(frozen=True, slots=True)

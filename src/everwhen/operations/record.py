@@ -12,7 +12,7 @@ from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs from which figures are computed

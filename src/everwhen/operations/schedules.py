@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from everwhen.decide import edit, status
-from everwhen.decide.check import check_schedule
+from everwhen.decide.outlook import check_schedule
 from everwhen.errors import (
     MissingQuietHoursError,
     QuietHoursChangedError,
@@ -18,19 +18,16 @@ from everwhen.errors import (
     UnknownScheduleError,
     shown,
 )
-from everwhen.model.changes import Change, NewSchedule
-from everwhen.model.decision import Decision
-from everwhen.model.declare import declare
-from everwhen.model.declared import Declared
+from everwhen.model.changes import Change, Decision, NewSchedule
+from everwhen.model.declare import Declared, declare
 from everwhen.model.defaults import with_defaults
-from everwhen.model.http_headers import header_fault
+from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
-from everwhen.model.shared import Shared
-from everwhen.model.target_kinds import WITH_DEFAULTS
+from everwhen.model.target_kinds import WITH_DEFAULTS, header_fault
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.timetable.occurrences import FirstRun
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from everwhen.model.job import Job
 from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 BATCH = 500
 ALL = 1_000_000

@@ -26,20 +26,19 @@ from everwhen.errors import (
     UnseenRevisionError,
     oversize,
 )
-from everwhen.model.changes import Change, NewSchedule, Terms
-from everwhen.model.decision import Decision
-from everwhen.model.declared import Declared
+from everwhen.model.changes import Change, Decision, NewSchedule, Terms
+from everwhen.model.declare import Declared
+from everwhen.model.fast_values import replaced
 from everwhen.model.instants import SECOND
+from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.queries import Entry
-from everwhen.model.replaced import replaced
 from everwhen.model.schedule import Definition, Plan, Schedule, State
-from everwhen.model.shared import Shared
 from everwhen.model.token import ANSWERS_KEPT, Answer, refuse_beyond
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"

@@ -1,16 +1,20 @@
-"""The state of the runtime as a whole: what waits in it, which nodes are alive, what comes next."""
+"""The runtime as a whole: its state and its nodes, and faults of the database."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from everwhen.model.breaker import Breaker
+from everwhen.errors import QueueError, StoreError, StoreFault
 from everwhen.model.instants import DAY, MINUTE
+from everwhen.model.limits import Breaker
 from everwhen.model.node import SILENT, Node
 from everwhen.model.queries import Counts
 from everwhen.model.schedule import Schedule
+from everwhen.model.vitals import Mark, Signs, Tally
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 MOST_NODES = 100
 SHOWN_FOR = DAY  # how long a dead node is listed
@@ -92,3 +96,71 @@ def system_paused_at(runtime: Runtime) -> int | None:
 def next_wake_at(runtime: Runtime) -> int | None:
     """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
     return store_of(runtime).slots.next_wake_at()
+
+
+# Descriptions of database faults that any caller may read: they contain no host and no file.
+
+
+DATABASE_IS_SILENT = "the database does not answer"
+
+_CHOICES: Mapping[StoreFault, str] = {
+    "locked": "the database is locked by another program",
+    "full": "the disk of the database is full",
+    "read_only": "the database is read-only",
+    "away": "the database is away",
+}
+
+
+def describe_fault(error: BaseException) -> str:
+    """Describe the cause of a failed step, as far as it is known.
+
+    >>> describe_fault(StoreError("postgresql://db.internal/app refused a statement", fault="read_only"))
+    'the database is read-only'
+    """
+    match error:
+        case StoreError():
+            return _CHOICES[error.fault] if error.fault is not None else DATABASE_IS_SILENT
+        case QueueError():
+            return "the broker does not answer"
+        case _:
+            return f"an error in everwhen ({type(error).__name__})"
+
+
+# The nodes: role, version, heartbeat, and the offset of each one's clock from the database's.
+
+
+def list_nodes(runtime: Runtime, *, also_gone: bool = False) -> list[Node]:
+    """Return the live nodes, the oldest start first; with `also_gone` every recorded node."""
+    return [node for node in store_of(runtime).upkeep.nodes() if also_gone or node.is_alive]
+
+
+# Counts over the whole database for monitoring: its current condition, and what was decided since a mark.
+
+
+class Condition(NamedTuple):
+    """The condition of a database, and by how many microseconds its earliest slot is late; 0 while it is paused."""
+
+    signs: Signs
+    lag: int
+    last_heartbeat_at: int | None
+
+
+def current_mark(runtime: Runtime) -> Mark:
+    """Return the current position, at which counting may begin."""
+    return store_of(runtime).vitals.mark()
+
+
+def tally_since(runtime: Runtime, mark: Mark) -> Tally:
+    """Count what was committed since; consecutive tallies count each event and each firing once."""
+    return store_of(runtime).vitals.tally(mark)
+
+
+def current_condition(runtime: Runtime, *, overdue_after: int, most_overdue: int) -> Condition:
+    """Return the current condition; overdue are slots that are late by more than `overdue_after`."""
+    store, now = store_of(runtime), runtime.clock.now()
+    signs = store.vitals.signs(now - overdue_after, most_overdue=most_overdue)
+    wake_at = store.slots.next_wake_at()
+    lag = 0 if wake_at is None else max(now - wake_at, 0)
+    if signs.is_paused:  # nothing may fire, so nothing is late
+        signs, lag = signs._replace(overdue=0), 0
+    return Condition(signs, lag, store.slots.last_heartbeat_at())

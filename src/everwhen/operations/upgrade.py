@@ -9,12 +9,12 @@ from itertools import chain
 from everwhen.decide.draft import Draft
 from everwhen.decide.edit import edit
 from everwhen.errors import UnknownScheduleError
-from everwhen.model.decision import Decision
+from everwhen.model.changes import Decision
+from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule
-from everwhen.model.shared import Shared
 from everwhen.operations.apply import Applied
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 
 Protect = Callable[[str, Definition], Definition | None]
 """Returns the definition with the protections of what it runs; None when that is not known here."""

@@ -11,18 +11,17 @@ from everwhen.decide.explain import Evidence as Evidence
 from everwhen.decide.explain import Explanation as Explanation
 from everwhen.decide.explain import Fate as Fate
 from everwhen.errors import UnknownScheduleError
-from everwhen.model.breaker import Transition
 from everwhen.model.events import EventType
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Recorded, Revision, ScheduleHistory
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
+from everwhen.model.limits import FOR_EVER, Transition
 from everwhen.model.node import Node
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Schedule
-from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
 from everwhen.runtime import Runtime
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import OnRequest
 from everwhen.verify.periods import restored_spans
 

@@ -21,7 +21,7 @@ from celery import Celery
 from kombu.exceptions import KombuError
 
 from everwhen.errors import QueueError, shown_url
-from everwhen.model.delivery import GONE, UNKNOWN, WAITING, Delivery, Found
+from everwhen.model.queue import GONE, UNKNOWN, WAITING, Delivery, Found
 
 ENTRY = "everwhen.run_job"
 GRACE = 60  # seconds after the job's own timeout; then Celery kills a process that has not ended by itself

@@ -5,18 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from everwhen import clock
 from everwhen.clock import SystemClock
-from everwhen.config.submission import SubmissionRules
-from everwhen.errors import SchedulerError
-from everwhen.model.declared import Declarations, Declared
+from everwhen.compat.body_shapes import BODY_SHAPES
+from everwhen.config.submission import SubmissionRules, read_agent_submission, read_submission
+from everwhen.errors import ConfigError, DuplicateScheduleError, SchedulerError, TimetableError, shown
+from everwhen.model.declare import Declarations, Declared
+from everwhen.model.kinds import NAME, NO_NAME
+from everwhen.model.schedule import Target, local_id
 from everwhen.operations.apply import apply
+from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.upgrade import upgrade_notes
 from everwhen.runtime import Runtime
-from everwhen.scheduler.agents import Agents, read_agents
-from everwhen.scheduler.submission import label_of, read_schedule, rules, rules_of
-from everwhen.scheduler.tasks import Task, Tasks
+from everwhen.scheduler.options import AgentScheduleInfo
+from everwhen.targets.python_function import (
+    PythonRun,
+    TriggerCallback,
+    TriggerInfo,
+    UnknownFunctionError,
+    is_async,
+    load,
+)
 
 log = logging.getLogger("everwhen")
 
@@ -60,3 +77,215 @@ def _digest(declared: Sequence[Declared]) -> str:
     said = [[one.schedule_id, dict(one.fields), one.target.spec] for one in declared]
     text = json.dumps(said, sort_keys=True, default=str)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+# Agents that a program brings: the same words, and the same checks, as behind the agents door of a file.
+
+
+Agents = Iterable[AgentScheduleInfo] | Mapping[str, Mapping[str, Any]]
+_HOST = ["on_trigger"]  # stands for the command of an agent that the host runs, until it was judged
+
+
+def read_agents(agents: Agents, around: SubmissionRules, *, has_host: bool) -> list[Declared]:
+    """The schedules of all agents, or everything that is wrong with them."""
+    groups = named(agents)
+    hosted = {name for name, group in groups.items() if has_host and group.get("command") is None}
+    for name in hosted:
+        groups[name]["command"] = _HOST
+    found = read_agent_submission(groups, around)
+    return [_without_command(one) if one.group in hosted else one for one in found]
+
+
+def named(agents: Agents) -> dict[str, dict[str, Any]]:
+    """The agents by name, as plain data."""
+    if isinstance(agents, Mapping):
+        return {name: plain(group) for name, group in agents.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for agent in agents:
+        group = plain(agent)
+        name = group.pop("name", None)
+        if name in found:
+            raise ConfigError(f'agent "{shown(name)}" is given twice')
+        found[name] = group
+    return found
+
+
+def _without_command(declared: Declared) -> Declared:
+    spec = {key: value for key, value in json.loads(declared.target.spec).items() if key != "command"}
+    target = Target(declared.target.kind, json.dumps(spec))
+    return replace(declared, target=target, definition=replace(declared.definition, target=target))
+
+
+# The functions that a program declares, by the schedules that run them; kept in memory, found by the targets.
+
+
+class Task(NamedTuple):
+    """A function with the words of its schedule."""
+
+    schedule_id: str
+    fields: Mapping[str, Any]
+    function: Callable[..., Any]
+    isolate: bool
+
+    def target(self, name: str) -> Target:
+        label = label_of(self.function)
+        # Asked while a decorator is at work, when the module does not have the function yet.
+        if self.isolate and ("<" in label or label.startswith("__main__:")):
+            raise ConfigError(
+                f"{label} cannot be imported, and isolate runs it in a process of its own; "
+                "move it to the top level of a module"
+            )
+        return function_target(label, name, isolate=self.isolate)
+
+
+class Tasks:
+    """What is declared under one name in this process."""
+
+    def __init__(self, name: str, on_trigger: TriggerCallback | None) -> None:
+        self.name = name
+        self._on_trigger = on_trigger
+        self._tasks: dict[str, Task] = {}
+
+    @property
+    def has_host(self) -> bool:
+        return self._on_trigger is not None
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(list(self._tasks.values()))
+
+    def add(self, task: Task) -> None:
+        if task.schedule_id in self._tasks:
+            raise DuplicateScheduleError(task.schedule_id)
+        self._tasks[task.schedule_id] = task
+
+    def drop(self, schedule_id: str) -> None:
+        self._tasks.pop(schedule_id, None)
+
+    def find(self, schedule_id: str, label: str) -> Callable[..., Any] | None:
+        """The function of a schedule; the host's callback for one that was added with nothing to run."""
+        if label == ON_TRIGGER:
+            return None if self._on_trigger is None else _as_function(self._on_trigger)
+        task = self._tasks.get(schedule_id)
+        return None if task is None else task.function
+
+
+def _as_function(on_trigger: TriggerCallback) -> Callable[[PythonRun], Any]:
+    def run_on_host(run: PythonRun) -> Any:
+        return on_trigger(TriggerInfo(None, local_id(run.schedule_id), "", run))
+
+    async def await_host(run: PythonRun) -> Any:
+        return await on_trigger(TriggerInfo(None, local_id(run.schedule_id), "", run))
+
+    return await_host if is_async(on_trigger) else run_on_host
+
+
+# From what a program says about a schedule to a declaration: the words of a file, spelled in Python.
+
+
+ON_TRIGGER = "on_trigger"
+
+
+def plain(value: Any) -> Any:
+    """A value as a file would say it: durations and instants as text.
+
+    >>> from datetime import datetime, timedelta
+    >>> plain({"every": timedelta(minutes=5), "at": datetime(2026, 12, 24, 18)})
+    {'every': '300s', 'at': '2026-12-24T18:00:00'}
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, timedelta):
+        return _duration(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, dict | Mapping):
+        return {key: plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def _duration(length: timedelta) -> str:
+    seconds, rest = divmod(length, timedelta(seconds=1))
+    if rest or seconds <= 0:
+        raise TimetableError(f"{length!r} must be one or more whole seconds", key="duration", value=length)
+    return f"{seconds}s"
+
+
+def checked_name(what: str, name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ConfigError(f'{what} "{shown(name)}" {NO_NAME}')
+    return name
+
+
+def label_of(function: Callable[..., Any]) -> str:
+    """Where a function stands: `module:function`."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return f"{module}:{getattr(function, '__qualname__', None) or type(function).__qualname__}"
+
+
+def id_of(function: Callable[..., Any]) -> str:
+    """The id of a schedule that has none: its module and its function."""
+    module, _, path = label_of(function).partition(":")
+    if module == "__main__":
+        module = _main_name()
+    fields = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{module}-{path.replace('<locals>.', '')}").strip("-_")
+    return checked_name("id", fields[:100])
+
+
+def _main_name() -> str:
+    """What the program that was started is called: a script's file, or the module of `python -m`."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name.removesuffix(".__main__"))
+    return Path(file).stem if file else "main"
+
+
+def importable_label(function: Callable[..., Any], why: str) -> str:
+    """Its label, if another process finds the same function by it."""
+    label = label_of(function)
+    try:
+        found = load(label)
+    except UnknownFunctionError:
+        found = None
+    if found is not function:
+        raise ConfigError(f"{label} cannot be imported, and {why}; move it to the top level of a module")
+    return label
+
+
+def function_target(label: str, name: str | None, *, isolate: bool = False) -> Target:
+    """A Python function; with a name, one that programs of that name declare."""
+    spec = {"function": label, "name": None if isolate else name, "isolate": isolate or None}
+    return Target("python", json.dumps({key: value for key, value in spec.items() if value is not None}))
+
+
+def rules_of(runtime: Runtime, name: str) -> SubmissionRules:
+    """What the schedules of a program of that name are judged by: its zone, and the quiet hours in the database."""
+    return rules(runtime.timezone, runtime.clock.now(), policy_ids(runtime), name)
+
+
+def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> SubmissionRules:
+    return SubmissionRules(
+        now=now,
+        local_zone=clock.local_zone_name,
+        timezone=timezone,
+        quiet_hours=quiet_hours,
+        bound_to=name,
+        bodies=BODY_SHAPES,
+    )
+
+
+def read_schedule(
+    schedule_id: str,
+    fields: Mapping[str, Any],
+    around: SubmissionRules,
+    *,
+    target: Target | None = None,
+    may_be_past: bool = False,
+    place: str = "",
+) -> Declared:
+    """The declaration that the words say, or everything that is wrong with them; `target` stands for their `run`."""
+    checked_name("id", schedule_id)
+    declared = read_submission(fields, schedule_id, around, may_be_past=may_be_past, target=target)
+    return replace(declared, place=place) if place else declared

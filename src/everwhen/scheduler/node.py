@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
-from everwhen.model.subscription import Subscriber
-from everwhen.scheduler.host_loop import HostLoop
+from everwhen.model.message import Subscriber
+from everwhen.scheduler.declaring import Tasks
 from everwhen.scheduler.options import SchedulerTriggerCallback
-from everwhen.scheduler.tasks import Tasks
 from everwhen.target_registry import open_target_registry
 from everwhen.wiring import Stack, build_service, open_node_stack
 
@@ -73,3 +75,29 @@ def open_node(
         subscribers=subscribers,
     )
     return Node(stack, service, loop)
+
+
+# The event loop that a program's coroutines run on: the program's own while it is lent, else one of ours.
+
+
+class HostLoop:
+    """Inside `async with` a coroutine finds the loop, and so the connections and locks, of its program."""
+
+    def __init__(self) -> None:
+        self._own = LoopThread("everwhen-python")
+        self._lent: asyncio.AbstractEventLoop | None = None
+
+    def lend(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Use this one from now on; None: our own again."""
+        self._lent = loop
+
+    def call(self, work: Callable[..., object], *arguments: Any) -> None:
+        lent = self._lent
+        if lent is None:
+            self._own.call(work, *arguments)
+        else:
+            lent.call_soon_threadsafe(work, *arguments)
+
+    def close(self) -> None:
+        """Ours ends; the program's is its own affair."""
+        self._own.close()

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import ScheduleCheckResult
@@ -17,7 +17,7 @@ from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
-from everwhen.operations.firing import Firing, trigger_schedule
+from everwhen.operations.jobs import Firing, trigger_schedule
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import (
     Backfilled,
@@ -29,8 +29,7 @@ from everwhen.scheduler.answers import (
     upcoming_of,
     why_of,
 )
-from everwhen.scheduler.options import Function, Instant, NewSchedule, TriggerOptions
-from everwhen.scheduler.submission import (
+from everwhen.scheduler.declaring import (
     ON_TRIGGER,
     function_target,
     importable_label,
@@ -38,6 +37,7 @@ from everwhen.scheduler.submission import (
     read_schedule,
     rules_of,
 )
+from everwhen.scheduler.options import Function, Instant, NewSchedule, TriggerOptions
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
 

@@ -13,8 +13,8 @@ from everwhen.scheduler.schedule_options import (
     ScheduleOptions,
     TriggerOptions,
 )
-from everwhen.targets.python_run import PythonRun as Run
-from everwhen.targets.trigger_info import SchedulerTriggerCallback
+from everwhen.targets.python_function import PythonRun as Run
+from everwhen.targets.python_function import SchedulerTriggerCallback
 from everwhen.telemetry.log_to import SchedulerLogger
 
 __all__ = [

@@ -12,13 +12,22 @@ from typing import Any, Self, Unpack
 from everwhen.clock import local_zone_name
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
-from everwhen.model.bound_queue import bound_queue
 from everwhen.model.instants import optional_moment
-from everwhen.model.subscription import Subscriber
+from everwhen.model.message import Subscriber
+from everwhen.model.values import bound_queue
 from everwhen.runtime import Runtime
-from everwhen.scheduler.agents import Agents, named
 from everwhen.scheduler.answers import SchedulerState
-from everwhen.scheduler.declaring import declare_on, judge_task
+from everwhen.scheduler.declaring import (
+    Agents,
+    Task,
+    Tasks,
+    checked_name,
+    declare_on,
+    id_of,
+    judge_task,
+    named,
+    plain,
+)
 from everwhen.scheduler.node import Node, NodeOptions, open_node
 from everwhen.scheduler.operations import SchedulerOperations
 from everwhen.scheduler.options import (
@@ -30,8 +39,6 @@ from everwhen.scheduler.options import (
     SchedulerTriggerCallback,
     TaskOptions,
 )
-from everwhen.scheduler.submission import checked_name, id_of, plain
-from everwhen.scheduler.tasks import Task, Tasks
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.telemetry.log_to import LogTo

@@ -20,11 +20,9 @@ from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.model.work_item import OpenWorkSource, WorkItem, WorkOutcome, WorkSource, build_schedule_prompt
 from everwhen.target import Run
-from everwhen.targets.aside import aside
 from everwhen.targets.command import is_by_signal, run_process
-from everwhen.targets.environment import environment_of
-from everwhen.targets.process import Launch, Processes
-from everwhen.targets.resources import Host, Resources
+from everwhen.targets.process import Launch, Processes, environment_of
+from everwhen.targets.registry import Host, Resources, aside
 from everwhen.targets.secrets import with_secrets
 
 PROMPT = "{prompt}"

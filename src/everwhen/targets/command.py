@@ -11,9 +11,8 @@ from typing import Any
 
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
-from everwhen.targets.environment import environment_of
-from everwhen.targets.process import Launch, Process, Processes
-from everwhen.targets.resources import Resources
+from everwhen.targets.process import Launch, Process, Processes, environment_of
+from everwhen.targets.registry import Resources
 from everwhen.targets.secrets import with_secrets
 
 SHOWN = 4_096

@@ -1,6 +1,6 @@
 """The guardian's own program: run by its path, with the standard library only, so that it is small and starts fast.
 
-`guardian.py` describes its purpose and its input, `family.py` how families are found.
+`guardian.py` describes its purpose, its input, and how families are found.
 
 Every line of its input contains the instant at which it was written, in time since boot, which continues while a
 machine sleeps and which cannot be set. So the guardian can tell a node that was frozen from one whose lines it read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
-from everwhen.targets.resources import Resources
+from everwhen.targets.registry import Resources
 
 if TYPE_CHECKING:
     from everwhen.targets.http_addresses import Rule

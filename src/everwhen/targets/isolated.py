@@ -19,8 +19,15 @@ from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.signals import ProcessSignals
-from everwhen.targets.python_function import UnknownFunctionError, call, call_async, is_async, load
-from everwhen.targets.python_run import PythonRun, read_run
+from everwhen.targets.python_function import (
+    PythonRun,
+    UnknownFunctionError,
+    call,
+    call_async,
+    is_async,
+    load,
+    read_run,
+)
 
 OUTCOME = "EVERWHEN_OUTCOME"
 _REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidates", "is_interrupted")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.errors import ManifestError
-from everwhen.model.manifest import Manifest, Plugin, parse_manifest
+from everwhen.model.plugin import Manifest, Plugin, parse_manifest
 
 MANIFEST = "manifest.yaml"
 LARGEST_MANIFEST = 1024 * 1024

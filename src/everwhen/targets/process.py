@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -22,9 +23,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal, TypeVar
 
-from everwhen.targets.captured import Captured
-from everwhen.targets.family import MARK, Family
-from everwhen.targets.guardian import Guardian
+from everwhen.model.instants import moment_of
+from everwhen.target import Run
+from everwhen.targets.guardian import MARK, Family, Guardian
 
 GRACE = 5.0  # between SIGTERM and SIGKILL (R9)
 LINGER = 1.0  # for processes that a leader leaves behind
@@ -312,3 +313,83 @@ def _both(captured: Captured, sink: Sink, stream: Stream) -> Callable[[bytes], N
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+# The part of a stream that is kept: its first and its last bytes, so that memory is bounded.
+
+
+READ_LIMIT = 10 * 1024 * 1024
+HEAD = 64 * 1024
+TAIL = 192 * 1024
+
+
+class Captured:
+    """The first 64 KiB and the last 192 KiB of a stream, and if wanted the whole stream up to 10 MiB."""
+
+    def __init__(self, *, is_whole_wanted: bool = False) -> None:
+        self.total = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._whole = bytearray() if is_whole_wanted else None
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        if self._whole is not None and self.total <= READ_LIMIT:
+            self._whole += data
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * TAIL:  # cut seldom: cutting moves the remaining bytes
+            del self._tail[:-TAIL]
+
+    @property
+    def whole(self) -> bytes | None:
+        """Return the whole output; None when it was too long, or not wanted."""
+        return None if self._whole is None or self.total > READ_LIMIT else bytes(self._whole)
+
+    @property
+    def head(self) -> bytes:
+        return bytes(self._head)
+
+    @property
+    def tail(self) -> bytes:
+        """The last bytes, without those in `head`."""
+        return bytes(self._tail[-TAIL:])
+
+    def last(self, most: int) -> str:
+        """Return the last bytes as text."""
+        return (self.head + self.tail)[-most:].decode(errors="replace").strip()
+
+
+# The environment of a run's processes: a small safe base, the listed variables, and the run itself.
+
+
+_SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
+
+
+def environment_of(run: Run, listed: Mapping[str, object] | None = None) -> dict[str, str]:
+    """Build the environment of a run; other variables of this process may be secrets of other schedules."""
+    listed = listed or {}
+    return {**safe_base(), **{name: str(value) for name, value in listed.items()}, **about(run)}
+
+
+def about(run: Run) -> dict[str, str]:
+    """Return the run as variables (CONTRACT 2)."""
+    return {
+        "EVERWHEN_JOB_ID": run.job_id,
+        "EVERWHEN_SCHEDULE_ID": run.schedule_id,
+        "EVERWHEN_SCHEDULE_NAME": run.schedule_name,
+        "EVERWHEN_SLOT_AT": moment_of(run.slot_at).isoformat(),
+        "EVERWHEN_ATTEMPT": str(run.attempt),
+        "EVERWHEN_ORIGIN": run.origin,
+        "EVERWHEN_CATCH_UP": "true" if run.catch_up else "false",
+        "EVERWHEN_REPEAT_NUMBER": str(run.repeat_number),
+        "EVERWHEN_PAYLOAD": json.dumps(run.payload),
+        "EVERWHEN_DEADLINE_AT": "" if run.deadline_at is None else moment_of(run.deadline_at).isoformat(),
+    }
+
+
+def safe_base() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in _SAFE_BASE or name.startswith("LC_")}

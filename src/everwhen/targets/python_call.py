@@ -21,9 +21,8 @@ from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
 from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
-from everwhen.targets.environment import environment_of
 from everwhen.targets.isolated import OUTCOME, read_outcome
-from everwhen.targets.process import Launch, Processes
+from everwhen.targets.process import Launch, Processes, environment_of
 from everwhen.targets.python_function import (
     Cancellable,
     Functions,
@@ -32,9 +31,10 @@ from everwhen.targets.python_function import (
     call_async,
     is_async,
     load,
+    python_run,
+    spell_run,
 )
-from everwhen.targets.python_run import python_run, spell_run
-from everwhen.targets.resources import Hands, Resources
+from everwhen.targets.registry import Hands, Resources
 from everwhen.targets.secrets import with_secrets
 
 

@@ -1,15 +1,23 @@
-"""Finding and calling the function that `module:function` names."""
+"""Python targets: finding and calling `module:function`, and the arguments that a function may take."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import inspect
+import json
+import logging
+import threading
+import traceback
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
+from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.targets.python_run import Cancelled, failure_of, outcome_of
+from everwhen.model.work_item import WorkItem
+from everwhen.target import Run, StopFlag
 
 
 class UnknownFunctionError(Exception):
@@ -98,3 +106,203 @@ def _arguments(function: Callable[..., Any], about: object) -> tuple[object, ...
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     takes_one = any(p.kind in (*positional, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
     return (about,) if takes_one else ()
+
+
+# The argument of `on_trigger(info)` for a host that runs schedules itself.
+
+
+TriggerCallback = Callable[["TriggerInfo"], Any]
+
+
+class TriggerMetadata(NamedTuple):
+    """A short description of the run."""
+
+    job_id: str
+    origin: str
+    slot_at: datetime
+    attempt: int
+    repeat_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerInfo:
+    """One run for the host to perform; when the callback returns the job has succeeded, when it raises it failed.
+
+    `agent` is None for a schedule that belongs to no agent. The prompt contains the work item's description, if there
+    is an item; the item is claimed, and completed or released when the callback is over.
+    """
+
+    agent: str | None
+    schedule_name: str
+    prompt: str
+    run: PythonRun
+    work_item: WorkItem | None = None
+
+    @property
+    def schedule_id(self) -> str:
+        return self.run.schedule_id
+
+    @property
+    def job_id(self) -> str:
+        return self.run.job_id
+
+    @property
+    def slot_at(self) -> datetime:
+        return self.run.slot_at
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return self.run.payload
+
+    @property
+    def cancelled(self) -> Cancelled:
+        return self.run.cancelled
+
+    @property
+    def metadata(self) -> TriggerMetadata:
+        run = self.run
+        return TriggerMetadata(run.job_id, run.origin, run.slot_at, run.attempt, run.repeat_number)
+
+
+SchedulerTriggerCallback = Callable[[TriggerInfo], object]
+"""`on_trigger(info)`, plain or async: its return value settles the job, an exception fails it."""
+
+
+# The `run` argument of Python targets: the job, its slot, and a log; the same in a thread and a child.
+
+
+LONGEST_RESULT = 64 * 1024
+NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
+_log = logging.getLogger("everwhen.run")
+
+
+class Cancelled:
+    """Whether the run has to end: because of its deadline, a cancel, or the stop of the node."""
+
+    def __init__(self, event: threading.Event | StopFlag) -> None:
+        self._event = event
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    __bool__ = is_set  # so that `if run.cancelled:` works
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Sleep for at most `seconds`; return True when the run has to end."""
+        return self._event.wait(seconds)
+
+
+class RunLog:
+    """Log lines of a run: kept with its output, and passed to the logger `everwhen.run`."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+
+    def __call__(self, message: object, *values: object) -> None:
+        self._line(logging.INFO, message, values)
+
+    info = __call__
+
+    def debug(self, message: object, *values: object) -> None:
+        self._line(logging.DEBUG, message, values)
+
+    def warning(self, message: object, *values: object) -> None:
+        self._line(logging.WARNING, message, values)
+
+    def error(self, message: object, *values: object) -> None:
+        self._line(logging.ERROR, message, values)
+
+    def _line(self, level: int, message: object, values: tuple[object, ...]) -> None:
+        text = str(message) % values if values else str(message)
+        _log.log(level, "%s", text)
+        self._write(f"{logging.getLevelName(level)} {text}\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class PythonRun:
+    """The argument of a Python function."""
+
+    job_id: str
+    schedule_id: str
+    schedule_name: str
+    slot_at: datetime
+    attempt: int
+    origin: str
+    catch_up: bool
+    repeat_number: int
+    payload: dict[str, Any]
+    deadline_at: datetime | None
+    log: RunLog = field(compare=False)
+    cancelled: Cancelled = field(compare=False)
+
+
+def python_run(run: Run, write: Callable[[bytes], None]) -> PythonRun:
+    return read_run(spell_run(run), write, run.cancelled)
+
+
+def spell_run(run: Run) -> dict[str, Any]:
+    """Return the run as plain values, for the child process of an isolated function."""
+    return {
+        "job_id": run.job_id,
+        "schedule_id": run.schedule_id,
+        "schedule_name": run.schedule_name,
+        "slot_at": run.slot_at,
+        "attempt": run.attempt,
+        "origin": run.origin,
+        "catch_up": run.catch_up,
+        "repeat_number": run.repeat_number,
+        "payload": run.payload,
+        "deadline_at": run.deadline_at,
+    }
+
+
+def read_run(
+    fields: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | StopFlag
+) -> PythonRun:
+    deadline_at = fields["deadline_at"]
+    datetimes = {
+        "slot_at": moment_of(fields["slot_at"]),
+        "deadline_at": None if deadline_at is None else moment_of(deadline_at),
+    }
+    return PythonRun(**{**fields, **datetimes}, log=RunLog(write), cancelled=Cancelled(cancelled))
+
+
+def outcome_of(returned: object) -> Outcome:
+    """Return the outcome for a function's return value: an outcome as it is, anything else as the text of a success."""
+    if isinstance(returned, Outcome):
+        return returned
+    if returned is None:
+        return Outcome("succeeded")
+    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        return Outcome("failed", error=NOTHING_RAN, is_final=True)
+    text = returned if isinstance(returned, str) else _spell(returned)
+    return Outcome("succeeded", result=text[:LONGEST_RESULT])
+
+
+def _spell(value: object) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def failure_of(error: BaseException) -> Outcome:
+    """Return the outcome for an exception, with its traceback, without the frames of the calling code."""
+    if isinstance(error, SystemExit):
+        return _exited(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("everwhen.targets."):
+        trace = trace.tb_next
+    try:
+        text = "".join(traceback.format_exception(type(error), error, trace, limit=-30))
+    except Exception:  # an exception that cannot be printed
+        text = f"{type(error).__name__}, which cannot be shown"
+    return Outcome("failed", error=text.strip()[-LONGEST_RESULT:])
+
+
+def _exited(error: SystemExit) -> Outcome:
+    """Treat sys.exit like an exit code: 0 succeeds, 78 is final."""
+    code = 0 if error.code is None else error.code
+    if code == 0:
+        return Outcome("succeeded")
+    return Outcome("failed", error=f"called sys.exit({code!r})", is_final=code == 78)

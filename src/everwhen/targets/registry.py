@@ -5,13 +5,91 @@ A target may have `fault_of(schedule_id, definition)`: why it cannot run a sched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Any, Protocol, TypeVar
 
+from everwhen.clock import Clock
+from everwhen.model.group import Workflows
+from everwhen.model.outcome import Outcome
+from everwhen.model.plugin import Plugins
 from everwhen.model.schedule import Definition
 from everwhen.model.target_kinds import KINDS, TargetKind
-from everwhen.target import Target
-from everwhen.targets.resources import Resources
+from everwhen.model.work_item import OpenWorkSource, WorkItem
+from everwhen.target import Run, Target
+from everwhen.targets.process import Processes
+from everwhen.targets.python_function import Functions
+
+# Blocking calls, each on its own thread: however many hang, no other call waits for them.
+#
+# The loop's own executor has a few threads that everything shares; third-party code that may block for ever
+# must not use them. The threads end with the process.
+
+
+T = TypeVar("T")
+
+
+def aside(call: Callable[[], T]) -> Future[T]:
+    """Run the call on a thread and return its future. The caller cannot stop it."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=_work, args=(call, future), name="everwhen-aside", daemon=True).start()
+    return future
+
+
+def _work(call: Callable[[], T], future: Future[T]) -> None:
+    try:
+        result = call()
+    except Exception as error:
+        future.set_exception(error)
+    except BaseException as error:  # sys.exit ends only this thread; the caller has to see a failure
+        future.set_exception(RuntimeError(repr(error)))
+    else:
+        future.set_result(result)
+
+
+# What a node gives to its targets: processes, threads, folders and callbacks, each made once and shared by
+# all.
+
+
+Host = Callable[[Mapping[str, Any], Run, WorkItem | None, str], Awaitable[Outcome]]
+"""Runs agents in place of their commands: the agent's fields, the run, its work item, the prompt."""
+
+StateOf = Callable[[str], dict[str, Any]]
+"""Returns everything that a plugin has stored; empty when it never stored anything."""
+
+
+class Hands(Protocol):
+    """Threads for blocking calls, and a loop for the user's coroutines."""
+
+    def hand_over(self, work: Callable[[], T], /) -> Future[T]: ...
+
+    def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
+        """Return a future that ends with the coroutine, and a function that cancels it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The argument of every `make_target`."""
+
+    clock: Clock
+    processes: Processes  # one instance, so that a second signal to stop reaches all processes
+    hands: Hands
+    plugins: Plugins
+    plugin_state: StateOf
+    workflows: Workflows
+    sources: Mapping[str, OpenWorkSource] = field(default_factory=dict)  # where agents find work, by type
+    functions: Functions | None = None  # that the program declares
+    host: Host | None = None
+    allow_private_urls: bool = False
+    targets: dict[str, Target] = field(default_factory=dict)  # of the node, as they are made
+
 
 MakeTarget = Callable[[Resources], Target]
 

@@ -17,10 +17,7 @@ from functools import partial
 from typing import Any
 
 from everwhen.clock import Clock
-from everwhen.model.outcome import Outcome, drifted
-from everwhen.model.schedule import Definition
-from everwhen.model.schedule import Target as Declared
-from everwhen.model.workflow import (
+from everwhen.model.group import (
     EVENT,
     NOT_FOUND,
     DispatchEvent,
@@ -29,9 +26,11 @@ from everwhen.model.workflow import (
     event_data,
     no_trigger,
 )
+from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.schedule import Definition
+from everwhen.model.schedule import Target as Declared
 from everwhen.target import Run, Target
-from everwhen.targets.aside import aside
-from everwhen.targets.resources import Resources
+from everwhen.targets.registry import Resources, aside
 from everwhen.targets.secrets import escape_references
 
 LONGEST_RESULT = 4_096

@@ -22,13 +22,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from everwhen.errors import StoreError
-from everwhen.model.breaker import BreakerState
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Origin
+from everwhen.model.limits import BreakerState
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
 from everwhen.model.vitals import Signs, Tally
-from everwhen.operations.vitals import current_condition, current_mark, tally_since
+from everwhen.operations.system import current_condition, current_mark, tally_since
 from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
 from everwhen.version import __version__

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from everwhen.config.submission import GENERAL, PlainBodies, SubmissionRules, read_new
-from everwhen.engine.clock_watch import ClockWatch
-from everwhen.engine.pauses import end_pauses
-from everwhen.engine.ticker import ticker_of
+from everwhen.engine.running import run_of
+from everwhen.engine.ticker import end_pauses, ticker_of
+from everwhen.engine.watches import ClockWatch
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.model.events import Event
 from everwhen.model.fields import FIELDS
 from everwhen.model.instants import instant_of, moment_of
@@ -26,17 +28,16 @@ from everwhen.model.schedule import State
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import stepping
-from everwhen.operations.firing import Firing, fire_schedule, trigger_schedule
-from everwhen.operations.jobs import Backfill
-from everwhen.operations.proof import prove
+from everwhen.operations.jobs import Backfill, Firing, fire_schedule, trigger_schedule
+from everwhen.operations.maintenance import prove
 from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.system import next_wake_at
 from everwhen.operations.upcoming import UpcomingSlot, upcoming
 from everwhen.operations.why import Explanation, why
 from everwhen.runtime import Runtime
+from everwhen.scheduler.declaring import plain
 from everwhen.scheduler.scheduler import Scheduler
-from everwhen.scheduler.submission import plain
-from everwhen.testing.program import Program
+from everwhen.target_registry import open_target_registry
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
 from everwhen.timetable.trigger import parse_instant
@@ -404,3 +405,36 @@ def _microseconds(duration: Duration) -> int:
         sign = -1 if duration.startswith("-") else 1
         duration = sign * parse_interval(duration.removeprefix("-"))
     return duration // timedelta(microseconds=1)
+
+
+# The scheduler of a program inside a test: its declarations, and real calls of its functions.
+
+
+class Program:
+    """The scheduler of a program. A test really calls its functions; commands, requests and so on only succeed."""
+
+    def __init__(self, scheduler: Scheduler, runtime: Runtime) -> None:
+        self.scheduler = scheduler
+        self.queues = scheduler.queues
+        self._target_registry = open_target_registry(
+            runtime, functions=scheduler.functions, on_trigger=scheduler.on_trigger, max_workers=1
+        )
+        scheduler.declare_on(runtime)
+
+    def runs(self, claimed: ClaimedJob) -> bool:
+        """Return whether the program itself runs the job."""
+        kind = claimed.definition.target.kind
+        is_ours = claimed.definition.queue in self.queues
+        return is_ours and (kind == "python" or (kind == "agent" and self._target_registry.has_host))
+
+    def run(self, claimed: ClaimedJob) -> Outcome:
+        """Run the function and return its outcome; on a thread, because the test may itself run on an event loop."""
+        target = claimed.definition.target
+        work = self._target_registry.targets[target.kind].run(target.spec, run_of(claimed))
+        assert isinstance(work, Awaitable)
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, _outcome(work)).result()
+
+
+async def _outcome(work: Awaitable[Outcome]) -> Outcome:
+    return await work

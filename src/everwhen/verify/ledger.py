@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.schedule import Status
-from everwhen.verify.breakers import check_breakers
 from everwhen.verify.chains import check_chain
-from everwhen.verify.counters import JobCounts, check_counters, check_job
+from everwhen.verify.counters import JobCounts, check_breakers, check_counters, check_job
 from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of
 from everwhen.verify.outcomes import Outcomes, check_outcomes
 from everwhen.verify.periods import SystemSpan, periods_of, reach_of, system_spans

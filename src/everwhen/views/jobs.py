@@ -8,15 +8,15 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from everwhen.model.bound_queue import plain_queue
 from everwhen.model.job import JobStatus, Origin
+from everwhen.model.values import plain_queue
 from everwhen.views.shape import View, When, each, field
 from everwhen.views.values import Object, cursor_of, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import job as model
-    from everwhen.model.delivery import Delivery
-    from everwhen.model.output import OutputPiece
+    from everwhen.model.outcome import OutputPiece
+    from everwhen.model.queue import Delivery
 
 # The bytes of each stream that a reader has seen, by attempt and stream.
 Positions = dict[tuple[int, str], int]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from everwhen import errors
-from everwhen.model.workflow import NOT_FOUND as NO_WORKFLOW
+from everwhen.model.group import NOT_FOUND as NO_WORKFLOW
 
 URN = "urn:everwhen:problem:"
 

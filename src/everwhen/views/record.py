@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from everwhen.model.derived import Derived
+from everwhen.model.events import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.operations.event_feed import FeedEntry, facts_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from everwhen.model.fast_values import by_identity
 from everwhen.model.fields import Definition, answer_to_json
 from everwhen.model.instants import SECOND, instant_text
-from everwhen.model.memory import by_identity
 from everwhen.model.queries import Entry
 from everwhen.operations.access import Page, key_of
 from everwhen.timetable.describe import describe

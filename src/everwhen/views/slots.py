@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from everwhen.model.job import JobStatus, Origin
 from everwhen.model.schedule import ScheduleType
+from everwhen.operations import upcoming
 from everwhen.views.jobs import Job
-from everwhen.views.shape import View, When, field
+from everwhen.views.shape import View, When, each, field
 from everwhen.views.values import Object, cursor_of, when_text
 
 if TYPE_CHECKING:
     from everwhen.model.schedule import Definition
-    from everwhen.operations import preview, why
+    from everwhen.operations import why
     from everwhen.operations.record import SlotEntry
     from everwhen.operations.upcoming import UpcomingSlot
 
@@ -89,7 +91,7 @@ def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
     return UpcomingList.made(items=[Upcoming.of(slot) for slot in slots], total=len(slots), sentence=sentence)
 
 
-def preview_to_json(found: preview.Preview, definition: Definition) -> Object:
+def preview_to_json(found: upcoming.Preview, definition: Definition) -> Object:
     return Preview.made(
         sentence=found.sentence,
         type=definition.type,
@@ -121,3 +123,47 @@ def _evidence(found: why.Evidence | None) -> list[Object]:
         for one in found.transitions
     ]
     return fields + [{"scheduler": node.node} for node in found.schedulers]
+
+
+# The timeline as it is answered: what was and what will be.
+
+
+class Bar(View):
+    """One slot: a job, a skip or a miss, or a slot to come."""
+
+    kind: Literal["job", "skipped", "missed", "upcoming"]
+    schedule_id: str
+    slot_at: When
+    due_at: When
+    count: int = field("slots", about="How many slots it stands for.")
+    reason: str | None = field(about="Why it was skipped, missed or cancelled, or will be skipped.")
+    is_estimate: bool = field(about="It depends on when a run before it ends.")
+    job_id: str | None = field("job", via=lambda job: job.job_id)
+    origin: Origin | None = field("job", via=lambda job: job.origin)
+    status: JobStatus | None = field("job", via=lambda job: job.status)
+    started_at: When | None = field("job", via=lambda job: when_text(job.started_at))
+    ended_at: When | None = field("job", via=lambda job: when_text(job.ended_at))
+
+
+class Stretch(View):
+    """A part of the span, with how many there are of each kind; of jobs, of each status."""
+
+    from_: When = field("start")
+    to: When = field("end")
+    counts: dict[str, int]
+
+
+class Timeline(View):
+    """Bars by time; above 10,000 of them only how many there are in each of 200 stretches."""
+
+    now: When
+    items: list[Bar] = field("bars", via=each(Bar.of))
+    total: int
+    is_aggregated: bool
+    stretches: list[Stretch] = field(via=each(Stretch.of))
+    complete_until: When = field(about="Slots to come are told up to here.")
+
+
+def timeline_to_json(found: upcoming.Timeline) -> Object:
+    total = len(found.bars) or sum(sum(one.counts.values()) for one in found.stretches)
+    return Timeline.of(found, total=total)

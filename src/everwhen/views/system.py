@@ -1,15 +1,64 @@
-"""The runtime as a whole, as it is answered."""
+"""The runtime as a whole, breakers, tokens, quiet hours and the configuration, as they are answered."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
 
 from everwhen.model.instants import SECOND
+from everwhen.model.limits import BreakerState, TransitionReason
 from everwhen.model.node import Role
+from everwhen.model.policy import WhenClosed
+from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
 from everwhen.operations import system
-from everwhen.views.breakers import Breaker
+from everwhen.timetable.civil_time import ORDINAL_OF_1970
+from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 from everwhen.views.shape import View, When, each, field
 from everwhen.views.values import Object, when_text
+
+if TYPE_CHECKING:
+    from everwhen.model import limits as model
+    from everwhen.operations import apply, diff
+
+
+# Circuit breakers as they are answered.
+
+
+class Breaker(View):
+    """While it is open, slots are skipped; the first one after a while is its probe."""
+
+    key: str
+    state: BreakerState
+    failure_count: int = field(about="Failures in a row.")
+    opened_at: When | None
+    probe_job_id: str | None
+
+
+class Transition(View):
+    from_state: BreakerState
+    to_state: BreakerState
+    reason: TransitionReason
+    failure_count: int
+    job_id: str | None
+    at: When
+
+
+class BreakerWithTransitions(Breaker):
+    """A breaker and its latest changes, newest first."""
+
+    transitions: list[Transition]
+
+
+class BreakerList(View):
+    items: list[Breaker]
+    total: int
+
+
+def breaker_with_transitions(breaker: model.Breaker, transitions: Iterable[model.Transition]) -> Object:
+    return BreakerWithTransitions.of(breaker, transitions=[Transition.of(each) for each in transitions])
 
 
 class Node(View):
@@ -95,3 +144,149 @@ def status_to_json(
         unready=unready,
         dispatch=dispatch,
     )
+
+
+# Tokens as they are answered: without their secrets.
+
+
+_LIMITS: Object = dict.fromkeys(each.name for each in fields(TokenLimits))
+
+
+class Limits(View):
+    """What a token may make at most. The model of `api` documents it, because it is part of a body as well."""
+
+
+class Token(View):
+    """A token without its secret."""
+
+    id: str = field("token_id")
+    name: str
+    role: AccessRole
+    owner: str | None = field(about="It is confined to what this owner has; null: everything.")
+    limits: Limits = field(via=lambda limits: {**_LIMITS, **limits_to_json(limits)})
+    created_at: When
+    created_by: str | None
+    expires_at: When | None
+    revoked_at: When | None
+
+
+class NewToken(Token):
+    """A token with its secret, which is told this once."""
+
+    token: str
+
+
+class TokenList(View):
+    items: list[Token]
+    total: int
+
+
+class Me(Token):
+    """Who is asking."""
+
+    via: Literal["token", "session"]
+    csrf_token: str | None = field(about="Of a session: to be sent as X-CSRF-Token with every change.")
+
+
+# What a reload of the configuration file changed, or would change, as it is answered.
+
+
+class Reloaded(View):
+    """What it changed, by schedule id."""
+
+    created: list[str] = field(via=list)
+    changed: list[str] = field(via=list)
+    removed: list[str] = field(via=list)
+    switched: list[str] = field(via=list)
+    sections: list[str] = field(via=list, about="What changed besides schedules: `notify[0]`, `workflows.1`.")
+
+
+class KeyChange(View):
+    key: str
+    before: object
+    after: object
+
+
+class Firings(View):
+    """The firings of the next 7 days."""
+
+    kept: int
+    moved: list[list[When]] = field(via=each(each(when_text)))
+    vanished: list[When] = field(via=each(when_text))
+    appeared: list[When] = field(via=each(when_text))
+    until: When | None = field(about="They were worked out up to here, because there are very many.")
+
+
+class ScheduleChange(View):
+    schedule_id: str
+    what: Literal["created", "changed", "removed"]
+    place: str | None = field(lambda change: change.place or None)
+    keys: list[KeyChange] = field(via=each(KeyChange.of))
+    firings: Firings = field(via=Firings.of)
+
+
+class Diff(View):
+    items: list[ScheduleChange]
+    total: int
+    sections: list[KeyChange] = field(about="What would change in workflows, messages, notify and api.")
+
+
+def diff_to_json(changes: Sequence[diff.ScheduleChange], sections: Sequence[apply.KeyChange]) -> Object:
+    return Diff.made(
+        items=[ScheduleChange.of(change) for change in changes],
+        total=len(changes),
+        sections=[KeyChange.of(change) for change in sections],
+    )
+
+
+# Quiet-hours policies as they are answered; the same keys, without id and source, are those of a file.
+
+
+def _days(mask: int) -> list[str] | None:
+    return None if mask == EVERY_WEEKDAY else weekday_names(mask)
+
+
+def _day(number: int) -> str:
+    return date.fromordinal(number + ORDINAL_OF_1970).isoformat()
+
+
+def _dates(span: tuple[int, int]) -> str | Object:
+    first, last = map(_day, span)
+    return first if first == last else DateRange.made(from_=first, to=last)
+
+
+class QuietWindow(View):
+    days: list[str] | None = field(
+        lambda quiet: _days(quiet.weekdays), about="The days on which it begins; null: all."
+    )
+    between: str = field("window", via=str, examples=["22:00-07:00"])
+
+
+class DateRange(View):
+    """Whole days, both ends included."""
+
+    from_: str
+    to: str
+
+
+class QuietHours(View):
+    """A policy that schedules may share."""
+
+    id: str = field("policy_id")
+    name: str
+    timezone: str = field("hours.zone.name")
+    windows: list[QuietWindow] = field("hours.windows", via=each(QuietWindow.of))
+    dates: list[str | DateRange] = field("hours.dates", via=each(_dates))
+    action: WhenClosed
+    source: str = field(about="`config`: of the file, and to be changed there; `api`.")
+
+
+class QuietHoursList(View):
+    items: list[QuietHours]
+    total: int
+
+
+def policy_to_json(policy: QuietHoursPolicy) -> dict[str, Any]:
+    """Return a policy with the keys of a file, from which the same policy can be read."""
+    shown = QuietHours.of(policy, source=None)
+    return {key: shown[key] for key in shown if key not in ("id", "source")}

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.engine.service import Service
-from everwhen.model.delivery import Delivery, Queue
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
+from everwhen.model.queue import Delivery, Queue
 from everwhen.model.schedule import Target
-from everwhen.operations.firing import trigger_schedule
-from everwhen.operations.jobs import cancel_job
+from everwhen.operations.jobs import cancel_job, trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.stores.opened import store_of
+from everwhen.store.opened import store_of
 from everwhen.wiring import build_service, open_queue, open_stack
 from tests.servers.valkey import ValkeyServer
 from tests.targets.running import until

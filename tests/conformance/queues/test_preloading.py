@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def test_the_process_that_forks_has_loaded_the_driver_of_the_database(tmp_path: Path) -> None:
-    code = "import sys, everwhen.queue_workers.rq; print('everwhen.stores.postgres' in sys.modules)"
+    code = "import sys, everwhen.queue_workers.rq; print('everwhen.store.postgres.backend' in sys.modules)"
     said = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

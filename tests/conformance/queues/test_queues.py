@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.model.delivery import Delivery
 from everwhen.model.instants import SECOND
+from everwhen.model.queue import Delivery
 from tests.conformance.queues.site import CELERY, LEASE, PATIENCE, RQ, QueueSite
 from tests.targets.running import is_alive, until
 

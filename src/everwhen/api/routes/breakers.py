@@ -10,9 +10,9 @@ from starlette.responses import Response
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import Context, answer, described
 from everwhen.api.request_guard import ROOT
-from everwhen.model.breaker import BreakerState
+from everwhen.model.limits import BreakerState
 from everwhen.operations import breakers
-from everwhen.views.breakers import Breaker, BreakerList, BreakerWithTransitions, breaker_with_transitions
+from everwhen.views.system import Breaker, BreakerList, BreakerWithTransitions, breaker_with_transitions
 from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["breakers"])

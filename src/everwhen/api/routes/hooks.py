@@ -26,7 +26,7 @@ from everwhen.errors import RequestError, UnknownScheduleError
 from everwhen.model.schedule import Schedule
 from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations.access import Caller
-from everwhen.operations.firing import Once, fire_schedule
+from everwhen.operations.jobs import Once, fire_schedule
 from everwhen.operations.schedules import Permit, find_schedule
 from everwhen.targets.secrets import Secrets, UnresolvedError
 from everwhen.timetable.trigger import OnRequest

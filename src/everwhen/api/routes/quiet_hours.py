@@ -10,16 +10,16 @@ from starlette.responses import Response
 from everwhen.api.access import GlobalOperator, Viewer
 from everwhen.api.calls import Context, JsonBody, answer, described, nothing, request_body
 from everwhen.api.context import ApiContext
+from everwhen.api.payloads import or_null
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schemas import or_null
-from everwhen.config.policy_submission import read_policy
 from everwhen.config.schema import QUIET_HOURS
+from everwhen.config.submission import read_policy
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
 from everwhen.operations.quiet_hours import PolicyEntry
 from everwhen.operations.submissions import new_id
-from everwhen.views.quiet_hours import QuietHours, QuietHoursList, policy_to_json
+from everwhen.views.system import QuietHours, QuietHoursList, policy_to_json
 from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["quiet hours"])

@@ -8,16 +8,6 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from everwhen.api.access import AuthenticatedRoute, Operator
-from everwhen.api.bodies import (
-    ApproveBody,
-    BackfillAnswer,
-    BackfillBody,
-    DeclineBody,
-    ManyIds,
-    ManyResults,
-    PauseBody,
-    TriggerBody,
-)
 from everwhen.api.calls import (
     Context,
     IfMatch,
@@ -31,12 +21,22 @@ from everwhen.api.calls import (
 )
 from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import Schedule
+from everwhen.api.schedule_payloads import (
+    ApproveBody,
+    BackfillAnswer,
+    BackfillBody,
+    DeclineBody,
+    ManyIds,
+    ManyResults,
+    PauseBody,
+    Schedule,
+    TriggerBody,
+)
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry
-from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import schedule_to_json

@@ -21,27 +21,27 @@ from everwhen.api.calls import (
     request_body,
     row_in,
 )
-from everwhen.api.payloads import Moment
+from everwhen.api.payloads import SCHEDULE_BODY, Moment
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import RevisionList, Stats
-from everwhen.api.schemas import SCHEDULE_BODY
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
-from everwhen.model.shared import FOR_EVER
-from everwhen.operations import preview, record, submissions, upcoming, why
+from everwhen.model.limits import FOR_EVER
+from everwhen.operations import record, submissions, upcoming, why
 from everwhen.operations.access import get_entry, uid_for
-from everwhen.operations.timeline import timeline
+from everwhen.operations.upcoming import timeline
 from everwhen.views.schedules import revision_to_json, stats_to_json
 from everwhen.views.slots import (
     Explanation,
     Preview,
     SlotList,
+    Timeline,
     UpcomingList,
     preview_to_json,
     slots_page,
+    timeline_to_json,
     upcoming_list,
 )
-from everwhen.views.timeline import Timeline, timeline_to_json
 from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["history"])
@@ -68,7 +68,7 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
     fields = _with_a_target(body.fields)
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
-    found = preview.preview(context.runtime, declared, limit)
+    found = upcoming.preview(context.runtime, declared, limit)
     return answer(preview_to_json(found, declared.definition))
 
 

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.batches import MOST_VALUES_OF_MANY, Batch, BatchStream, is_ndjson, refuse_oversize
-from everwhen.api.bodies import CreatedResults
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Body,
@@ -36,14 +35,14 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext, context_of
+from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
-from everwhen.api.schedule_payloads import Schedule, ScheduleList
-from everwhen.api.schemas import MOST_AT_ONCE, SCHEDULE_BODY
+from everwhen.api.schedule_payloads import CreatedResults, Schedule, ScheduleList
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
-from everwhen.model.declared import Declared
+from everwhen.model.declare import Declared
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status

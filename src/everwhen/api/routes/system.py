@@ -22,8 +22,7 @@ from everwhen.operations import schedules, system
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
-from everwhen.views.config import Diff, Reloaded, diff_to_json
-from everwhen.views.system import Health, Switch, SystemStatus, status_to_json
+from everwhen.views.system import Diff, Health, Reloaded, Switch, SystemStatus, diff_to_json, status_to_json
 from everwhen.views.values import when_text
 
 router = APIRouter(prefix=ROOT, tags=["system"])

@@ -18,10 +18,10 @@ from everwhen.api.request_guard import ROOT
 from everwhen.model import token as model
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of
-from everwhen.operations import sessions, tokens
+from everwhen.operations import tokens
 from everwhen.timetable.interval import parse_seconds
-from everwhen.views import tokens as tokens_view
-from everwhen.views.tokens import Me, NewToken, Token, TokenList
+from everwhen.views import system as tokens_view
+from everwhen.views.system import Me, NewToken, Token, TokenList
 from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
@@ -108,7 +108,7 @@ def me(context: Context, caller: Viewer, request: Request) -> Response:
 
 def _me(token: model.Token, secret: str | None) -> Object:
     via = "token" if secret is None else "session"
-    proof = None if secret is None else sessions.proof_of(secret)
+    proof = None if secret is None else tokens.proof_of(secret)
     return Me.of(token, via=via, csrf_token=proof)
 
 
@@ -129,7 +129,7 @@ class SessionBody(Shape):
 async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
     """For browsers: the cookie stands for the token for 12 hours. Changes need `csrf_token` as X-CSRF-Token, too."""
     token = await known(context, request, body.token)
-    made = await run_sync(sessions.begin_session, context.runtime, token)
+    made = await run_sync(tokens.begin_session, context.runtime, token)
     found = answer(_me(token, made.secret), 201, {"cache-control": "no-store"})
     age = (made.session.expires_at - made.session.created_at) // SECOND
     _set_cookie(context, found, made.secret, age)
@@ -141,7 +141,7 @@ def end_session(request: Request, context: Context, caller: Viewer) -> Response:
     """The cookie opens nothing any more. The token stays good."""
     secret = session_in(request)
     if secret is not None:
-        sessions.end_session(context.runtime, secret)
+        tokens.end_session(context.runtime, secret)
         forget(context, caller.token.token_id)
     found = nothing()
     _set_cookie(context, found, "", 0)

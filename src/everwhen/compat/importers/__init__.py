@@ -1,1 +1,64 @@
 """Importers of other schedulers' files as `everwhen.yaml`, with a list of differences. No file is executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# The result of an import: the keys of a configuration, and notes for the user.
+
+
+_OTHER = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(slots=True)
+class Imported:
+    """Sections of an everwhen.yaml, and notes on what differs, in the order of the file."""
+
+    document: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Add a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two documents: mappings are joined key by key, everything else is replaced.
+
+    >>> merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [2]})
+    {'a': {'b': 3, 'c': 2}, 'd': [2]}
+    """
+    found = dict(under)
+    for key, value in over.items():
+        below = found.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            found[key] = merged(below, value)
+        else:
+            found[key] = value
+    return found
+
+
+class Names:
+    """Ids that are derived from any text, each used once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, wish: str, fallback: str = "job") -> str:
+        """Return an unused id.
+
+        >>> names = Names()
+        >>> names.take("/usr/bin/Back up.sh"), names.take("usr bin back up sh")
+        ('usr-bin-back-up-sh', 'usr-bin-back-up-sh-2')
+        """
+        base = _OTHER.sub("-", wish.lower()).strip("-")[:60].strip("-") or fallback
+        name, number = base, 1
+        while name in self._taken:
+            number += 1
+            name = f"{base}-{number}"
+        self._taken.add(name)
+        return name

@@ -11,7 +11,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from everwhen.compat.importers.imported import Imported, Names
+from everwhen.compat.importers import Imported, Names
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import bits, parse_cron

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from everwhen.compat.importers.imported import Imported, Names
+from everwhen.compat.importers import Imported, Names
 from everwhen.errors import SchedulerError
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from everwhen.compat.importers.imported import Imported, Names, merged
+from everwhen.compat.importers import Imported, Names, merged
 from everwhen.errors import ConfigError
 
 _PLUGIN = (

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from everwhen.compat.importers.imported import Imported, Names, merged
+from everwhen.compat.importers import Imported, Names, merged
 from everwhen.errors import ConfigError, shown
 
 _SCHEDULE = ("type", "interval", "cron", "expression", "prompt", "enabled")

@@ -6,9 +6,8 @@ import json
 import re
 from typing import Any
 
-from everwhen.config.node import Node
-from everwhen.config.sections.collector import NOTHING, ScheduleCollector
-from everwhen.config.sections.groups import find_tenant, join
+from everwhen.config.document import Node
+from everwhen.config.sections.collector import NOTHING, ScheduleCollector, find_tenant, join
 from everwhen.errors import SchedulerError
 from everwhen.model.agent_schedule import agent_target, general_fields_of_agent
 from everwhen.model.defaults import with_defaults

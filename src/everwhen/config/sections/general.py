@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from everwhen.config.node import Node
-from everwhen.config.sections.collector import NOTHING, ScheduleCollector
-from everwhen.config.sections.groups import find_tenant
+from everwhen.config.document import Node
+from everwhen.config.sections.collector import NOTHING, ScheduleCollector, find_tenant
 from everwhen.config.sections.plugins import find_manifest, refuse_faults
 from everwhen.config.target_fields import target_of
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.agent_schedule import agent_target
 from everwhen.model.defaults import with_defaults
-from everwhen.model.group import tenant_of
-from everwhen.model.plugin_schedule import plugin_target
+from everwhen.model.group import NOT_FOUND, tenant_of, workflow_target
+from everwhen.model.plugin import plugin_target
 from everwhen.model.scalars import unknown
 from everwhen.model.schedule import Target
 from everwhen.model.target_kinds import DEFAULT_COMMAND, GROUP_KINDS
-from everwhen.model.workflow import NOT_FOUND, workflow_target
 
 
 def read_schedules(node: Node, collector: ScheduleCollector) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from everwhen.config.node import Node
+from everwhen.config.document import Node
 from everwhen.config.problems import Path
-from everwhen.config.sections.collector import ScheduleCollector
-from everwhen.config.sections.groups import find_tenant, join
+from everwhen.config.sections.collector import ScheduleCollector, find_tenant, join
 from everwhen.errors import ManifestError, shown
 from everwhen.model.defaults import with_defaults
-from everwhen.model.manifest import Manifest, missing_config
-from everwhen.model.plugin_schedule import plugin_schedule_faults, plugin_target
+from everwhen.model.plugin import Manifest, missing_config, plugin_schedule_faults, plugin_target
 from everwhen.model.scalars import Severity
 from everwhen.model.target_kinds import DEFAULT_COMMAND
 

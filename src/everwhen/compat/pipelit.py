@@ -1,0 +1,120 @@
+"""Pipelit's three functions: start a scheduled job, execute it, recover those that are overdue.
+
+With `dispatch: rq-chain` nothing else is needed: an RQ worker calls `execute_scheduled_job`, which puts the next run
+into the queue before this one begins. With any other dispatch they do the same work without a queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from everwhen.clock import SystemClock
+from everwhen.engine.chain import PATIENCE, Chain
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
+from everwhen.errors import StoreError
+from everwhen.model.queue import RQ_CHAIN, Link, Links
+from everwhen.operations.stepping import decide_all_due, decide_schedule
+from everwhen.wiring import open_links
+from everwhen.worker_runtime import WorkerRuntime, open_worker_runtime
+
+T = TypeVar("T")
+
+log = logging.getLogger("everwhen")
+
+
+def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
+    """Have an active schedule run at its next_run_at, at once if that is past; return False if that is already so.
+
+    Without `rq-chain` an active schedule is already started: then its due slots are decided now.
+    """
+    return _at_worker_runtime(database, lambda post: _start(post, schedule_id))
+
+
+def execute_scheduled_job(
+    database: str | None, schedule_id: str, *, uid: str | None = None, at: int = 0
+) -> int:
+    """Decide the due slots of a schedule, enqueue its next run, and run the ready jobs here; return how many ran.
+
+    A schedule that is not active does nothing. With `database` None the configuration names it, so that a queue need
+    not contain secrets. Links in a queue have a `uid`, which distinguishes a schedule from another that was added
+    later under the same id. While the database is unreachable, links wait, because no other process would do their
+    work. `at` is the instant of the link: when the database's clock is a little behind RQ's, the link waits for that
+    instant, too.
+    """
+
+    def execute() -> int:
+        return _at_worker_runtime(
+            database, lambda post: _chain(post).execute(post.job_runner(), schedule_id, uid, at)
+        )
+
+    return execute() if uid is None else _patiently(execute)
+
+
+def recover_scheduled_jobs(database: str | None = None) -> int:
+    """Start the overdue runs of active schedules; return how many schedules were overdue.
+
+    Calling it again, or from several processes, changes nothing more. Schedules that are paused, done or dead are
+    left alone.
+    """
+    return _at_worker_runtime(database, _recover)
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Retry until the database is back: the work that was done before is found done, and the rest is done."""
+    clock, pause = SystemClock(), FIRST_PAUSE
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        try:
+            return work()
+        except StoreError as error:
+            if clock.monotonic() > deadline:
+                raise
+            log.error("a link waits for the database: %s", error)
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _at_worker_runtime(database: str | None, work: Callable[[WorkerRuntime], T]) -> T:
+    post = open_worker_runtime(database)
+    try:
+        return work(post)
+    finally:
+        post.close()
+
+
+def _is_chained(post: WorkerRuntime) -> bool:
+    return post.settings.dispatch == RQ_CHAIN
+
+
+def _chain(post: WorkerRuntime) -> Chain:
+    links: Links = _NoLinks()
+    if _is_chained(post):
+        links = open_links(post.settings.redis)
+        post.stack.leave.append(links.close)
+    return Chain(post.runtime, links)
+
+
+def _start(post: WorkerRuntime, schedule_id: str) -> bool:
+    if _is_chained(post):
+        return _chain(post).start(schedule_id)
+    return decide_schedule(post.runtime, schedule_id) > 0
+
+
+def _recover(post: WorkerRuntime) -> int:
+    return _chain(post).recover(post.job_runner()) if _is_chained(post) else decide_all_due(post.runtime)
+
+
+class _NoLinks:
+    """An empty queue of links: where schedulers watch the clock, links are not needed."""
+
+    def put(self, link: Link, now: int) -> bool:
+        return False
+
+    def ping(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None

@@ -1,0 +1,160 @@
+"""Watches of a node: steps and skew of the clock (E9), stalls of the scheduler, and overdue slots.
+
+Detection of clock steps, by comparing wall time and monotonic time between two looks (E9), and of clock skew.
+
+When the clock steps back, nothing fires twice, because the rows have moved on; when it steps forward, the skipped
+slots are missed. Either way the step is recorded, and leases of other nodes are not evaluated for one whole lease.
+Skew is the difference between this host's clock and the database's. Slots use the database's clock, so a difference
+fires nothing wrong; but the timestamps in the host's own logs are off by as much.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from everwhen.clock import Clock
+from everwhen.decide.alerts import held_too_long_since, overdue_event, overdue_since
+from everwhen.model.events import Event, EventType
+from everwhen.model.instants import MINUTE
+from everwhen.model.node import MOST_SKEW, SILENT
+from everwhen.model.schedule import Schedule
+from everwhen.runtime import Runtime
+from everwhen.store.opened import store_of
+
+SMALLEST_STEP = 2.0
+
+log = logging.getLogger("everwhen")
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStep:
+    """A change of the wall clock by `seconds` that did not pass: from one instant to another."""
+
+    seconds: float
+    from_at: int
+    to_at: int
+
+
+class ClockWatch:
+    """Compares both clocks, and reports when they disagree."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall, self._elapsed = clock.now(), clock.monotonic()
+
+    @property
+    def now(self) -> int:
+        """Return the instant of the last look: decisions by it use the clock that was checked."""
+        return self._wall
+
+    def look(self) -> ClockStep | None:
+        """Return the step since the last look; None when there was none large enough."""
+        wall, elapsed = self._clock.now(), self._clock.monotonic()
+        expected = self._wall + int((elapsed - self._elapsed) * 1_000_000)
+        self._wall, self._elapsed = wall, elapsed
+        seconds = (wall - expected) / 1_000_000
+        return ClockStep(seconds, expected, wall) if abs(seconds) >= SMALLEST_STEP else None
+
+
+class SkewWatch:
+    """Logs once that this host's clock is too far from the database's, and once that it agrees again."""
+
+    def __init__(self) -> None:
+        self._is_far = False
+
+    def look(self, skew: int) -> None:
+        is_far = abs(skew) >= MOST_SKEW
+        if is_far == self._is_far:
+            return
+        self._is_far = is_far
+        if is_far:
+            log.warning(
+                "this host's clock is %+.1f s from the database's, by which slots are fired; see to its time service",
+                skew / 1_000_000,
+            )
+        else:
+            log.info("this host's clock agrees with the database's again")
+
+
+# The watch over a scheduler's stalls: each is recorded once, and later if the database itself causes it.
+
+
+Record = Callable[[EventType, dict[str, object]], None]
+
+
+class StallWatch:
+    """Called by the heartbeat, which continues when the loop does not."""
+
+    def __init__(self, clock: Clock, record: Record) -> None:
+        self._clock = clock
+        self._record = record
+        self._is_stalled = False
+        self._untold: list[dict[str, object]] = []
+
+    def look(self, reason: str | None) -> None:
+        """Note whether the scheduler stalls, and why."""
+        if reason is not None and not self._is_stalled:
+            self._untold.append({"reason": reason, "noticed_at": self._clock.now()})
+        self._is_stalled = reason is not None
+
+    def tell(self) -> None:
+        """Record the stalls that are not recorded yet; on StoreError they are kept for the next call."""
+        while self._untold:
+            self._record("scheduler.stalled", self._untold[0])
+            del self._untold[0]
+
+
+# The watch over slots that stay undecided, or are held for too long; it records each of them once.
+#
+# Of several schedulers only the one with the smallest id checks, so that no two record the same slot.
+
+
+LOOK_EVERY = 30.0
+MOST = 1_000  # schedules per check
+_WAITING = ("outstanding_limit", "at_capacity")  # for capacity; holding until a window opens is intended
+
+
+class OverdueWatch:
+    """Checks twice a minute."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = store_of(runtime)
+        self._looked = float("-inf")
+
+    def step(self, node: str) -> None:
+        clock = self._runtime.clock
+        if clock.monotonic() - self._looked < LOOK_EVERY:
+            return
+        self._looked = clock.monotonic()
+        if self._runtime.catalogue.system_paused_at() is None and self._is_first(node):
+            events = list(self._found(clock.now()))
+            if events:
+                self._runtime.slots.record(events)
+
+    def _is_first(self, node: str) -> bool:
+        now = self._runtime.clock.now()
+        others = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.is_alive]
+        return all(one.node >= node for one in others if now - one.heartbeat_at < SILENT)
+
+    def _found(self, now: int) -> Iterator[Event]:
+        wake_at = self._runtime.slots.next_wake_at()
+        is_behind = wake_at is not None and wake_at <= now - MINUTE
+        for schedule in self._runtime.catalogue.soonest(MOST) if is_behind else ():
+            state = schedule.state
+            if state.next_run_at is None or state.next_run_at > now - MINUTE:
+                break
+            yield from self._new(schedule, state.next_slot_at, overdue_since(schedule), now)
+        for hold in self._runtime.firings.holds(limit=MOST):
+            is_long = hold.reason in _WAITING and hold.since <= now - MINUTE
+            held = self._runtime.catalogue.get(hold.schedule_id) if is_long else None
+            if held is not None:
+                yield from self._new(held, held.state.held_slot_at, held_too_long_since(held), now)
+
+    def _new(self, schedule: Schedule, slot_at: int | None, since: int | None, now: int) -> Iterator[Event]:
+        if slot_at is None or since is None or since > now:
+            return
+        on_record = self._runtime.ledger.events_of_slot(schedule.state.uid, slot_at)
+        if not any(one.event.type == "schedule.overdue" for one in on_record):
+            yield overdue_event(schedule, slot_at, since, now)

@@ -1,0 +1,267 @@
+"""A simulated scheduler in memory, which goes from one instant at which something happens to the next.
+
+The decisions are those of `decide`. What a store does with them happens here on dictionaries: new jobs are queued, a
+limited call executor takes them, ended ones are settled. The real clock is never read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
+
+from everwhen.decide.claim import claim
+from everwhen.decide.edit import create
+from everwhen.decide.settle import settle
+from everwhen.decide.tick import tick
+from everwhen.model import row_changes
+from everwhen.model.changes import Decision
+from everwhen.model.claim import counters_of
+from everwhen.model.events import Event
+from everwhen.model.job import Job, NewJob
+from everwhen.model.limits import FOR_EVER, Coverage, Shared
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import Plan, Schedule, State
+
+NODE = "virtual"
+Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it ends
+
+
+class Watcher(Protocol):
+    """Receives what happens."""
+
+    def record(self, event: Event) -> None: ...
+
+    def fired(self, job: Job) -> None: ...
+
+    def started(self, job: Job, running: int) -> None: ...
+
+    def ended(self, job: Job, status: str, now: int) -> None: ...
+
+
+@dataclass(slots=True)
+class _Row:
+    state: State
+    plan: Plan
+    wake_at: int = FOR_EVER
+    outstanding: dict[str, Job] = field(default_factory=dict)
+
+
+class VirtualWorld:
+    """Schedules, their jobs, a call executor of `max_workers`, and outages in which nothing happens."""
+
+    def __init__(
+        self,
+        now: int,
+        runs: Runs,
+        watcher: Watcher,
+        *,
+        max_workers: int,
+        outages: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.now = now
+        self._runs = runs
+        self._watcher = watcher
+        self._free = max_workers
+        self._max_workers = max_workers
+        self._outages = deque(sorted(outages))
+        self._rows: dict[str, _Row] = {}
+        self._shared = Shared(coverage=_coverage(now, outages))
+        self._wakes: list[tuple[int, str]] = []
+        self._begins: list[tuple[int, int, str, str]] = []  # jobs that may not start before an instant
+        self._ends: list[tuple[int, int, str, str, Outcome]] = []
+        self._ready: deque[tuple[str, str]] = deque()
+        self._crowd: dict[str, list[tuple[str, str]]] = {}  # jobs that wait for capacity
+        self._held: dict[str, _Row] = {}
+        self._jobs = 0
+
+    def create(self, uid: str, plan: Plan) -> None:
+        state, events = create(plan, uid, self.now, may_be_past=True)
+        row = self._rows[uid] = _Row(state, plan)
+        self._pass_on(events)
+        self._set_wake(row)
+
+    def instants(self, until: int) -> Iterator[int]:
+        """Simulate everything before `until`; yield each instant when it is finished."""
+        while True:
+            at = self._after_outage(max(self._next(), self.now))
+            if at >= until:
+                break
+            self.now = at
+            self._end_jobs()
+            self._begin_waiting()
+            self._tick()
+            self._take_jobs()
+            yield at
+        self.now = until
+
+    def gathered(self) -> Iterator[Event]:
+        """Yield skips that are still counted on their rows (L5)."""
+        for row in self._rows.values():
+            state = row.state
+            if state.skip_count:
+                yield Event(
+                    "schedule.skipped",
+                    self.now,
+                    state.schedule_id,
+                    state.uid,
+                    slot_at=state.skip_first_at,
+                    reason=state.skip_reason,
+                    slot_count=state.skip_count,
+                    detail={"first": state.skip_first_at, "last": state.skip_last_at},
+                )
+
+    # -- time --
+
+    def _next(self) -> int:
+        return min(queue[0][0] if queue else FOR_EVER for queue in (self._wakes, self._begins, self._ends))
+
+    def _after_outage(self, at: int) -> int:
+        while self._outages and self._outages[0][1] <= at:
+            self._outages.popleft()
+        return self._outages[0][1] if self._outages and self._outages[0][0] <= at else at
+
+    # -- deciding --
+
+    def _tick(self) -> None:
+        due: dict[str, _Row] = {}
+        while self._wakes and self._wakes[0][0] <= self.now:
+            at, uid = heappop(self._wakes)
+            row = self._rows[uid]
+            if row.wake_at == at and row.state.status == "active":
+                due[uid] = row
+        schedules = [_schedule(row) for row in due.values()]
+        for decision in tick(schedules, self.now, self._shared) if schedules else ():
+            self._commit(due[decision.after.uid], decision)
+
+    def _commit(self, row: _Row, decision: Decision) -> None:
+        row.state, row.plan = decision.after, decision.plan
+        self._shared.undo.clear()  # nothing is ever rolled back here
+        self._shared.transitions.clear()
+        self._pass_on(decision.events)
+        for job, _ in decision.cancelled:
+            self._cancel(row, job)
+        for new in decision.jobs:
+            self._enqueue(row, new)
+        self._set_wake(row)
+
+    def _cancel(self, row: _Row, job: Job) -> None:
+        if row.outstanding.pop(job.job_id, None) is None:
+            return
+        if job.status == "running":  # its worker releases it at once
+            if job.origin != "backfill":
+                row.state = row_changes.release(row.state)
+            self._shared.move(job.capacity_key, running=-1)
+            self._free += 1
+            self._call_others(row, job)
+        self._watcher.ended(job, "cancelled", self.now)
+
+    def _enqueue(self, row: _Row, new: NewJob) -> None:
+        self._jobs += 1
+        job = row.outstanding[new.job_id] = row_changes.queue_job(
+            row_changes.job_row(new, row.state, row.plan, self.now), self._jobs
+        )
+        self._watcher.fired(job)
+        if new.not_before is not None:
+            heappush(self._begins, (new.not_before, job.row_id, job.uid, job.job_id))
+        else:
+            self._ready.append((job.uid, job.job_id))
+
+    def _set_wake(self, row: _Row) -> None:
+        state = row.state
+        if state.held_key is not None:
+            self._held[state.uid] = row
+        else:
+            self._held.pop(state.uid, None)
+        if state.status != "active":
+            row.wake_at = FOR_EVER
+            return
+        row.wake_at = min(state.next_run_at or FOR_EVER, state.release_at or FOR_EVER)
+        if row.wake_at != FOR_EVER:
+            heappush(self._wakes, (row.wake_at, state.uid))
+
+    def _pass_on(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._watcher.record(event)
+
+    # -- running --
+
+    def _begin_waiting(self) -> None:
+        while self._begins and self._begins[0][0] <= self.now:
+            _, _, uid, job_id = heappop(self._begins)
+            self._ready.append((uid, job_id))
+
+    def _take_jobs(self) -> None:
+        while self._free and self._ready:
+            uid, job_id = self._ready.popleft()
+            job = self._rows[uid].outstanding.get(job_id)
+            if job is not None and job.status == "queued":
+                self._take(self._rows[uid], job)
+
+    def _take(self, row: _Row, job: Job) -> None:
+        if job.line not in (None, "own") and _is_busy(row, job):
+            return  # queued again when the job before it ends
+        counters = {job.uid: counters_of(row.state)}
+        plans = {(job.uid, job.revision): row.plan}
+        taken, postponed, starts = claim(
+            [job], plans, counters, self._shared, node=NODE, limit=1, now=self.now
+        )
+        for waiting, until in postponed:
+            heappush(self._begins, (until, waiting.row_id, waiting.uid, waiting.job_id))
+        if taken:
+            row.state = starts[0][1].added_to(row.state, self.now)
+            self._start(row, taken[0].job)
+        elif not postponed and not (job.line == "own" and row.state.running_jobs):
+            self._crowd.setdefault(job.capacity_key or "", []).append((job.uid, job.job_id))
+
+    def _start(self, row: _Row, job: Job) -> None:
+        row.outstanding[job.job_id] = job
+        self._free -= 1
+        duration, outcome = self._runs(job)
+        if job.deadline_at is not None and self.now + duration > job.deadline_at:
+            duration, outcome = job.deadline_at - self.now, Outcome("timed_out", error="timed out")
+        heappush(self._ends, (self.now + duration, job.row_id, job.uid, job.job_id, outcome))
+        self._watcher.started(job, self._max_workers - self._free)
+
+    def _end_jobs(self) -> None:
+        while self._ends and self._ends[0][0] <= self.now:
+            _, _, uid, job_id, outcome = heappop(self._ends)
+            row = self._rows[uid]
+            job = row.outstanding.pop(job_id, None)
+            if job is None:
+                continue  # cancelled meanwhile
+            decision = settle(job, outcome, _schedule(row), self.now, self._shared).decision
+            assert decision is not None
+            self._free += 1
+            self._watcher.ended(job, outcome.status, self.now)
+            self._commit(row, decision)
+            self._call_others(row, job)
+
+    def _call_others(self, row: _Row, job: Job) -> None:
+        """Queue again the jobs that waited for the schedule, the capacity or the guard of a released job."""
+        self._ready.extend(
+            (other.uid, other.job_id)
+            for other in sorted(row.outstanding.values(), key=lambda other: (other.slot_at, other.row_id))
+            if other.status == "queued" and (other.not_before is None or other.not_before <= self.now)
+        )
+        if job.capacity_key in self._crowd:
+            self._ready.extend(self._crowd.pop(job.capacity_key))
+        for held in list(self._held.values()):
+            if held.state.release_at is None and held.state.held_key in (job.guard_key, job.capacity_key):
+                held.state = held.state._replace(release_at=self.now)
+                self._set_wake(held)
+
+
+def _schedule(row: _Row) -> Schedule:
+    return Schedule(row.state, row.plan, list(row.outstanding.values()))
+
+
+def _is_busy(row: _Row, job: Job) -> bool:
+    return any(other.line == job.line and other.status == "running" for other in row.outstanding.values())
+
+
+def _coverage(start: int, outages: Sequence[tuple[int, int]]) -> Coverage:
+    """Return the coverage: alive all the time except in the outages, including the instant at which one begins."""
+    return Coverage(((start, FOR_EVER),)).without((first - 1, last) for first, last in outages)

@@ -1,0 +1,256 @@
+"""Creating, changing and deleting schedules: one decision per schedule, with a new revision if its plan changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
+
+from everwhen.decide.by_hand import cancel_orphan
+from everwhen.errors import (
+    DuplicateScheduleError,
+    MissingQuietHoursError,
+    QuietHoursChangedError,
+    QuotaError,
+    RepeatedRequestError,
+    UnknownScheduleError,
+)
+from everwhen.model.changes import Change, Decision, Filling, NewSchedule, Reconciliation, Remember, Terms
+from everwhen.model.fast_values import by_identity
+from everwhen.model.history import Cause
+from everwhen.model.limits import Shared
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.serialize import policy_of, text_of
+from everwhen.model.token import Answer
+from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
+from everwhen.store.load import (
+    PlanCache,
+    add_shared,
+    hold,
+    load_schedule,
+    system_paused_at,
+)
+from everwhen.store.records import BEGUN, SHOWN
+from everwhen.store.system import remove_policy, write_policy
+from everwhen.store.transaction import Row, Transaction
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
+
+_begins = itemgetter(*[State._fields.index(name) for name in BEGUN])
+MANY = 1_000  # more rows than this take a while to process
+
+
+def create_schedules(
+    tx: Transaction,
+    now: int,
+    schedules: Sequence[NewSchedule],
+    terms: Terms | None = None,
+    new_policies: Collection[str] = (),
+) -> list[State]:
+    """Write new schedules, all or none, on the terms of their creator; `new_policies` are written with them."""
+    if len(schedules) > MANY:
+        tx.expect_long_pauses()
+    if terms is not None:
+        _hold_to(terms, tx, now, len(schedules))
+    _hold_policies(tx, [new.plan for new in schedules], new_policies)
+    rows = [
+        (
+            *_begins(new.creation.state),
+            *_shown(new.plan.definition, now),
+            new.source,
+            now,
+            new.key,
+            new.token_id,
+        )
+        for new in schedules
+    ]
+    revisions = [_revision(new.creation.state, new.plan, now, "created") for new in schedules]
+    events = [event for new in schedules for event in new.creation.events]
+    taken = tx.insert_schedules(rows, revisions, events)
+    if taken is not None:
+        raise DuplicateScheduleError(taken)
+    due = [at for new in schedules if (at := new.creation.state.next_run_at) is not None]
+    if due:
+        tx.announce_due(min(due))
+    return [new.creation.state for new in schedules]
+
+
+def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
+    """Check the quota under the token's lock, so that two concurrent requests cannot both take the last place."""
+    if terms.max_schedules is not None:
+        tx.lock_token(terms.token_id)
+        if tx.count_of_token(terms.token_id) + count > terms.max_schedules:
+            raise QuotaError(terms.max_schedules)
+    if terms.answer is not None:
+        _remember(tx, terms.answer, now)
+
+
+def _remember(tx: Transaction, answer: Answer, now: int) -> None:
+    if not tx.insert_answer(answer, now):
+        raise RepeatedRequestError(answer.key)
+
+
+def change_schedule(
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    schedule_id: str,
+    decide: Change,
+    remember: Remember | None = None,
+    *,
+    limits: Collection[str] = (),
+    new_policies: Collection[str] = (),
+) -> Decision:
+    """Decide about one schedule, and write it; refuse a request whose answer is remembered.
+
+    The decision uses the time at which this transaction holds the row. `limits` are keys that the decision needs
+    besides the schedule's own.
+    """
+    shared = hold(tx, plans, tx.peek_schedule(schedule_id), limits=limits)
+    schedule = load_schedule(tx, plans, schedule_id)
+    if schedule is None:
+        raise UnknownScheduleError(schedule_id)
+    now = tx.latest(now)
+    add_shared(tx, shared, [schedule], schedule.outstanding)
+    shared.is_system_paused = system_paused_at(tx) is not None
+    decision = decide(schedule, now, shared)
+    if remember is not None:
+        _remember(tx, remember(decision), now)
+    commit_decisions(tx, [decision], now)
+    write_shared(tx, shared, now)
+    hand_on_places(tx, [decision], shared, now)
+    after = decision.after
+    if after.revision != decision.before.revision:
+        _refuse_other_policy(tx, decision.plan, new_policies)
+        tx.insert_revision(_revision(after, decision.plan, now, _cause_of(decision)))
+        tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
+    return decision
+
+
+def _hold_policies(
+    tx: Transaction, plans: Iterable[Plan], new_policies: Collection[str]
+) -> dict[str, QuietHoursPolicy]:
+    """Return the quiet hours that new revisions name, locked until the commit.
+
+    One of them may have been deleted since the caller read it. Policies that this transaction writes itself do not
+    exist yet.
+    """
+    named = {one for plan in plans if (one := plan.definition.quiet_hours_id) is not None}
+    named.difference_update(new_policies)
+    found = tx.hold_policies(named) if named else {}
+    for policy_id in sorted(named - found.keys()):
+        raise MissingQuietHoursError(policy_id)
+    return {policy_id: policy_of(policy_id, json.loads(fields)) for policy_id, fields in found.items()}
+
+
+def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[str]) -> None:
+    """Refuse quiet hours that have changed: the decision about a held slot was made with the old ones."""
+    for policy_id, policy in _hold_policies(tx, [plan], new_policies).items():
+        if policy != plan.quiet:
+            raise QuietHoursChangedError(policy_id)
+
+
+def fill_slots(
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    schedule_id: str,
+    slots: Sequence[int],
+    decide: Filling,
+    *,
+    limits: Collection[str] = (),
+) -> Decision:
+    """Decide about the slots that have no job; the query for them runs when the row is locked."""
+
+    def fill(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        filled = tx.filled_slots(schedule.state.uid, slots)
+        return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
+
+    return change_schedule(tx, plans, now, schedule_id, fill, limits=limits)
+
+
+def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:
+    """End a job whose schedule is deleted; one that has ended since stays as it is (X4)."""
+    shared = hold(tx, plans, tx.peek_jobs([job_id]))
+    job = tx.jobs([job_id]).get(job_id)
+    if job is None or not job.is_outstanding or tx.states([job.uid]):
+        return
+    add_shared(tx, shared, (), [job])
+    tx.insert_events([cancel_orphan(job, now, shared)])
+    tx.cancel_jobs([(job, "person")], now)
+    write_shared(tx, shared, now)
+
+
+def _shown(definition: Definition, now: int) -> Row:
+    return (*_declared(definition), now)
+
+
+@by_identity(most=4_096)
+def _declared(definition: Definition) -> Row:
+    return (
+        definition.name,
+        definition.group,
+        definition.command,
+        definition.type,
+        _spec(definition),
+        definition.zone.name,
+        definition.catch_up_policy,
+        definition.quiet_hours_id,
+        definition.payload,
+        definition.target.kind,
+    )
+
+
+def _spec(definition: Definition) -> str:
+    match definition.trigger:
+        case Every() | EveryMonth():
+            return definition.trigger.text
+        case Cron():
+            return definition.trigger.expression.text
+        case Once():
+            return definition.trigger.text
+        case OnRequest():
+            return definition.trigger.kind
+
+
+def _cause_of(decision: Decision) -> Cause:
+    is_upgrade = any(event.detail.get("cause") == "upgraded" for event in decision.events)
+    return "upgraded" if is_upgrade else "edited"
+
+
+def _revision(state: State, plan: Plan, now: int, cause: Cause) -> Row:
+    text = text_of(plan.definition)
+    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, text, cause)
+
+
+# Writing a whole configuration: schedules and policies are created, changed and deleted in one transaction.
+
+
+def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation) -> bool:
+    """Write all of it; return False, and write nothing, when another configuration was written since `based_on`.
+
+    Schedules are deleted before policies, and before others take their ids. Policies are written last, because plans
+    that are read after them contain them.
+    """
+    if tx.config_revision(changes.source)[0] != changes.based_on:
+        return False
+    new_policies = {policy.policy_id for policy in changes.policies}
+    for schedule_id, decide in changes.removed:
+        tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide).after.row_id)
+    if changes.created:
+        create_schedules(tx, now, changes.created, new_policies=new_policies)
+    for schedule_id, decide in changes.changed:
+        change_schedule(tx, plans, now, schedule_id, decide, new_policies=new_policies)
+    for policy in changes.policies:
+        write_policy(tx, plans, now, policy, source="config")
+    for policy_id in changes.removed_policies:
+        remove_policy(tx, policy_id)
+    tx.insert_config(
+        now,
+        source=changes.source,
+        digest=changes.digest,
+        actor=changes.actor,
+        places=json.dumps(dict(changes.places), separators=(",", ":")),
+        sections=json.dumps(dict(changes.sections), separators=(",", ":")),
+    )
+    tx.insert_events(changes.events)
+    return True

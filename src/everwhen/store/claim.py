@@ -1,0 +1,105 @@
+"""Claiming ready jobs for a node, within every capacity (O1, O4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from everwhen.decide.claim import Claims, claim
+from everwhen.model.claim import ClaimedJob, ScheduleCounters
+from everwhen.model.events import Event
+from everwhen.model.job import Job
+from everwhen.model.limits import Shared, Transition
+from everwhen.store.commit import write_shared, write_starts
+from everwhen.store.load import (
+    PlanCache,
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    seen_before,
+    system_paused_at,
+)
+from everwhen.store.publish import publish_claimed
+from everwhen.store.transaction import Transaction
+
+
+def take_jobs(
+    tx: Transaction, plans: PlanCache, now: int, *, node: str, limit: int, queues: Sequence[str] | None
+) -> list[ClaimedJob] | None:
+    """Claim up to `limit` jobs for a node; None when others took all that it saw, so that the caller may try again."""
+    if system_paused_at(tx) is not None:
+        return []
+    # Read a few more than are wanted, and many more only where some of the first may not be claimed.
+    is_first = True
+    for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
+        peeked = tx.peek_ready(now, limit=look, queues=queues)
+        shared = hold(tx, plans, peeked, wait=is_first)  # later keys come after those that are locked already
+        is_first = False
+        counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
+        ready = tx.ready_jobs(now, limit=look, queues=queues)
+        is_edge = len(ready) == look
+        jobs = seen_before(ready, peeked)
+        counters |= tx.counters({job.uid for job in jobs} - counters.keys())
+        if is_edge:
+            jobs = with_those_beyond(tx, jobs, counters, now, queues)
+        add_shared(tx, shared, (), jobs, wait=False)
+        known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+        free = claimable(shared, jobs, known)
+        claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
+        if len(claims.taken) == limit or not is_edge:
+            break
+    if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:
+        return None
+    return write_claims(tx, plans, claims, shared, now)
+
+
+def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+    """Claim this one job, whatever its queue; None when it is not ready, does not exist, or has no capacity."""
+    if system_paused_at(tx) is not None:
+        return None
+    peeked = tx.peek_jobs([job_id])
+    shared = hold(tx, plans, peeked)
+    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
+    job = tx.jobs([job_id]).get(job_id)
+    if job is None or job.status != "queued" or job.ready_at is None or job.ready_at > now:
+        return None
+    counters |= tx.counters({job.uid} - counters.keys())
+    add_shared(tx, shared, (), [job])
+    known = plans_to_claim(tx, plans, shared, [job])
+    claims = claim([job], known, counters, shared, node=node, limit=1, now=now)
+    taken = write_claims(tx, plans, claims, shared, now)
+    return taken[0] if taken else None
+
+
+def write_claims(
+    tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, now: int
+) -> list[ClaimedJob]:
+    write_starts(tx, claims, now)
+    if claims.postponed:
+        tx.postpone_jobs(claims.postponed)
+    probes = [_half_opened(t) for t in shared.transitions if t.to_state == "half_open"]
+    if probes:
+        tx.insert_events(probes)
+    write_shared(tx, shared, now)
+    return publish_claimed(tx, plans, claims.taken, now)
+
+
+def with_those_beyond(
+    tx: Transaction,
+    jobs: list[Job],
+    counters: Mapping[str, ScheduleCounters],
+    now: int,
+    queues: Sequence[str] | None,
+) -> list[Job]:
+    """Add ready jobs beyond the limit: one may precede those of its schedule, which run in order of slot_at (O1)."""
+    crowded = {uid for uid, counts in counters.items() if counts.outstanding > 1}
+    if not crowded:
+        return jobs
+    known = {job.row_id for job in jobs}
+    return jobs + [job for job in tx.ready_of(crowded, now, queues=queues) if job.row_id not in known]
+
+
+def _half_opened(transition: Transition) -> Event:
+    """Return the event of a retry that is the probe of its breaker, as a slot records it."""
+    detail = {"key": transition.key}
+    return Event("breaker.half_opened", transition.at, job_id=transition.job_id, detail=detail)

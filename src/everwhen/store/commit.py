@@ -1,0 +1,169 @@
+"""Writing decisions: jobs, rows, ledger, limits and breakers of a whole batch, inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import itemgetter, ne
+
+from everwhen.decide.claim import Claims
+from everwhen.model import row_changes
+from everwhen.model.changes import Decision
+from everwhen.model.claim import NO_CHANGE, Start
+from everwhen.model.events import Event
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit, Shared
+from everwhen.model.reasons import CancelReason
+from everwhen.model.row_changes import job_row
+from everwhen.model.schedule import State
+from everwhen.store.transaction import Declined, Queue, Row, Transaction
+
+_POSITIONS = range(len(State._fields))
+_ROW_ID = State._fields.index("row_id")
+
+# Columns that an ordinary firing changes; the others stay as they are.
+FIRED = (row_changes.MOVED_ON | row_changes.FIRED).columns
+_FIRED = itemgetter(*(State._fields.index(name) for name in (*FIRED, "row_id")))
+
+
+def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
+    """Write a batch. It is invisible to other transactions until the commit."""
+    jobs: list[Row] = []
+    beside: set[Queue] = set()
+    fired: list[Row] = []
+    moved: dict[int, tuple[State, State]] = {}
+    events: list[Event] = []
+    cancelled: list[tuple[Job, CancelReason]] = []
+    for decision in decisions:
+        after = decision.after
+        for job in decision.jobs:
+            jobs.append(job_row(job, after, decision.plan, now))
+            if job.line != "own" and job.line is not None:
+                beside.add(Queue(after.uid, job.line))
+        events.extend(decision.events)
+        cancelled.extend(decision.cancelled)
+        if _only_fired(decision):
+            fired.append(_FIRED(after))
+        elif after is not decision.before:
+            first = moved.get(after.row_id)
+            moved[after.row_id] = (decision.before if first is None else first[0], after)
+    if cancelled:
+        tx.cancel_jobs(cancelled, now)
+        # One of them may have been the next in line.
+        tx.ready_successors({queue for job, _ in cancelled for queue in queues_behind(job)}, now)
+    if jobs:
+        tx.insert_jobs(jobs)
+    if beside:  # their rows do not show whether another job precedes them
+        tx.ready_successors(beside, now)
+    if fired:
+        tx.update_states(FIRED, fired)
+    move_states(tx, moved.values())
+    if events:
+        tx.insert_events(events)
+
+
+def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
+    """Start jobs, and count them on the rows of their schedules, with one statement for all equal starts.
+
+    The statement does the counting, and an UPDATE counts a row once however often it is named. So a schedule that
+    starts twice in one claim is counted by two statements.
+    """
+    if claims.taken:
+        tx.start_jobs(claims.taken)
+    times: dict[int, int] = {}
+    alike: dict[tuple[Start, int], list[int]] = {}
+    for row_id, start in claims.starts:
+        times[row_id] = nth = times.get(row_id, 0) + 1
+        alike.setdefault((start, nth), []).append(row_id)
+    for (start, _), row_ids in alike.items():
+        if start != NO_CHANGE:
+            tx.count_starts(start, row_ids, now)
+
+
+def queues_behind(job: Job) -> list[Queue]:
+    """Return the lines that may have waited for this job: its own line, and `own` unless it is a backfill."""
+    own = [] if job.origin == "backfill" else [Queue(job.uid, "own")]
+    return own if job.line in (None, "own") else [*own, Queue(job.uid, job.line)]
+
+
+def hand_on_places(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
+    """Offer a place that a held slot declined to the next slot in line (E5).
+
+    Where no place is left, no slot needs to be asked. Otherwise, in a long line of held slots behind queued jobs,
+    every end of a job would decide all of them again, one after another.
+    """
+    declined = [
+        Declined(before.held_key, before.held_due_at or 0, before.row_id)
+        for decision in decisions
+        if (before := decision.before).held_key is not None
+        and shared.limit(before.held_key).room
+        and _declines(decision, now)
+    ]
+    if declined:
+        tx.release_next_held(declined, now)
+
+
+def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
+    """Write the columns that changed on each row and no others: an index whose columns stay the same is not touched.
+
+    Each row is written once, with the first state before and the last one after.
+    """
+    alike: dict[tuple[int, ...], list[State]] = {}
+    sooner: list[int] = []
+    for before, after in moved:
+        changed = tuple(compress(_POSITIONS, map(ne, before, after)))
+        if changed:
+            alike.setdefault(changed, []).append(after)
+            sooner += _moved_forward(before.next_run_at, after.next_run_at)
+            sooner += _moved_forward(before.release_at, after.release_at)
+    for changed, states in alike.items():
+        values = itemgetter(*changed, _ROW_ID)
+        tx.update_states(tuple([State._fields[i] for i in changed]), [values(state) for state in states])
+    if sooner:
+        tx.announce_due(min(sooner))
+
+
+def _moved_forward(before: int | None, after: int | None) -> tuple[int, ...]:
+    return (after,) if after is not None and (before is None or after < before) else ()
+
+
+def _declines(decision: Decision, now: int) -> bool:
+    before, after = decision.before, decision.after
+    if before.release_at is None or before.release_at > now:
+        return False
+    return after.release_at is None and not decision.jobs
+
+
+def _only_fired(decision: Decision) -> bool:
+    """Return whether this is an ordinary firing: it changes six columns, and the narrow update pays for the check."""
+    if len(decision.jobs) != 1 or decision.events or decision.cancelled:
+        return False
+    before, after = decision.before, decision.after
+    if before.held_slot_at is not None or after.held_slot_at is not None or before.skip_reason is not None:
+        return False
+    return decision.jobs[0].not_before is None
+
+
+def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
+    """Write changed limits and breakers; where places became free, release the oldest held slots of the key (E5)."""
+    if shared.touched_limits:
+        tx.put_limits([shared.limits[key] for key in sorted(shared.touched_limits)])
+        if freed := _freed_places(shared):
+            tx.release_held(freed, now)
+    if shared.touched_breakers:
+        tx.put_breakers([shared.breakers[key] for key in sorted(shared.touched_breakers)])
+    if shared.transitions:
+        tx.insert_transitions(shared.transitions)
+        closed = {transition.key for transition in shared.transitions if transition.to_state == "closed"}
+        if closed:
+            tx.let_retries_go(closed, now)
+
+
+def _freed_places(shared: Shared) -> list[tuple[str, int]]:
+    """Return, for each key, how many of its free places were taken when the transaction began."""
+    taken: dict[str, int] = {}
+    for old in shared.undo:
+        if isinstance(old, Limit):
+            taken.setdefault(old.key, old.outstanding)
+    freed = {key: min(taken[key] - shared.limits[key].outstanding, shared.limits[key].room) for key in taken}
+    return [(key, freed[key]) for key in sorted(freed) if freed[key] > 0]

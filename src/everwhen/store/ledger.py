@@ -1,0 +1,337 @@
+"""The ledger port: reads of the past, concurrently with the writers.
+
+A history is read in one snapshot, uid by uid; the jobs of all come from one cursor in that order. So a check of
+everything needs one pass over them, and the memory for one schedule. On SQLite the log cannot be emptied as long as
+the snapshot lasts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
+from everwhen.model.job import Job
+from everwhen.model.limits import FOR_EVER, Breaker, Limit, Transition
+from everwhen.model.outcome import OutputPiece, OutputStream
+from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
+from everwhen.model.schedule import State
+from everwhen.store.commit_order import Stream, last_committed
+from everwhen.store.dialect import Statement, composed
+from everwhen.store.history import Rows, merge_histories, page_of, way_of
+from everwhen.store.job_rows import JOB
+from everwhen.store.ledger_filters import (
+    count_jobs,
+    event_conditions,
+    find_schedules,
+    find_way,
+    job_conditions,
+)
+from everwhen.store.load import RecordedPlans
+from everwhen.store.schedule_rows import STATE
+from everwhen.store.transaction import Snapshot, Store
+
+EVENT = ", ".join("CAST(detail AS text)" if name == "detail" else name for name in Event._fields)
+
+# -- histories --
+
+# idx_audit_schedule: the order of uids. Every schedule has jobs or events; one without a row was deleted.
+_UIDS = Statement("""
+SELECT DISTINCT uid FROM audit_events WHERE uid IS NOT NULL UNION SELECT uid FROM schedules ORDER BY uid""")
+# The primary key of schedule_revisions.
+_REVISIONS = Statement("""
+SELECT revision, schedule_id, in_force_at, cause FROM schedule_revisions WHERE uid = :uid::text ORDER BY revision""")
+# idx_audit_schedule finds them; sorted in memory, those of one uid.
+EVENTS_OF_UID = Statement(f"SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text ORDER BY id")
+# One pass over the table, sorted by the database, on disk where it is large.
+_ALL_JOBS = Statement(f"SELECT {JOB} FROM jobs ORDER BY uid, row_id")
+# A prefix of the unique key on job_id, `sched-{uid}-n…`: this query has no index of its own.
+_OF_UID = """
+job_id >= 'sched-' || :uid::text || '-n' AND job_id < 'sched-' || :uid::text || '-o' AND uid = :uid::text"""
+JOBS_OF = Statement(f"SELECT {JOB} FROM jobs WHERE {_OF_UID} ORDER BY row_id")
+# The unique key on uid.
+_STATE_OF = Statement(f"SELECT {STATE} FROM schedules WHERE uid = :uid::text")
+# idx_audit_schedule: events of no schedule are at one of its ends.
+SYSTEM_EVENTS = Statement(f"""
+SELECT id, {EVENT} FROM audit_events WHERE uid IS NULL
+    AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id""")
+_RETAINED_FROM = Statement("SELECT value FROM settings WHERE key = 'retained_from'")
+_LIMITS = Statement(f"SELECT {', '.join(Limit._fields)} FROM limits")
+# nodes, whole: the last heartbeat of a process of the release before on_exhausted, or when its migration was applied.
+_RULED_FROM = Statement("""
+SELECT greatest(coalesce((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), applied_at), applied_at)
+FROM everwhen_migrations WHERE number = 2 AND step = 'before'""")
+
+# -- jobs --
+
+# A pass over all revisions: run for single requests of people.
+_UID_OF = Statement("""
+SELECT uid FROM schedule_revisions WHERE schedule_id = :id::text OR uid = :id::text
+ORDER BY in_force_at > :at::instant,
+    greatest(in_force_at, :at::instant) - least(in_force_at, :at::instant), uid DESC LIMIT 1""")
+# The unique key on job_id.
+_JOB = Statement(f"SELECT {JOB} FROM jobs WHERE job_id = :job_id::text")
+# The primary key of job_output.
+_OUTPUT = Statement("""
+SELECT attempt, stream, position, data FROM job_output WHERE job_id = :job_id::text
+ORDER BY attempt, stream, position""")
+# The primary key of jobs, one step from either end.
+_JOB_ROWS = Statement("""
+SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)""")
+# idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them.
+_SPANS = [
+    f"""slot_at >= :since::instant AND slot_at < :until::instant AND {condition}
+    AND (:owner::text IS NULL OR uid IN (SELECT uid FROM schedules WHERE owner = :owner::text))"""
+    for condition in (
+        "origin IN ('schedule', 'catch_up')",
+        "origin = 'backfill'",
+        "origin IN ('retry', 'manual', 'webhook', 'chat')",
+    )
+]
+_JOBS_BETWEEN = [
+    Statement(f"SELECT {JOB} FROM jobs WHERE {span} ORDER BY slot_at LIMIT :limit") for span in _SPANS
+]
+_JOB_SPANS = [
+    Statement(
+        sqlite=f"SELECT (slot_at - :since) / :width, status, count(*) FROM jobs WHERE {span} GROUP BY 1, 2",
+        postgres=f"""
+SELECT floor(extract(epoch FROM slot_at - :since::instant) * 1000000 / :width)::bigint, status, count(*)
+FROM jobs WHERE {span} GROUP BY 1, 2""",
+    )
+    for span in _SPANS
+]
+
+# -- events --
+
+# The primary key of audit_events; on PostgreSQL idx_audit_commit.
+_STREAM = Stream("audit_events", f"id, {EVENT}")
+_LAST_EVENT = Statement(sqlite="SELECT max(id) FROM audit_events", postgres=last_committed("audit_events"))
+# idx_audit_schedule, up to the slot: a range event is stored at its first slot and contains its last.
+EVENTS_OF_SLOT = Statement(f"""
+SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at <= :slot_at::instant
+    AND (slot_at = :slot_at::instant OR (slot_count > 1 AND number_in(detail, 'first') <= :slot
+        AND number_in(detail, 'last') >= :slot)) ORDER BY id""")
+# caught_up is stored at its last slot, so the search covers later slots.
+CAUGHT_UP_AROUND = Statement(f"""
+SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at > :slot_at::instant
+    AND type = 'schedule.caught_up' AND number_in(detail, 'first') <= :slot ORDER BY id""")
+
+# -- breakers and counts --
+
+_BREAKER = ", ".join(Breaker._fields)
+_TRANSITION = ", ".join(Transition._fields)
+# The primary key of circuit_breakers.
+_BREAKER_OF = Statement(f"SELECT {_BREAKER} FROM circuit_breakers WHERE key = :key::text")
+_BREAKERS = Statement(f"SELECT {_BREAKER} FROM circuit_breakers ORDER BY key")
+# idx_transitions_key: one step for each key.
+_LATEST_TRANSITIONS = Statement(f"""
+SELECT {_TRANSITION} FROM circuit_breaker_transitions
+WHERE id IN (SELECT max(id) FROM circuit_breaker_transitions GROUP BY key)""")
+# idx_transitions_key
+_TRANSITIONS = Statement(f"""
+SELECT {_TRANSITION} FROM circuit_breaker_transitions WHERE key = :key::text ORDER BY id DESC LIMIT :limit""")
+# A pass over schedules; idx_jobs_outstanding. idx_schedules_held and idx_schedules_release have the held slots, but
+# the pass is needed anyway.
+_SCHEDULE_COUNTS = Statement("SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status")
+JOB_COUNTS = Statement("""
+SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status""")
+
+
+class Ledger:
+    """Queries about the past, on one database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def _rows(self, statement: Statement, **values: Any) -> list[Any]:
+        with self._store.look() as tx:
+            return tx.rows(statement, **values)
+
+    # -- histories --
+
+    @contextmanager
+    def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
+        """Yield whole histories, one by one, inside the block; None: of all schedules, deleted ones included."""
+        with self._store.read() as tx:
+            tx.expect_long_statements()  # sorting millions of jobs takes its time
+            plans = RecordedPlans(tx)
+            retained_from = tx.value(_RETAINED_FROM)
+            yield History(
+                _all_histories(tx, plans) if uids is None else _histories(tx, plans, uids),
+                _recorded(tx.rows(SYSTEM_EVENTS)),
+                [Limit._make(row) for row in tx.rows(_LIMITS)] if uids is None else None,
+                int(retained_from or 0),
+                _breakers(tx) if uids is None else None,
+                ruled_from=tx.value(_RULED_FROM),
+            )
+
+    # -- jobs --
+
+    def uid_of(self, schedule_id: str, at: int = FOR_EVER) -> str | None:
+        """Return the uid behind an id, deleted schedules included; a uid is returned as it is.
+
+        Of several schedules with the id, it is the newest that had begun by `at`, else the first one.
+        """
+        rows = self._rows(_UID_OF, id=schedule_id, at=at)
+        return rows[0][0] if rows else None
+
+    def job(self, job_id: str) -> Job | None:
+        """Return one job."""
+        rows = self._rows(_JOB, job_id=job_id)
+        return Job._make(rows[0]) if rows else None
+
+    def output(self, job_id: str) -> list[OutputPiece]:
+        """Return the stored output of a job, by attempt, stream and position."""
+        rows = self._rows(_OUTPUT, job_id=job_id)
+        return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], bytes(row[3])) for row in rows]
+
+    def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
+        """Return jobs, newest first; `before` is a row_id."""
+        # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
+        conditions = job_conditions(wanted)
+        conditions.add(_OF_UID, uid=wanted.uid)
+        conditions.add("row_id < :before", before=before)
+        query = composed(f"SELECT {JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit")
+        return [Job._make(row) for row in self._rows(query, **conditions.values, limit=limit)]
+
+    def job_page(
+        self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
+    ) -> JobPage:
+        """Return a page of jobs for people, newest first, in bounded time: it may have fewer than `limit`."""
+        # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
+        # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
+        with self._store.read() as tx:
+            rows = Rows._make(tx.row(_JOB_ROWS))
+            way = way_of(wanted, find_schedules(tx, wanted))
+            table, conditions = find_way(wanted, way)
+            count = count_jobs(tx, table, conditions, way.floor(rows, None))
+            conditions.add("row_id < :before", before=before)
+            floor = way.floor(rows, before)
+            conditions.add("row_id >= :floor", floor=floor or None)
+            query = composed(
+                f"SELECT {JOB} FROM {table} {conditions} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"
+            )
+            found = tx.rows(query, **conditions.values, limit=limit, offset=offset)
+        jobs = [Job._make(row) for row in found]
+        return page_of(
+            jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
+        )
+
+    def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
+        """Return jobs with a slot in [since, until), the earliest first."""
+        values = {"since": since, "until": until, "owner": owner, "limit": limit}
+        with self._store.read() as tx:
+            rows = [row for statement in _JOBS_BETWEEN for row in tx.rows(statement, **values)]
+        return sorted(map(Job._make, rows), key=lambda job: (job.slot_at, job.row_id))[:limit]
+
+    def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
+        """Count the jobs of `jobs_between` by status, for each bucket of that width."""
+        values = {"since": since, "until": until, "owner": owner, "width": width}
+        with self._store.read() as tx:
+            return [SpanCount._make(row) for statement in _JOB_SPANS for row in tx.rows(statement, **values)]
+
+    # -- events --
+
+    def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
+        """Return events, newest first; `before` is an id."""
+        # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
+        conditions = event_conditions(wanted)
+        conditions.add("id < :before", before=before)
+        query = composed(f"SELECT id, {EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit")
+        return _recorded(self._rows(query, **conditions.values, limit=limit))
+
+    def count_events(self, wanted: EventFilter, *, most: int) -> int:
+        """Return how many events match; counting stops at `most`."""
+        conditions = event_conditions(wanted)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
+        return int(self._rows(composed(query), **conditions.values, most=most)[0][0])
+
+    def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
+        """Return events in commit order, for streams (L4)."""
+        with self._store.look() as tx:
+            return _recorded(_STREAM.after(tx, event_id, limit))
+
+    def last_event_id(self) -> int:
+        """Return the last event in commit order, behind which a stream starts without a gap; 0 if there is none."""
+        with self._store.look() as tx:
+            return tx.number(_LAST_EVENT) or 0
+
+    def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
+        """Return the events about one slot, including those that count it in a range."""
+        values = {"uid": uid, "slot_at": slot_at, "slot": slot_at}
+        with self._store.read() as tx:
+            found = _recorded(tx.rows(EVENTS_OF_SLOT, **values))
+            found += _recorded(tx.rows(CAUGHT_UP_AROUND, **values))
+        return sorted(found, key=lambda recorded: recorded.id)
+
+    # -- breakers and counts --
+
+    def breaker(self, key: str) -> Breaker:
+        """Return one breaker as it is now; closed when it never changed."""
+        rows = self._rows(_BREAKER_OF, key=key)
+        return Breaker._make(rows[0]) if rows else Breaker(key)
+
+    def breakers(self) -> list[Breaker]:
+        """Return every breaker that ever changed, by key."""
+        return [Breaker._make(row) for row in self._rows(_BREAKERS)]
+
+    def transitions(self, key: str, *, limit: int) -> list[Transition]:
+        """Return the transitions of a breaker, newest first."""
+        return [Transition._make(row) for row in self._rows(_TRANSITIONS, key=key, limit=limit)]
+
+    def counts(self) -> Counts:
+        """Return the current totals."""
+        with self._store.read() as tx:
+            schedules = tx.rows(_SCHEDULE_COUNTS)
+            jobs = tx.rows(JOB_COUNTS)
+        return Counts(
+            schedules={status: count for status, count, _ in schedules},
+            jobs=dict(jobs),
+            held=sum(held for _, _, held in schedules),
+        )
+
+
+# -- histories --
+
+
+def _all_histories(tx: Snapshot, plans: RecordedPlans) -> Iterator[ScheduleHistory]:
+    uids = [row[0] for row in tx.rows(_UIDS)]
+    jobs = map(Job._make, tx.stream(_ALL_JOBS))
+    yield from merge_histories(uids, jobs, lambda uid, found: _history(tx, plans, uid, found))
+
+
+def _histories(tx: Snapshot, plans: RecordedPlans, uids: Sequence[str]) -> Iterator[ScheduleHistory]:
+    for uid in uids:
+        yield _history(tx, plans, uid, [Job._make(row) for row in tx.rows(JOBS_OF, uid=uid)])
+
+
+def _history(tx: Snapshot, plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
+    rows = tx.rows(_REVISIONS, uid=uid)
+    known = plans.load([(uid, row[0]) for row in rows])
+    state = tx.row(_STATE_OF, uid=uid)
+    return ScheduleHistory(
+        uid=uid,
+        schedule_id=rows[0][1] if rows else uid,
+        revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
+        events=_recorded(tx.rows(EVENTS_OF_UID, uid=uid)),
+        jobs=jobs,
+        state=None if state is None else State._make(state),
+    )
+
+
+def _breakers(tx: Snapshot) -> Breakers:
+    rows = [Breaker._make(row) for row in tx.rows(_BREAKERS)]
+    return Breakers(rows, [Transition._make(row) for row in tx.rows(_LATEST_TRANSITIONS)])
+
+
+def _recorded(rows: Iterable[Sequence[Any]]) -> list[Recorded]:
+    return [_event(*row) for row in rows]
+
+
+def _event(number: int, *columns: Any) -> Recorded:
+    *plain, detail, trace_id = columns
+    fields = NOTHING if detail == "{}" else json.loads(detail)
+    return Recorded(number, Event._make((*plain, fields, trace_id)))

@@ -1,0 +1,334 @@
+"""Upkeep: retention in portions, detection of lost nodes, and backups.
+
+Every portion examines the next few hundred rows of a table in the order in which they were written, concurrently with
+the writers, and writes only when some of them may be deleted. A row that may be deleted stays so: jobs that have
+ended stay ended, and a schedule's last slot only moves forward. So the query needs no lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from everwhen.clock import Clock
+from everwhen.decide.retention import may_go, retained_from
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.node import Node
+from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
+from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
+from everwhen.runtime import Progress
+from everwhen.store.dialect import Statement, composed
+from everwhen.store.firings import RowHorizon
+from everwhen.store.lanes import Lane
+from everwhen.store.transaction import Snapshot, Store, Transaction
+
+_MOST_HISTORIES = 50  # whole histories in one portion: each is a handful of rows
+_EVENT = ", ".join("CAST(e.detail AS text)" if name == "detail" else f"e.{name}" for name in Event._fields)
+
+# The primary key of jobs, from a row on; the unique key on schedules' uid. The job of a schedule's last slot is kept
+# as long as the schedule.
+_JOBS = Statement("""
+SELECT j.row_id, j.job_id, j.created_at < :before::instant,
+    j.ended_at < :before::instant AND j.slot_at < :before::instant AND j.released_at IS NOT NULL
+        AND (s.last_slot_at IS NULL OR j.slot_at < s.last_slot_at)
+FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit""")
+# The primary key of jobs, from a row on; the primary key of job_output.
+_JOBS_WITH_OUTPUT = Statement("""
+SELECT j.row_id, j.job_id, j.created_at < :before::instant,
+    j.ended_at < :before::instant AND EXISTS (SELECT 1 FROM job_output o WHERE o.job_id = j.job_id)
+FROM jobs j WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit""")
+# The primary key of audit_events, from a row on; the unique key on schedules' uid.
+_EVENTS = Statement(f"""
+SELECT e.id, s.last_slot_at, e.at < :before::instant, {_EVENT}
+FROM audit_events e LEFT JOIN schedules s ON s.uid = e.uid WHERE e.id > :after ORDER BY e.id LIMIT :limit""")
+# The unique key on uid; a prefix of the unique key on job_id; idx_audit_schedule. One recent event, or a job that
+# still exists, keeps a whole history.
+_IS_WANTED = Statement("""
+SELECT EXISTS (SELECT 1 FROM schedules WHERE uid = :uid::text)
+    OR EXISTS (SELECT 1 FROM jobs
+        WHERE job_id >= 'sched-' || :uid::text || '-n' AND job_id < 'sched-' || :uid::text || '-o')
+    OR EXISTS (SELECT 1 FROM audit_events
+        WHERE uid = :uid::text AND (at >= :before::instant OR slot_at >= :before::instant))""")
+# The primary key of circuit_breaker_transitions.
+_TRANSITIONS = Statement("""
+SELECT id, key, at < :before::instant FROM circuit_breaker_transitions WHERE id > :after ORDER BY id LIMIT :limit""")
+# The primary key of messages.
+_MESSAGES = Statement("""
+SELECT id, event_id, at < :before::instant FROM messages WHERE id > :after ORDER BY id LIMIT :limit""")
+_HAS_OUTPUT = Statement("SELECT 1 FROM job_output LIMIT 1")
+# nodes has one row per start of a process; idx_jobs_unreleased. The row of the last scheduler is never deleted: it
+# shows since when none was alive.
+_NODES = Statement("""
+SELECT node FROM nodes WHERE (stopped_at IS NOT NULL OR lost_at IS NOT NULL) AND heartbeat_at < :before::instant
+    AND heartbeat_at < (SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler)
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.node = nodes.node AND jobs.node IS NOT NULL AND released_at IS NULL)
+LIMIT :limit""")
+
+
+# The primary key of settings. The instant never moves back.
+_RETAIN_FROM = Statement("""
+INSERT INTO settings (key, value) VALUES ('retained_from', :instant::text) ON CONFLICT (key)
+DO UPDATE SET value = excluded.value WHERE CAST(settings.value AS bigint) < CAST(excluded.value AS bigint)""")
+
+BackUp = Callable[[Path, Progress, Clock], None]
+
+
+_Rows = tuple[str, str, Sequence[object]]  # a table, a column, and values of it
+
+
+class _Going(NamedTuple):
+    """Rows that may be deleted, as keys of a column each, and the last row examined (None: the table is done)."""
+
+    keys: Sequence[_Rows]
+    last: int | None
+
+
+class Upkeep:
+    """Upkeep of one database."""
+
+    def __init__(self, store: Store, back_up: BackUp, clock: Clock) -> None:
+        self._store = store
+        self._back_up = back_up
+        self._clock = clock
+        self._output_until = 0  # up to this job all expired output is deleted; a restart begins again
+
+    # -- retention --
+
+    def forget(
+        self, before: Cutoffs, place: RetentionPosition, *, limit: int, dry_run: bool = False
+    ) -> Portion:
+        """Delete one portion of what is older than its cutoff, in one transaction; `limit` bounds the rows examined.
+
+        Whatever was deleted, the ledger checker finds no fault in the rest.
+        """
+        with self._store.read() as tx:
+            going = self._look(tx, before, place, limit)
+            rows = sum(tx.value(_of("SELECT count(*)", one), keys=one[2]) for one in going.keys if one[2])
+        if rows and not dry_run:
+            self._store.write(Lane.RETENTION, lambda tx: _delete(tx, going, before))
+        if place.what == "output" and not dry_run:
+            self._output_until = going.last or self._output_until
+        return Portion(place.what, rows, place_after(place, going.last))
+
+    def _look(self, tx: Snapshot, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
+        match place.what:
+            case "output":
+                after = max(place.after, self._output_until)
+                return _old_output(tx, before.output, after, limit)
+            case "jobs":
+                return _old_jobs(tx, before.jobs, place.after, limit)
+            case "audit":
+                return _old_events(tx, before.audit, place.after, limit)
+            case "breaker_transitions":
+                return _old_transitions(tx, before.breaker_transitions, place.after, limit)
+            case "nodes":
+                return _old_nodes(tx, before.audit, limit)
+            case "messages":
+                return _old_messages(tx, before.messages, place.after, limit)
+
+    # -- nodes --
+
+    def nodes(self) -> list[Node]:
+        """Return every recorded node, the oldest start first."""
+        with self._store.look() as tx:
+            return tx.nodes()
+
+    def note_lost(self, now: int, *, node: str, lease: int) -> list[Node]:
+        """Record, once each, the other nodes whose lease has expired (`node.lost`), and return them.
+
+        A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
+        from before the clock was set back.
+        """
+
+        def lost_nodes(tx: Snapshot) -> list[Node]:
+            return tx.lost_nodes(node=node, oldest=now - lease, newest=now + lease)
+
+        with self._store.look() as tx:
+            if not lost_nodes(tx):
+                return []
+
+        def note(tx: Transaction) -> list[Node]:
+            found = lost_nodes(tx)
+            noted = tx.put_lost([one.node for one in found], now)
+            lost = [one for one in found if one.node in noted]
+            tx.insert_events([_about(one, now) for one in lost])
+            return lost
+
+        return self._store.write(Lane.SETTLE, note)
+
+    # -- backups --
+
+    def backup(self, path: Path, progress: Progress) -> None:
+        """Write a consistent copy of the whole database while it is in use; `path` appears once it is complete."""
+        self._back_up(path, progress, self._clock)
+
+
+# -- what may be deleted --
+
+
+def _old_output(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
+    if not tx.rows(_HAS_OUTPUT):
+        return _Going((), None)
+    rows, last = _old_rows(tx, _JOBS_WITH_OUTPUT, before, after, limit)
+    return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
+
+
+def _old_jobs(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
+    rows, last = _old_rows(tx, _JOBS, before, after, limit)
+    going = [row for row in rows if row[3]]
+    output = ("job_output", "job_id", [row[1] for row in going])
+    return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
+
+
+def _old_transitions(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
+    rows, last = _old_rows(tx, _TRANSITIONS, before, after, limit)
+    return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
+
+
+def _old_messages(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
+    """Find old messages; a subscriber that has not received them continues with the rest, so none keeps a message."""
+    rows, last = _old_rows(tx, _MESSAGES, before, after, limit)
+    return _Going([("messages", "id", [row[0] for row in rows])], last)
+
+
+def _old_nodes(tx: Snapshot, before: int, limit: int) -> _Going:
+    rows = tx.rows(_NODES, before=before, limit=limit)
+    return _Going([("nodes", "node", [node for (node,) in rows])], None)
+
+
+def _old_events(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
+    rows, last = _old_rows(tx, _EVENTS, before, after, limit)
+    events = [(number, last_slot_at, _event(columns)) for number, last_slot_at, _, *columns in rows]
+    ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
+    if len(ends) > _MOST_HISTORIES:
+        last = ends[_MOST_HISTORIES - 1][0]
+        events = [row for row in events if row[0] <= last]
+        ends = ends[:_MOST_HISTORIES]
+    over = [uid for _, uid in ends if not tx.value(_IS_WANTED, uid=uid, before=before)]
+    gone = set(over)
+    single = [
+        number
+        for number, last_slot_at, event in events
+        if event.uid not in gone and may_go(event, before, last_slot_at=last_slot_at)
+    ]
+    histories = [("audit_events", "uid", over), ("schedule_revisions", "uid", over)]
+    return _Going([("audit_events", "id", single), *histories], last)
+
+
+def _old_rows(
+    tx: Snapshot, statement: Statement, before: int, after: int, limit: int
+) -> tuple[list[tuple[Any, ...]], int | None]:
+    """Return the next rows, up to the first that is too recent (the third column), and where the next portion begins.
+
+    Rows behind a recent one are more recent still, unless the clock was set back; then they are deleted later.
+    """
+    rows = tx.rows(statement, before=before, after=after, limit=limit)
+    old = list(takewhile(lambda row: row[2], rows))
+    return old, old[-1][0] if len(old) == limit else None
+
+
+def _event(columns: Sequence[Any]) -> Event:
+    *plain, detail, trace_id = columns
+    return Event._make((*plain, NOTHING if detail == "{}" else json.loads(detail), trace_id))
+
+
+def _delete(tx: Transaction, going: _Going, before: Cutoffs) -> None:
+    for one in going.keys:
+        if one[2]:
+            tx.run(_of("DELETE", one), keys=one[2])
+    tx.run(_RETAIN_FROM, instant=str(retained_from(before)))  # the checker needs it
+
+
+def _of(verb: str, rows: _Rows) -> Statement:
+    """Return a statement about the rows with these keys. The primary keys; idx_audit_schedule."""
+    table, column, keys = rows
+    kind = "integers" if isinstance(keys[0], int) else "texts"
+    return composed(f"{verb} FROM {table} WHERE {column} = ANY(:keys::{kind})")
+
+
+def _about(node: Node, now: int) -> Event:
+    detail = {
+        "node": node.node,
+        "role": node.role,
+        "version": node.version,
+        "heartbeat_at": node.heartbeat_at,
+    }
+    return Event("node.lost", now, detail=detail)
+
+
+# Counts over a whole database.
+#
+# Numbers follow the order of commits on SQLite, where writers exclude each other. On PostgreSQL they are
+# assigned before their transactions commit. Events contain the number of their transaction, so a tally counts
+# those of the transactions that have ended since the last one. Jobs contain none: a tally counts them up to
+# the horizon.
+
+
+# One pass over schedules: it runs rarely.
+_SCHEDULES = Statement("""
+SELECT status, held_reason, skip_reason, count(*), CAST(sum(skip_count) AS bigint) FROM schedules GROUP BY 1, 2, 3""")
+# idx_jobs_outstanding
+_JOBS_SINCE = Statement(
+    "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
+)
+_BREAKERS = Statement("SELECT state, count(*) FROM circuit_breakers GROUP BY state")
+# idx_schedules_next_run, from its front
+_OVERDUE = Statement("""
+SELECT count(*) FROM (
+    SELECT 1 FROM schedules WHERE enabled AND next_run_at < :since::instant LIMIT :most) AS found""")
+_IS_PAUSED = Statement("SELECT count(*) FROM settings WHERE key = 'system_paused' AND value != ''")
+# The last event; on PostgreSQL the oldest transaction that is still open.
+_EVENTS_MARK = Statement(
+    sqlite="SELECT coalesce(max(id), 0) FROM audit_events",
+    postgres="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+)
+# The primary key, from the mark on; on PostgreSQL idx_audit_commit.
+_SLOTS = """
+SELECT type, coalesce(reason, ''), CAST(sum(slot_count) AS bigint) FROM audit_events
+WHERE {since_mark} AND type IN ('schedule.skipped', 'schedule.missed', 'schedule.caught_up') GROUP BY 1, 2"""
+_SLOTS_SINCE = Statement(
+    sqlite=_SLOTS.format(since_mark="id > :since AND id <= :until"),
+    postgres=_SLOTS.format(
+        since_mark="xid >= :since::bigint::text::xid8 AND xid < :until::bigint::text::xid8"
+    ),
+)
+# The primary key, from the mark on
+_FIRED = Statement("""
+SELECT origin, count(*) FROM jobs WHERE row_id > :since AND row_id <= :until AND retry = 0 GROUP BY origin""")
+
+
+class Vitals:
+    """Counts, on one database."""
+
+    def __init__(self, store: Store, horizon: RowHorizon) -> None:
+        self._store = store
+        self._horizon = horizon
+
+    def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
+        """Return the current condition; overdue are slots that should have fired before that instant."""
+        with self._store.read() as tx:
+            crowds = [Crowd._make(row) for row in tx.rows(_SCHEDULES)]
+            jobs = dict(tx.rows(_JOBS_SINCE))
+            breakers = dict(tx.rows(_BREAKERS))
+            overdue = tx.value(_OVERDUE, since=overdue_since, most=most_overdue)
+            paused = tx.value(_IS_PAUSED)
+        return signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
+
+    def mark(self) -> Mark:
+        """Return the current position, at which counting may begin."""
+        with self._store.look() as tx:
+            events = tx.value(_EVENTS_MARK)
+        return Mark(events, self._horizon.start())
+
+    def tally(self, since: Mark) -> Tally:
+        """Count what was committed since; consecutive tallies count each event and each firing once."""
+        settled = max(self._horizon.row(), since.jobs)
+        with self._store.read() as tx:
+            # Retention may have deleted the last of them.
+            events = max(tx.value(_EVENTS_MARK), since.events)
+            slots = tx.rows(_SLOTS_SINCE, since=since.events, until=events)
+            fired = dict(tx.rows(_FIRED, since=since.jobs, until=settled))
+        return Tally({(kind, reason): n for kind, reason, n in slots}, fired, Mark(events, settled))

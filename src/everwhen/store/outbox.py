@@ -1,0 +1,257 @@
+"""The outbox: jobs on their way to an external queue.
+
+The database is the only source of truth. A queue transports the *message* "job X is ready, message number n".
+Whatever the queue loses, repeats or reorders, no work is lost, repeated or reordered.
+
+*States.* A job that is ready and not handed over may be sent. Handing it over marks it, in one transaction: its
+number is incremented, `handed_over_at` is set, and `ready_at` is set to a future instant, until which neither a claim
+nor another dispatcher sees the job. The message is sent only after the commit. The worker that receives the message
+claims the job by the rules of every claim, but only while the job is queued and handed over and its number equals
+that of the message. So of all messages about a job one is valid, and the others are dropped without an error.
+
+*Permissions.* Any dispatcher may hand over any job; the transaction decides which one does. A worker of the queue may
+only claim the job that its message names. When that job cannot be claimed now (no capacity, not its turn, a breaker,
+the system switch), it is put back and handed over again, under the next number, when there is capacity. That is rare:
+a job that is handed over counts as running, so a capacity of one has one message in the queue and not a thousand.
+
+*When either side dies.* A dispatcher that dies between mark and message leaves a job without a message; a queue that
+loses its data leaves many. Both are found when `ready_at` is reached: the dispatcher asks the queue. A message that
+still waits is left alone. The job of a lost message becomes ready again, and no attempt is counted, because none was
+made. A message whose worker in the queue failed before the job began is a rescue (R8); the fourth time, the job is
+lost. Where the queue cannot be asked, time decides; the worst consequence is a second message.
+
+*When the job needs no message any more* (it is cancelled, or a worker of everwhen claimed it after the dispatch
+setting was changed), its message is withdrawn; until then it finds nothing to claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everwhen.decide.claim import claim
+from everwhen.decide.hand_over import hand_over
+from everwhen.model.claim import ClaimedJob, ScheduleCounters
+from everwhen.model.events import Event, EventType
+from everwhen.model.job import Job
+from everwhen.model.limits import Shared
+from everwhen.model.outcome import Outcome
+from everwhen.model.policy import MOST_RESCUES
+from everwhen.model.queue import Delivery
+from everwhen.store.claim import with_those_beyond, write_claims
+from everwhen.store.lanes import Lane
+from everwhen.store.load import (
+    PlanCache,
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    seen_before,
+    system_paused_at,
+)
+from everwhen.store.publish import MESSAGE_NODE
+from everwhen.store.settle import end_jobs
+from everwhen.store.transaction import Store, Transaction
+
+QUEUE_NODE = "queue"  # the value of `node` for a job that was lost on its way
+
+
+def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until: int) -> list[Delivery]:
+    """Mark up to `limit` ready jobs as handed over."""
+    if system_paused_at(tx) is not None:
+        return []
+    look = limit + 10
+    peeked = tx.peek_deliverable(now, limit=look)
+    shared = hold(tx, plans, peeked)
+    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
+    ready = tx.deliverable_jobs(now, limit=look)
+    jobs = seen_before(ready, peeked)
+    counters |= tx.counters({job.uid for job in jobs} - counters.keys())
+    if len(ready) == look:
+        jobs = with_those_beyond(tx, jobs, counters, now, None)
+    if not jobs:
+        return []
+    add_shared(tx, shared, (), jobs, wait=False)
+    known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+    under_way = tx.on_their_way(jobs)
+    chosen = hand_over(
+        claimable(shared, jobs, known), known, counters, shared, under_way, limit=limit, now=now
+    )
+    if chosen.postponed:
+        tx.postpone_jobs(chosen.postponed)
+    numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
+    if chosen.messages:
+        _claim(tx, plans, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
+    return [
+        Delivery(
+            j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)
+        )
+        for j in chosen.given
+    ]
+
+
+def take_delivered(
+    tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str, number: int
+) -> ClaimedJob | None:
+    """Claim the job of a message; None when the message is out of date, or the job must wait."""
+    peeked = tx.peek_jobs([job_id])
+    shared = hold(tx, plans, peeked)
+    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
+    found = _on_their_way(tx, {job_id: number})
+    if not found:
+        return None
+    (job,) = found
+    counters |= tx.counters({job.uid} - counters.keys())
+    add_shared(tx, shared, (), [job])
+    tx.close_deliveries([job])  # from here on no message is valid
+    known = plans_to_claim(tx, plans, shared, [job])
+    is_paused = system_paused_at(tx) is not None
+    claims = claim([] if is_paused else [job], known, counters, shared, node=node, limit=1, now=now)
+    if not claims.taken and not claims.postponed:
+        tx.call_back([job], now)
+    taken = write_claims(tx, plans, claims, shared, now)
+    return taken[0] if taken else None
+
+
+def put_back(tx: Transaction, plans: PlanCache, now: int, deliveries: Sequence[Delivery]) -> int:
+    """Make the jobs of lost messages ready again; return how many."""
+    jobs = _locked(tx, plans, deliveries)
+    if jobs:
+        tx.call_back(jobs, now)
+    return len(jobs)
+
+
+def count_failed(tx: Transaction, plans: PlanCache, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
+    """Count failures of the queue's workers before the jobs began: a rescue, at last lost; return how many."""
+    errors = {delivery.job_id: error for delivery, error in failed}
+    jobs = _locked(tx, plans, [delivery for delivery, _ in failed])
+    if not jobs:
+        return 0
+    again = [job for job in jobs if job.rescues < MOST_RESCUES]
+    tx.call_back(jobs, now)
+    tx.insert_events([_about(job, "job.lost", now, errors[job.job_id]) for job in jobs])
+    if again:
+        tx.count_rescues(again)
+        tx.insert_events([_about(job, "job.rescued", now) for job in again])
+    _end(tx, plans, [job for job in jobs if job.rescues >= MOST_RESCUES], errors, now)
+    return len(jobs)
+
+
+def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[str, str], now: int) -> None:
+    """End jobs as lost. A job ends from running, so the start that its worker did not record is written first."""
+    if not over:
+        return
+    shared = Shared()
+    add_shared(tx, shared, (), over)
+    counters = tx.counters({job.uid for job in over})
+    begun = _claim(tx, plans, over, counters, shared, node=QUEUE_NODE, now=now)
+    ended = [(one.job, Outcome("lost", error=errors[one.job.job_id])) for one in begun]
+    if ended:
+        end_jobs(tx, plans, ended, Shared(), now)
+
+
+def _locked(tx: Transaction, plans: PlanCache, deliveries: Sequence[Delivery]) -> list[Job]:
+    """Return the jobs of messages that are still valid, with everything locked that changing them needs."""
+    peeked = tx.peek_jobs([delivery.job_id for delivery in deliveries])
+    hold(tx, plans, peeked)
+    tx.lock_schedules({seen.uid for seen in peeked})
+    return _on_their_way(tx, {delivery.job_id: delivery.number for delivery in deliveries})
+
+
+def _on_their_way(tx: Transaction, numbers: dict[str, int]) -> list[Job]:
+    """Return the queued jobs whose current message has this number."""
+    last = tx.deliveries(list(numbers))
+    jobs = tx.jobs([job_id for job_id, number in numbers.items() if last.get(job_id) == number])
+    return [job for job in jobs.values() if job.status == "queued"]
+
+
+def _claim(
+    tx: Transaction,
+    plans: PlanCache,
+    jobs: Sequence[Job],
+    counters: dict[str, ScheduleCounters],
+    shared: Shared,
+    *,
+    node: str,
+    now: int,
+) -> list[ClaimedJob]:
+    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    claims = claim(jobs, known, counters, shared, node=node, limit=len(jobs), now=now)
+    return write_claims(tx, plans, claims, shared, now)
+
+
+def _seconds(timeout: int | None) -> float | None:
+    return None if timeout is None else timeout / 1_000_000
+
+
+def _about(job: Job, kind: EventType, now: int, error: str | None = None) -> Event:
+    detail = {"began": False} if error is None else {"began": False, "error": error}
+    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id, detail=detail)
+
+
+# Jobs that are dispatched to a queue: which to send, which are sent, and what happens to lost ones.
+
+
+class Outbox:
+    """The database side of a hand-over, each method in one transaction; `flows.outbox` describes the protocol."""
+
+    def __init__(self, store: Store, plans: PlanCache) -> None:
+        self._store = store
+        self._plans = plans
+
+    def hand_over(self, now: int, *, limit: int, until: int) -> list[Delivery]:
+        """Mark up to `limit` ready jobs as sent, to be checked at `until`; return the messages to send."""
+        next_at = self.next_at(now)
+        if next_at is None or next_at > now:  # a read costs a hundredth of a write
+            return []
+        return self._store.write(
+            Lane.CLAIM, lambda tx: send_jobs(tx, self._plans, now, limit=limit, until=until)
+        )
+
+    def next_at(self, now: int) -> int | None:
+        """Return the earliest instant at which a job is to be handed over or checked."""
+        with self._store.look() as tx:
+            return tx.next_delivery_at(now)
+
+    def take(self, now: int, *, node: str, job_id: str, number: int) -> ClaimedJob | None:
+        """Claim the job of a message; None when the message is out of date or the job must wait."""
+        return self._store.write(
+            Lane.CLAIM,
+            lambda tx: take_delivered(tx, self._plans, now, node=node, job_id=job_id, number=number),
+        )
+
+    def overdue(self, now: int, *, limit: int) -> list[Delivery]:
+        """Return jobs that should have been claimed by now, the longest overdue first."""
+        with self._store.look() as tx:
+            return tx.overdue_deliveries(now, limit=limit)
+
+    def leave(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
+        """Record that these messages still wait in the queue: check each again at that instant."""
+        if deliveries:
+            self._store.write(Lane.CLAIM, lambda tx: tx.leave_deliveries(deliveries))
+
+    def put_back(self, now: int, deliveries: Sequence[Delivery]) -> int:
+        """Make the jobs of lost messages ready again; return how many."""
+        if not deliveries:
+            return 0
+        return self._store.write(Lane.CLAIM, lambda tx: put_back(tx, self._plans, now, deliveries))
+
+    def count_failed(self, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
+        """Count failures of the queue's worker before a job began: rescues, then (the fourth) lost; return how many."""
+        if not failed:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: count_failed(tx, self._plans, now, failed))
+
+    def to_withdraw(self, *, limit: int) -> list[Delivery]:
+        """Return messages that are no longer needed: their jobs are cancelled, or another worker ran them."""
+        with self._store.look() as tx:
+            return tx.needless_deliveries(limit=limit)
+
+    def withdrawn(self, deliveries: Sequence[Delivery]) -> None:
+        """Record that these messages are removed from the queue."""
+        if deliveries:
+            self._store.write(Lane.CLAIM, lambda tx: tx.withdraw_deliveries(deliveries))
+
+    def on_its_way(self, job_id: str) -> Delivery | None:
+        """Return the message that a queued job waits for."""
+        with self._store.look() as tx:
+            return tx.delivery_of(job_id)

@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, retried transactions, locks, the clock, notifications, and the care of the database."""

@@ -1,0 +1,23 @@
+"""Everything for PostgreSQL, in one import, so that installations without PostgreSQL need no driver."""
+
+from everwhen.store.postgres.clock import DatabaseClock
+from everwhen.store.postgres.copy import PostgresCopyTarget
+from everwhen.store.postgres.database import PostgresDatabase, where
+from everwhen.store.postgres.horizon import Horizon
+from everwhen.store.postgres.listener import Listener
+from everwhen.store.postgres.restore import back_up, restore
+from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.schema.postgres import MIGRATIONS
+
+__all__ = [
+    "MIGRATIONS",
+    "DatabaseClock",
+    "Horizon",
+    "Listener",
+    "PostgresCopyTarget",
+    "PostgresDatabase",
+    "PostgresStore",
+    "back_up",
+    "restore",
+    "where",
+]

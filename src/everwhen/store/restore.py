@@ -1,0 +1,159 @@
+"""Turning a backup into the live database: what must not continue as if no time had passed (R5), in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from everwhen.decide import approval
+from everwhen.decide.by_hand import cancel_orphan
+from everwhen.decide.status import ACTOR, NUMBERS_SKIPPED, renumber_restored
+from everwhen.errors import StoreError
+from everwhen.model.events import Event
+from everwhen.model.instants import END, moment_of
+from everwhen.model.limits import FOR_EVER, Shared
+from everwhen.model.node import SILENT, Node
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import Schedule
+from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.load import NUMBERS_SKIPPED as SKIPPED
+from everwhen.store.load import PlanCache, add_shared, schedules_of, with_jobs
+from everwhen.store.outbox import put_back
+from everwhen.store.settle import end_jobs
+from everwhen.store.transaction import Snapshot, Transaction
+
+BACKED_UP_AT = "backed_up_at"  # a setting that only a copy has
+_PORTION = 500
+_NOTE = "a backup was restored"
+
+
+class Restored(NamedTuple):
+    """The result of a restore. `jobs`: those that were outstanding and are ended."""
+
+    backed_up_at: int
+    at: int
+    schedules: int
+    jobs: int
+    approvals: int
+    sessions: int
+
+
+def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int = 0) -> Restored:
+    """Record the restore, raise all numbers, and end what was open.
+
+    `skipped`: how many numbers restores had skipped in the database that is replaced. The same backup may have been
+    restored there before, and what it numbered then is not to be numbered again.
+    """
+    backed_up_at = instant_of_backup(tx)
+    leap = max(skipped - numbers_skipped(tx), 0) + NUMBERS_SKIPPED
+    plans = PlanCache()
+    detail: dict[str, object] = {"backed_up_at": backed_up_at, "catch_up": catch_up}
+    tx.expect_long_pauses()
+    tx.insert_events([Event("system.restored", now, actor=ACTOR, detail=detail)])
+    tx.leap_numbers(leap)
+    tx.put_setting(SKIPPED, str(numbers_skipped(tx) + leap))
+    tx.put_setting(BACKED_UP_AT, "")
+    before = len(tx.all_outstanding())
+    approvals = schedules = 0
+    after = ""
+    while states := tx.list_states({}, limit=_PORTION, after=after):
+        after = states[-1].schedule_id
+        schedules += len(states)
+        found = with_jobs(tx, schedules_of(tx, plans, states), {state.uid for state in states})
+        waiting = [schedule for schedule in found if approval.is_waiting(schedule.state)]
+        approvals += len(waiting)
+        _decline(tx, waiting, now)
+        going_on = [s for s in found if s not in waiting]
+        _go_on(tx, going_on, backed_up_at, now, catch_up=catch_up, leap=leap)
+    if not catch_up:
+        _end_orphans(tx, now)
+        _let_go(tx, plans, now)
+        _pass_messages_over(tx, now)
+    _end_deliveries(tx, plans, now)
+    tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
+    sessions = tx.end_sessions()
+    return Restored(
+        backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions=sessions
+    )
+
+
+def refuse_beating(nodes: Sequence[Node], now: int) -> None:
+    """Refuse while a node is alive: it would continue with what it knows of the replaced database."""
+    alive = [node for node in nodes if node.is_alive and abs(now - node.heartbeat_at) < SILENT]
+    if alive:
+        heard = max(node.heartbeat_at for node in alive)
+        raise StoreError(
+            f"{len(alive)} node{'s'[: len(alive) != 1]} of this database may be running ({alive[0].node}, last heard "
+            f"of at {moment_of(heard).isoformat()}); stop every process, or wait a minute after one that died"
+        )
+
+
+def numbers_skipped(tx: Snapshot) -> int:
+    """How much higher restores have made the numbers of this database, all together."""
+    return int(tx.settings().get(SKIPPED) or 0)
+
+
+def instant_of_backup(tx: Snapshot) -> int:
+    """Return when the copy was taken; for one without that setting, or used since, the last recorded instant."""
+    said = int(tx.settings().get(BACKED_UP_AT) or 0)
+    if not 0 <= said < END:
+        raise ValueError("the instant of the backup is not one")
+    newest_start = max((node.started_at for node in tx.nodes()), default=0)
+    return said if said and said >= newest_start else max(said, tx.last_instant())
+
+
+def _go_on(
+    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool, leap: int
+) -> None:
+    shared = Shared()
+    add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
+    decisions = [
+        renumber_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
+    ]
+    commit_decisions(tx, decisions, now)
+    write_shared(tx, shared, now)
+
+
+def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
+    """Decline open approvals: an answer given after the backup is not recorded in it, so none is accepted any more."""
+    shared = Shared()
+    add_shared(tx, shared, waiting, [job for schedule in waiting for job in schedule.outstanding])
+    decisions = [approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR) for schedule in waiting]
+    commit_decisions(tx, decisions, now)
+    write_shared(tx, shared, now)
+    for schedule in waiting:
+        tx.delete_schedule(schedule.state.row_id)
+
+
+def _end_orphans(tx: Transaction, now: int) -> None:
+    """End jobs whose schedules are deleted; the jobs of all other schedules have ended."""
+    jobs, shared = tx.all_outstanding(), Shared()
+    if not jobs:
+        return
+    add_shared(tx, shared, (), jobs)
+    tx.insert_events([cancel_orphan(job, now, shared)._replace(actor=ACTOR) for job in jobs])
+    tx.cancel_jobs([(job, "person") for job in jobs], now)
+    write_shared(tx, shared, now)
+
+
+def _let_go(tx: Transaction, plans: PlanCache, now: int) -> None:
+    """Release every job: no worker holds one any more."""
+    held = tx.unreleased_jobs()
+    if held:
+        end_jobs(tx, plans, [(job, Outcome("lost")) for job in held], Shared(), now)
+
+
+def _pass_messages_over(tx: Transaction, now: int) -> None:
+    """Skip undelivered messages: subscribers received them after the backup was taken."""
+    last = tx.last_message_id()
+    for subscription in tx.subscriptions():
+        ahead = subscription._replace(cursor=last, failures=0, next_attempt_at=None, last_error=None)
+        tx.put_subscription(ahead._replace(node=None, held_until=None), now)
+
+
+def _end_deliveries(tx: Transaction, plans: PlanCache, now: int) -> None:
+    """Invalidate messages that a queue may still have; jobs that have yet to run are handed over again."""
+    while sent := tx.overdue_deliveries(FOR_EVER, limit=_PORTION):
+        put_back(tx, plans, now, sent)
+    while needless := tx.needless_deliveries(limit=_PORTION):
+        tx.withdraw_deliveries(needless)

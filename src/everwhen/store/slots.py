@@ -1,0 +1,254 @@
+"""The hot path: tick, claim, settle, rescue, in batches, each one flow in one transaction.
+
+A tick claims due rows, lets `decide` decide about them, and commits the decisions together with the claim or not at
+all. Claims, settlements and rescues do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from everwhen.model.claim import ClaimedJob, Held
+from everwhen.model.events import Event
+from everwhen.model.instants import SECOND
+from everwhen.model.job import Job
+from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
+from everwhen.model.schedule import Schedule
+from everwhen.store.claim import take_job, take_jobs
+from everwhen.store.lanes import Lane
+from everwhen.store.load import PlanCache, schedules_of, system_paused_at
+from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
+from everwhen.store.settle import end_overdue, settle_jobs, take_report
+from everwhen.store.tick import TickReport, evaluate, evaluate_one
+from everwhen.store.transaction import Due, Store, Transaction
+
+LATELY = 10 * SECOND
+CLAIM_TRIES = 3
+
+_NONE_DUE = TickReport(none_due=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Approaching:
+    """Active schedules with a slot that is due or released by some instant, and jobs that can start by then."""
+
+    schedules: list[Schedule]
+    jobs: list[Job]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The result of settling and claiming together. `is_sooner`: a slot is due sooner than a scheduler may expect."""
+
+    settled: int
+    claimed: list[ClaimedJob]
+    is_sooner: bool
+
+
+class Slots:
+    """Operations on slots and jobs while the clock runs."""
+
+    def __init__(self, store: Store, plans: PlanCache, *, lately: int = LATELY, stagger: int = 0) -> None:
+        self._store = store
+        self._plans = plans
+        self._lately = lately
+        self._stagger = stagger
+        self._is_line_long = False  # the last claim got all that it wanted: the next need not check first
+        self._next_catch_up_at = 0  # the stagger of a backlog continues from batch to batch
+
+    def tick(
+        self, now: int, *, limit: int, behind: bool = False, alive_since: int | None = None
+    ) -> TickReport:
+        """Decide due and released slots: recent ones (`behind=False`), or older ones.
+
+        `alive_since`: the first heartbeat of the deciding node, which counts as alive until now whatever its last one
+        is.
+        """
+        due = Due(now, now - self._lately, limit, behind, alive_since=alive_since)
+        # A read costs a hundredth of a write, and most wake-ups find nothing.
+        due_at = self._store.earliest_due_at()
+        if due_at is None or due_at > (due.floor if behind else now):
+            if due_at is not None:
+                self._store.nothing_due_before(min(due_at, now))
+            return _NONE_DUE if due_at is None or due_at > now else TickReport()
+        keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
+        report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
+        if self._stagger:
+            self._next_catch_up_at = max(report.next_catch_up_at, self._next_catch_up_at)
+        return report
+
+    def tick_one(self, now: int, uid: str) -> TickReport:
+        """Decide the due and released slots of this one schedule, however old they are."""
+        stagger = self._stagger
+        return self._store.write(
+            Lane.TICK, lambda tx: evaluate_one(tx, self._plans, uid, now, stagger=stagger)
+        )
+
+    def approaching(self, until: int, *, limit: int) -> Approaching:
+        """Return what needs a process by then; nothing while the system is paused."""
+        with self._store.read() as tx:
+            if system_paused_at(tx) is not None:
+                return Approaching([], [])
+            states = tx.states_until(until, limit=limit)
+            jobs = tx.jobs_until(until, limit=limit)
+            return Approaching(schedules_of(tx, self._plans, states), jobs)
+
+    def queued_of(self, uid: str) -> list[Job]:
+        """Return the queued jobs of one schedule, which may be deleted, in order of slot_at."""
+        with self._store.look() as tx:
+            found = tx.outstanding({uid}).get(uid, [])
+        return [job for job in found if job.status == "queued"]
+
+    def next_wake_at(self) -> int | None:
+        """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
+        with self._store.look() as tx:
+            wakes = (tx.next_due_at(), tx.next_resume_at())
+        return min((at for at in wakes if at is not None), default=None)
+
+    def claim_jobs(
+        self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
+    ) -> list[ClaimedJob]:
+        """Claim up to `limit` ready jobs for this node, within every capacity."""
+        if not self._is_line_long and not self._is_any_ready(now, queues):
+            return []
+        for _ in range(CLAIM_TRIES):
+            taken = self._store.write(
+                Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
+            )
+            if taken is not None:
+                self._is_line_long = len(taken) == limit
+                return taken
+        return []
+
+    def _is_any_ready(self, now: int, queues: Sequence[str] | None) -> bool:
+        with self._store.look() as tx:
+            ready_at = tx.next_ready_at(queues, now)
+        return ready_at is not None and ready_at <= now
+
+    def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+        """Claim this one job, whatever its queue, within every capacity; None when it cannot be claimed."""
+        return self._store.write(
+            Lane.CLAIM, lambda tx: take_job(tx, self._plans, now, node=node, job_id=job_id)
+        )
+
+    def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
+        """Return the earliest instant at which a queued job, of those queues, may be claimed."""
+        with self._store.look() as tx:
+            return tx.next_ready_at(queues)
+
+    def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
+        """Write how jobs ended and what follows from it; return how many of the ends were valid."""
+        if not ends:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, self._plans, ends, now))
+
+    @property
+    def can_exchange(self) -> bool:
+        """Return whether one transaction can settle and claim."""
+        return self._store.is_exclusive
+
+    def exchange(
+        self,
+        now: int,
+        ends: Sequence[JobEnd],
+        *,
+        node: str,
+        limit: int,
+        queues: Sequence[str] | None = None,
+    ) -> Exchange:
+        """Settle, and claim up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
+
+        def work(tx: Transaction) -> Exchange:
+            settled = settle_jobs(tx, self._plans, ends, now)
+            claimed = take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues) if limit else []
+            return Exchange(settled, claimed or [], tx.is_sooner)
+
+        return self._store.write(Lane.SETTLE, work)
+
+    def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
+        """End a job whose work continued externally; False when it does not wait for this token."""
+        return self._store.write(
+            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome=outcome, now=now)
+        )
+
+    def end_overdue(self, now: int) -> int:
+        """End jobs whose work continued externally and that are past their deadline, or were cancelled."""
+        with self._store.read() as tx:
+            if not tx.jobs_external_over(now):
+                return 0
+        return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, self._plans, now))
+
+    def write_output(self, now: int, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap]) -> None:
+        """Store output of runs, and delete what exceeds its bounds."""
+        self._store.write(Lane.OUTPUT, lambda tx: tx.put_output(pieces, gaps, now))
+
+    def rescue(self, now: int, *, node: str, lease: int) -> int:
+        """Requeue jobs of nodes whose lease has expired, or end them as lost; return how many.
+
+        A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
+        from before the clock was set back.
+        """
+        return self._store.write(
+            Lane.SETTLE, lambda tx: rescue_jobs(tx, self._plans, now, node=node, lease=lease)
+        )
+
+    def put_orphans_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+        """Requeue jobs that are recorded as this node's but that it does not hold; return how many.
+
+        The response to a claim can be lost after its commit: no node runs such a job, and no other node may claim it.
+        """
+        with self._store.look() as tx:
+            orphans = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
+        if not orphans:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, self._plans, orphans, now))
+
+    def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
+        """Requeue jobs that this node interrupts because it stops; return how many.
+
+        This does not count as one of the three rescues. With `on_lost: fail` the job ends as lost. `is_lost`: the
+        node was frozen beyond its lease and no other node took its jobs; then it is an ordinary rescue.
+        """
+        with self._store.look() as tx:
+            found = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) in held]
+        if not found:
+            return 0
+        give = rescue_found if is_lost else give_jobs_back
+        return self._store.write(Lane.SETTLE, lambda tx: give(tx, self._plans, found, now))
+
+    def cancel_requests(self, node: str) -> list[str]:
+        """Return the ids of jobs that this node runs and that were cancelled since."""
+        with self._store.look() as tx:
+            return tx.cancel_requests(node)
+
+    def heartbeat(
+        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool = True
+    ) -> None:
+        """Record that the node is alive and keeps its jobs: one write per node."""
+
+        def beat(tx: Transaction) -> None:
+            tx.put_heartbeat(now, node=node, version=version, is_scheduler=is_scheduler, is_worker=is_worker)
+
+        self._store.write(Lane.SETTLE, beat)
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Append events that concern no particular schedule to the audit."""
+        self._store.write(Lane.SETTLE, lambda tx: tx.insert_events(events))
+
+    def last_heartbeat_at(self) -> int | None:
+        """Return when any scheduler was last alive."""
+        with self._store.look() as tx:
+            return tx.last_heartbeat_at()
+
+    def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
+        """Give the lease up on a clean stop.
+
+        `is_passing`: one of very many short-lived nodes; its row is deleted if it holds no job any more.
+        """
+
+        def leave(tx: Transaction) -> None:
+            if not is_passing or not tx.forget_node(node):
+                tx.put_sign_off(now, node=node)
+
+        self._store.write(Lane.SETTLE, leave)

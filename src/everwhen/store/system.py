@@ -1,0 +1,134 @@
+"""Changes to many schedules at once: the system switch, quiet-hours policies, a breaker closed on request."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+
+from everwhen.decide.breaker import reset
+from everwhen.decide.status import leave_system_span
+from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
+from everwhen.model.events import Event
+from everwhen.model.limits import Shared
+from everwhen.model.schedule import Plan, QuietHoursPolicy
+from everwhen.model.serialize import policy_of, policy_to_json
+from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.load import PlanCache, schedules_of, system_paused_at
+from everwhen.store.transaction import Transaction
+
+_PORTION = 1_000
+MOST_NAMED = 10
+
+
+def switch_system(
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    is_paused: bool,
+    actor: str | None,
+) -> None:
+    """Turn the switch, at a time when no evaluation runs; a value that is set already changes nothing."""
+    tx.exclude_evaluations()
+    now = tx.latest(now)
+    paused_at = system_paused_at(tx)
+    if is_paused == (paused_at is not None):
+        return
+    if paused_at is not None:
+        _leave_span(tx, plans, paused_at, now)
+    tx.put_setting("system_paused", str(now) if is_paused else "")
+    tx.insert_events([Event("system.paused" if is_paused else "system.resumed", now, actor=actor)])
+
+
+def _leave_span(tx: Transaction, plans: PlanCache, paused_at: int, now: int) -> None:
+    """Move every schedule with a slot in the span on to its next; in one transaction, or a tick might fire the slot."""
+    states = tx.states_reached(now)
+    for start in range(0, len(states), _PORTION):
+        schedules = schedules_of(tx, plans, states[start : start + _PORTION])
+        shared = Shared()
+        decisions = [leave_system_span(schedule, paused_at, now, shared) for schedule in schedules]
+        commit_decisions(tx, decisions, now)
+        write_shared(tx, shared, now)
+
+
+def write_policy(
+    tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy, source: str = "api"
+) -> None:
+    """Create or replace a policy; slots that wait for an opening wait for the new one (E5)."""
+    rows = []
+    states = tx.states_deferred(policy.policy_id)
+    if len(states) > _PORTION:
+        tx.expect_long_pauses()
+    # Read before the policy is written, and planned here: the cache must not contain the policy before its commit.
+    for schedule in schedules_of(tx, plans, states):
+        state = schedule.state
+        plan = Plan(state.schedule_id, schedule.definition, policy)
+        is_deferred = state.held_reason in plan.defers
+        earliest = max(now, state.held_due_at or now)
+        opening = plan.calendar(state.anchor_at).opening_from(earliest) if is_deferred else None
+        rows.append((earliest if opening is None else opening, state.row_id))
+    tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_to_json(policy)), now, source)
+    if rows:
+        tx.update_states(("release_at",), rows)
+    _touch_policies(tx)
+
+
+def add_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy) -> None:
+    """Write a new policy; refuse an id that is taken."""
+    _touch_policies(tx)  # first: other writers of policies wait here until this one is committed
+    if policy.policy_id in dict(tx.policies()):
+        raise DuplicatePolicyError(policy.policy_id)
+    write_policy(tx, plans, now, policy)
+
+
+def change_policy(
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    policy_id: str,
+    change: Callable[[QuietHoursPolicy], QuietHoursPolicy],
+) -> QuietHoursPolicy:
+    """Replace a policy that the API made by the result of `change`."""
+    _touch_policies(tx)
+    after = change(_own_policy(tx, policy_id))
+    write_policy(tx, plans, now, after)
+    return after
+
+
+def remove_own_policy(tx: Transaction, policy_id: str) -> None:
+    """Remove a policy that the API made and that no schedule uses."""
+    _touch_policies(tx)
+    _own_policy(tx, policy_id)
+    remove_policy(tx, policy_id)
+
+
+def _own_policy(tx: Transaction, policy_id: str) -> QuietHoursPolicy:
+    fields = dict(tx.policies()).get(policy_id)
+    if fields is None:
+        raise UnknownPolicyError(policy_id)
+    if policy_id in dict(tx.policies("config")):
+        raise SourceError(f'the policy "{policy_id}"', "config")
+    return policy_of(policy_id, json.loads(fields))
+
+
+def remove_policy(tx: Transaction, policy_id: str) -> None:
+    """Remove a policy that no schedule uses."""
+    tx.delete_policy(policy_id)  # first: waits for transactions that name it, which the query then sees
+    if users := tx.users_of_policy(policy_id):
+        raise PolicyInUseError(policy_id, len(users), users[:MOST_NAMED])
+    _touch_policies(tx)
+
+
+def _touch_policies(tx: Transaction) -> None:
+    """Make every process reload its plans. The value is random: two concurrent increments would be equal."""
+    tx.put_setting("policies_version", secrets.token_hex(8))
+
+
+def close_breaker(tx: Transaction, now: int, key: str, actor: str | None = None) -> bool:
+    """Close a breaker on request; False when it was closed already."""
+    shared = Shared(breakers=tx.breakers([key]))
+    was_open = reset(shared, key, now)
+    write_shared(tx, shared, now)
+    if was_open:
+        tx.insert_events([Event("breaker.reset", now, actor=actor, detail={"key": key})])
+    return was_open

@@ -1,1 +1,0 @@
-"""The steps inside a transaction, written once for every database: load, decide, write."""

@@ -1,0 +1,58 @@
+"""What a statement reads does not depend on what the tables held when its plan was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import NEXT_READY
+from everwhen.store.postgres.adapters import At
+from everwhen.store.postgres.snapshot import PEEK_READY
+from everwhen.store.postgres.watermark import EARLIEST
+from everwhen.wiring import Stack, open_stack
+
+_HERD = """
+INSERT INTO jobs (job_id, uid, schedule_id, revision, number, retry, origin, status, slot_at, due_at, is_ready,
+    is_counted, queue, created_at, ready_at)
+SELECT 'herd-' || n, 'u' || n, 'herd', 1, 1, 0, 'manual', 'queued', now(), now(), true, true, 'default', now(), %s
+FROM generate_series(1, 5000) AS n"""
+
+
+@pytest.fixture
+def stack(postgres_url: str) -> Iterator[Stack]:
+    opened = open_stack(postgres_url)
+    yield opened
+    opened.close()
+
+
+def pages_read(
+    connection: psycopg.Connection[Any], statement: Statement, values: Mapping[str, object]
+) -> int:
+    plan: Any = connection.execute(
+        b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement.postgres, values
+    ).fetchone()
+    (found,) = json.loads(plan[0]) if isinstance(plan[0], str) else plan[0]
+    return int(found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"])
+
+
+def test_a_claim_looks_at_the_first_of_a_herd_and_not_at_all_of_it(stack: Stack) -> None:
+    now = stack.runtime.clock.now()
+    with stack.database.connection() as connection:
+        connection.execute("VACUUM (ANALYZE) jobs")  # it is known to be empty
+        connection.execute(_HERD, (At(now),))
+        values = {"now": At(now), "mark": At(EARLIEST), "queues": None}
+        assert pages_read(connection, PEEK_READY, {**values, "limit": 10}) < 40
+        assert pages_read(connection, NEXT_READY, values) < 20
+
+
+def test_who_reads_the_ledger_may_go_through_whole_tables(stack: Stack) -> None:
+    with stack.database.snapshot() as connection:
+        names = ("enable_seqscan", "enable_bitmapscan")
+        assert [connection.execute(f"SHOW {name}").fetchall()[0][0] for name in names] == ["on", "on"]
+    with stack.database.connection() as connection:
+        assert connection.execute("SHOW enable_seqscan").fetchall()[0][0] == "off"
