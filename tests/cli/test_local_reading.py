@@ -29,8 +29,8 @@ HEAVY = [
     *(
         f"everwhen.{name}"  # what only changes need
         for name in """api config engine wiring targets operations.schedules operations.submissions operations.jobs
-        decide.draft decide.tick decide.edit model.fields stores.flows.change stores.flows.commit stores.flows.system
-        stores.sqlite_backup""".split()
+        decide.draft decide.tick decide.edit store.change store.commit store.system store.restore store.settle
+        store.publish""".split()
     ),
 ]
 WHAT_IT_LOADS = """

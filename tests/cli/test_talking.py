@@ -166,13 +166,13 @@ def test_a_schedule_comes_from_a_file(shell: Shell, tmp_path: Path) -> None:
     source.write_text(json.dumps({"name": "from a file", "cron": "0 9 * * *", "run": {"command": ["true"]}}))
     assert shell.json("schedules", "create", "--file", str(source))["cron"] == "0 9 * * *"
     source.write_text("[1]")
-    assert "holds no JSON object" in shell.refusal("schedules", "create", "--file", str(source))
+    assert "does not hold a JSON object" in shell.refusal("schedules", "create", "--file", str(source))
 
 
 def test_every_mistake_of_a_submission_is_told_at_once(shell: Shell) -> None:
     said = shell.refusal("schedules", "create", "--set", "evry=5m")
     assert 'evry: unknown key, did you mean "every"?' in said and "run is required" in said
-    assert "nothing is given" in shell.refusal("schedules", "create")
+    assert "no key is given" in shell.refusal("schedules", "create")
     assert "write it like jitter=30s" in shell.refusal("schedules", "create", "--set", "jitter")
 
 

@@ -233,10 +233,11 @@ def submission(
     source: str = "api",
     uid: str | None = None,
     target: Target = TRUE,
+    bound_to: str | None = None,
     **fields: Any,
 ) -> Submission:
     """Return a schedule as a caller submits it; an interval has its first slot at once unless the fields differ."""
-    return Submission(schedule_id, fields, target, group=group, source=source, uid=uid)
+    return Submission(schedule_id, fields, target, group=group, source=source, uid=uid, bound_to=bound_to)
 
 
 def end_of(claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> JobEnd:

@@ -189,7 +189,7 @@ def test_the_job_that_is_ready_longest_goes_first_also_beside_one_with_many(runt
 
 
 def test_what_a_program_keeps_for_itself_is_taken_by_those_that_name_it(runtime: Tenant) -> None:
-    runtime.add("ours", every="1m", if_running="queue", queue="default@shop")
+    runtime.add("ours", every="1m", if_running="queue", bound_to="shop")
     runtime.add("open", every="1m", if_running="queue")
     fire(runtime, 3)  # more than one job of a schedule: those beyond the first are loaded by another query
     assert names(runtime.claim()) == ["open"]
@@ -200,7 +200,7 @@ def test_what_a_program_keeps_for_itself_is_taken_by_those_that_name_it(runtime:
 def test_one_job_is_taken_by_its_id_when_it_is_ready_and_has_a_place(runtime: Tenant) -> None:
     runtime.add_many([f"mail{number}" for number in range(120)], every="24h")
     runtime.add("reviewer.a", every="24h", if_running="queue", **AGENT)
-    runtime.add("reviewer.b", every="24h", queue="default@shop", if_running="queue", **AGENT)
+    runtime.add("reviewer.b", every="24h", bound_to="shop", if_running="queue", **AGENT)
     runtime.step()
     (first,) = runtime.jobs("reviewer.a")
     (second,) = runtime.jobs("reviewer.b")

@@ -216,7 +216,7 @@ def test_o4_a_job_that_finds_no_place_after_all_is_handed_over_again(runtime: Te
 
 
 def test_jobs_of_programs_and_messages_never_go(runtime: Tenant) -> None:
-    runtime.add("bound", every="24h", queue="default@shop")
+    runtime.add("bound", every="24h", bound_to="shop")
     runtime.add("said", every="24h", target=Target(MESSAGE, '{"text": "hello"}'), **AGENT)
     runtime.step()
     assert send(runtime) == []

@@ -25,7 +25,8 @@ from tests.targets.running import until
 PROGRAM = """
 import os, signal, sys
 from everwhen import wiring
-from everwhen.store import postgres_copy, sqlite_move
+from everwhen.store.postgres import copy as postgres_copy
+from everwhen.store.sqlite import move as sqlite_move
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Another process at the same database: `python -m tests.stores.child VERB PATH …`, steered through its pipes.
+"""Another process at the same database: `python -m tests.store.child VERB PATH …`, steered through its pipes.
 
 It says what it has come to on standard output, a line each, and waits on standard input where it is told to.
 """

@@ -1,4 +1,4 @@
-"""Starts `tests.stores.child`, talks to it, and leaves none behind."""
+"""Starts `tests.store.child`, talks to it, and leaves none behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Child:
     """A process with two pipes. A line that does not come fails the test through its timeout."""
 
     def __init__(self, verb: str, *arguments: object) -> None:
-        command = [sys.executable, "-m", "tests.stores.child", verb, *map(str, arguments)]
+        command = [sys.executable, "-m", "tests.store.child", verb, *map(str, arguments)]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -100,7 +100,7 @@ def test_a_function_that_raises_fails_with_its_traceback(
         ("no.such.module:f", "cannot import 'no.such.module': ModuleNotFoundError"),
         ("tests.targets.functions:gone", "'tests.targets.functions' has no 'gone'"),
         ("tests.targets.functions:not_callable", "is a int, not a function"),
-        ("nonsense", "'nonsense' is no \"module:function\""),
+        ("nonsense", "'nonsense' is not of the form \"module:function\""),
     ],
 )
 def test_a_function_that_cannot_be_loaded_is_final_and_ends_its_schedule(

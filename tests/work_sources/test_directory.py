@@ -165,9 +165,9 @@ def test_nothing_outside_the_inbox_is_an_item(tmp_path: Path) -> None:
     (tmp_path / "inbox").mkdir()
     (tmp_path / "secret").write_text("…")
     source = DirectorySource(tmp_path / "inbox")
-    with pytest.raises(ValueError, match="is no item"):
+    with pytest.raises(ValueError, match="is not an item"):
         source.claim("../secret", by="job.1")
-    with pytest.raises(ValueError, match="is no item"):
+    with pytest.raises(ValueError, match="is not an item"):
         source.get("/etc/hostname")
 
 

@@ -25,11 +25,10 @@ from everwhen.model.group import Groups
 from everwhen.model.queries import Entry
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
-from everwhen.operations.access import Caller
+from everwhen.operations.access import Caller, config_places
 from everwhen.operations.apply import config_revision
 from everwhen.operations.groups import usable_groups
 from everwhen.operations.quiet_hours import policy_ids
-from everwhen.operations.submissions import config_places
 from everwhen.operations.system import DATABASE_IS_SILENT, describe_fault, next_wake_at
 from everwhen.operations.tokens import hash_of
 from everwhen.runtime import Runtime

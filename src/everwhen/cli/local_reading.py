@@ -157,7 +157,7 @@ def _schedule(asked: Asked) -> Object:
 
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
     """Return a function that finds the file and line where a schedule is declared."""
-    from everwhen.operations.submissions import config_places
+    from everwhen.operations.access import config_places
 
     found: list[Mapping[str, str]] = []
 

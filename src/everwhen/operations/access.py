@@ -182,3 +182,8 @@ def list_entries(
         return Page(entries, COUNTED, is_approximate=True)
     newest = store_of(runtime).catalogue.entries(wanted, limit=1)
     return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
+
+
+def config_places(runtime: Runtime) -> dict[str, str]:
+    """Return where each schedule of the current configuration is declared: file and line by id."""
+    return store_of(runtime).catalogue.config_places()

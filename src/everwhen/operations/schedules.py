@@ -54,6 +54,7 @@ class Submission:
     first_run: FirstRun = "immediately"
     may_be_past: bool = False
     uid: str | None = field(default=None)
+    bound_to: str | None = None  # the program whose processes alone take its jobs
 
     @property
     def is_enabled(self) -> bool:
@@ -137,6 +138,7 @@ def define(runtime: Runtime, submission: Submission, now: int) -> Definition:
         now=now,
         timezone=runtime.timezone,
         group=submission.group,
+        bound_to=submission.bound_to,
     )
 
 

@@ -45,11 +45,6 @@ SOURCE = "api"
 PORTION = 200  # schedules that one turn of the writer makes
 
 
-def config_places(runtime: Runtime) -> dict[str, str]:
-    """Return where each schedule of the current configuration is declared: file and line by id."""
-    return store_of(runtime).catalogue.config_places()
-
-
 def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | None:
     """Return the answer to an earlier request of this caller with the same key, while it is kept."""
     since = runtime.clock.now() - ANSWERS_KEPT

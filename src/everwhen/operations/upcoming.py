@@ -9,7 +9,6 @@ from heapq import merge
 from itertools import islice, takewhile
 from typing import Literal, NamedTuple
 
-from everwhen.decide import edit
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.errors import TimetableError
 from everwhen.model.declare import Declared
@@ -18,7 +17,6 @@ from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.operations.schedules import get_schedule, quiet_hours_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import zone
@@ -46,6 +44,7 @@ class UpcomingSlot:
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """Return the next slots of one schedule."""
+    from everwhen.operations.schedules import get_schedule  # `why` needs none of what changes schedules
 
     schedule = get_schedule(runtime, schedule_id)
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
@@ -116,6 +115,9 @@ class Preview:
 
 def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
     """Preview a declared schedule without writing."""
+    from everwhen.decide import edit
+    from everwhen.operations.schedules import quiet_hours_of
+
     definition, now = declared.definition, runtime.clock.now()
     plan = Plan(declared.schedule_id, definition, quiet_hours_of(runtime, definition))
     state = edit.create(plan, declared.schedule_id, now).state

@@ -23,7 +23,6 @@ from everwhen.errors import CopyError, shown
 from everwhen.model.instants import SECOND
 from everwhen.model.vitals import Move
 from everwhen.runtime import Progress
-from everwhen.store.restore import BACKED_UP_AT
 from everwhen.store.schema.migrate import migrate
 from everwhen.store.schema.sqlite import MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
@@ -244,6 +243,10 @@ def back_up(database: SqliteDatabase, path: Path, progress: Progress, clock: Clo
 
 
 def _copy(source: sqlite3.Connection, path: Path, progress: Progress, clock: Clock) -> None:
+    from everwhen.store.restore import (
+        BACKED_UP_AT,  # commands that only read ask here whether the file was moved
+    )
+
     source.execute(
         "SELECT count(*) FROM sqlite_master"
     ).fetchone()  # the snapshot begins with the first query
