@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
@@ -43,6 +42,8 @@ class CheckedValue(Protocol):
 
 def unknown(what: str, key: str, known: Iterable[str]) -> str:
     """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long."""
+    from difflib import get_close_matches  # commands that only read check no keys
+
     near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
     return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from everwhen.errors import ConfigError, shown
 from everwhen.model.instants import SECOND
@@ -16,6 +15,9 @@ from everwhen.timetable.civil_time import Fold, Gap, zone
 from everwhen.timetable.interval import LONGEST, parse_seconds
 from everwhen.timetable.trigger import parse_instant
 from everwhen.timetable.windows import parse_dates, parse_weekdays, parse_window
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 MOST_PAYLOAD = LARGEST_PAYLOAD
 _SIZE = re.compile(r"([0-9]{1,9}) ?(B|KiB|MiB|GiB)?")
@@ -66,6 +68,8 @@ def parse_network(value: Any) -> IPv4Network | IPv6Network:
     >>> parse_network("10.0.0.0/8"), parse_network("::1")
     (IPv4Network('10.0.0.0/8'), IPv6Network('::1/128'))
     """
+    from ipaddress import ip_network
+
     try:
         network = ip_network(value if isinstance(value, str) else "")
     except ValueError:

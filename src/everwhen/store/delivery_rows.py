@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.job import Job
 from everwhen.model.queue import Delivery
 from everwhen.store.dialect import Queries, Statement
@@ -12,6 +12,9 @@ from everwhen.store.job_rows import CAN_START, JOB, row_ids
 from everwhen.store.postgres.watermark import EARLIEST
 from everwhen.store.records import LockHint
 from everwhen.store.schedule_rows import IS_PAUSED
+
+if TYPE_CHECKING:
+    from everwhen.decide.hand_over import OnTheirWay
 
 # idx_jobs_ready; idx_jobs_handed_key and idx_jobs_outstanding: jobs that are handed over count as running.
 _IS_SENT = "sent.handed_over_at IS NOT NULL AND sent.status = 'queued'"
@@ -67,6 +70,8 @@ class DeliveryReads(Queries):
 
     def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
         """Return how many jobs of the same capacities and lines are handed over."""
+        from everwhen.decide.hand_over import OnTheirWay
+
         keys = {job.capacity_key for job in jobs if job.capacity_key is not None}
         lines = {job.uid for job in jobs if job.line == "own"}
         sent = dict(self.rows(_SENT_KEYS, keys=keys)) if keys else {}

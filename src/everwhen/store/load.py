@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from everwhen.decide.claim import budgets_of_retry
 from everwhen.decide.overlap import may_be_full
 from everwhen.errors import SchedulerError
 from everwhen.model.instants import DAY
@@ -89,6 +88,8 @@ def claimable(shared: Shared, jobs: Sequence[Job], plans: Mapping[tuple[str, int
 def _keys_of_retry(job: Job, plans: Mapping[tuple[str, int], Plan]) -> set[str]:
     if job.origin != "retry":
         return set()
+    from everwhen.decide.claim import budgets_of_retry  # commands that only read load schedules, too
+
     return {budget.key for budget in budgets_of_retry(job, plans[job.uid, job.revision])}
 
 

@@ -139,7 +139,9 @@ def first_instant(period: Period) -> int:
 
 
 def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: int) -> SystemSpan:
-    return SystemSpan(begun.event.at, until, begun.id, closed_by, reach_of(system, 0, begun.id))
+    return SystemSpan(
+        begun.event.at, until, begun.id, closed_by, reach_of(system, 0, begun.id, closed_at=begun.event.at)
+    )
 
 
 def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recorded]) -> Period:
@@ -167,14 +169,24 @@ def _closed(
         and previous.id == period.begun_id
         and event.at == period.begun_at
     )
-    reach = reach_of(system, period.begun_id, number)
+    reach = reach_of(system, period.begun_id, number, closed_at=event.at)
     earliest = earliest_of(system, period.begun_id, number)
     return replace(period, until=event.at, closed_by=number, reach=reach, earliest=earliest, is_void=is_void)
 
 
-def reach_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
-    """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not."""
-    return max((start for start, _ in _steps_back(system, after_id, before_id)), default=0)
+def reach_of(
+    system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN, *, closed_at: int | None = None
+) -> int:
+    """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not.
+
+    `closed_at`: the time of the event that ends the part. The schedulers notice a step of the clock within a second, so
+    a step that is recorded after this event may have happened before it. Then its time is one that the clock showed
+    between the step and its record.
+    """
+    steps = [start for start, _ in _steps_back(system, after_id, before_id)]
+    if closed_at is not None:
+        steps += [start for start, _ in _steps_back(system, before_id, OPEN, shown_at=closed_at)]
+    return max(steps, default=0)
 
 
 def earliest_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
@@ -182,11 +194,14 @@ def earliest_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = 
     return min((end for _, end in _steps_back(system, after_id, before_id)), default=OPEN)
 
 
-def _steps_back(system: Sequence[Recorded], after_id: int, before_id: int) -> Iterator[tuple[int, int]]:
-    """Yield from and to of the steps that put the clock back."""
+def _steps_back(
+    system: Sequence[Recorded], after_id: int, before_id: int, *, shown_at: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield from and to of the steps that put the clock back; with `shown_at`, of those unrecorded at that time."""
     for recorded in system:
         if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id:
             detail = recorded.event.detail
             start, end = int(str(detail.get("from", 0))), int(str(detail.get("to", 0)))
-            if end < start:
+            is_meant = shown_at is None or end <= shown_at <= recorded.event.at
+            if end < start and is_meant:
                 yield start, end
