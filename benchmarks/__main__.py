@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.catalog import BENCHMARKS
 from benchmarks.children import measure
+from benchmarks.comparison import beside
 from benchmarks.model import DATABASES, Benchmark
 from benchmarks.progress import Progress
 from benchmarks.report import Run, as_json, as_markdown
@@ -25,12 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else USUAL_ROUNDS)
     progress = Progress(sys.stderr)
     run = Run(started_at=datetime.now(UTC), rounds=rounds, is_quick=options.quick)
+    chosen_ones = [one for one in options.only if options.database in (None, one.database)]
+    if options.against:
+        chosen_ones = [beside(one, options.against) for one in chosen_ones]
     summaries = [
         summarize(measure(benchmark, rounds=rounds, is_quick=options.quick, progress=progress))
-        for benchmark in options.only
-        if options.database in (None, benchmark.database)
+        for benchmark in chosen_ones
     ]
-    is_whole = options.only is BENCHMARKS and options.database is None and not options.quick
+    is_whole = chosen_ones == list(BENCHMARKS) and not options.quick
     write(RESULTS if is_whole else PARTIAL, run, summaries)
     print(as_markdown(run, summaries))
     return 0
@@ -44,6 +47,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--database", choices=DATABASES, help="measure on this one alone")
     parser.add_argument("--rounds", type=enough_rounds, help=f"interleaved rounds (usually {USUAL_ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="three rounds, smaller loads")
+    parser.add_argument(
+        "--against",
+        type=checkout,
+        metavar="FOLDER",
+        help="measure another checkout beside this one, and no peers",
+    )
     return parser.parse_args(arguments)
 
 
@@ -54,6 +63,13 @@ def chosen(text: str) -> tuple[Benchmark, ...]:
         names = ", ".join(sorted(known, key=lambda number: int(number[1:])))
         raise argparse.ArgumentTypeError(f"no benchmark {', '.join(sorted(unknown))}; there are {names}")
     return tuple(benchmark for benchmark in BENCHMARKS if benchmark.number in wanted)
+
+
+def checkout(text: str) -> Path:
+    folder = Path(text).resolve()
+    if not (folder / ".venv" / "bin" / "python").exists():
+        raise argparse.ArgumentTypeError(f"{text} has no environment; run `make check` there first")
+    return folder
 
 
 def enough_rounds(text: str) -> int:

@@ -33,6 +33,7 @@ class Child:
         rules: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.environment = plain_environment() | dict(rules)
+        self.folder = contestant.checkout or ROOT
         self.name = contestant.name
         self.label = contestant.name
         quick = ["--quick"] if is_quick else []
@@ -43,7 +44,7 @@ class Child:
         self.complaints: IO[bytes] = self.stack.enter_context(TemporaryFile())
         self.process = subprocess.Popen(
             self.command,
-            cwd=ROOT,
+            cwd=self.folder,
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -145,5 +146,8 @@ def without_paths(text: str) -> str:
 def prepared(
     contestant: Contestant, rules: Mapping[str, str], *, is_quick: bool, say: Callable[[str], None]
 ) -> Child:
-    python = python_of(contestant.environment, say)
+    if contestant.checkout is not None:
+        python = contestant.checkout / ".venv" / "bin" / "python"
+    else:
+        python = python_of(contestant.environment, say)
     return Child(contestant, python, is_quick=is_quick, rules=rules)

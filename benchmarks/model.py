@@ -1,6 +1,7 @@
 """The definition of a benchmark: contestants and goals, as data. It measures nothing itself."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 EVERWHEN = "everwhen"
@@ -36,12 +37,16 @@ APSCHEDULER_4_SERVED = Environment(
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One thing measured: a worker module that runs with these arguments in that environment."""
+    """One thing measured: a worker module that runs with these arguments in that environment.
+
+    With a `checkout` it is the worker of that checkout of the repository, in the environment that `make` made there.
+    """
 
     name: str
     worker: str
     arguments: tuple[str, ...]
     environment: Environment = OWN
+    checkout: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

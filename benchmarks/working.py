@@ -23,7 +23,7 @@ NO_OPS = Benchmark(
         contestant(EVERWHEN, "no-op"),
         Contestant(PEER, "benchmarks.workers.huey_jobs", (), HUEY),
     ),
-    goals=(Goal(against=PEER, at_least=3),),
+    goals=(Goal(against=PEER, at_least=4),),
     most_rounds=5,
 )
 NO_OPS_SERVED = Benchmark(
@@ -35,7 +35,7 @@ NO_OPS_SERVED = Benchmark(
         Contestant(BATCHED_PEER, "benchmarks.workers.pgqueuer_jobs", (), PGQUEUER),
         Contestant(SINGLE_PEER, "benchmarks.workers.procrastinate_jobs", (), PROCRASTINATE),
     ),
-    goals=(Goal(against=BATCHED_PEER, at_least=0.8), Goal(against=SINGLE_PEER, at_least=15)),
+    goals=(Goal(against=BATCHED_PEER, at_least=1), Goal(against=SINGLE_PEER, at_least=15)),
     most_rounds=5,
     database="PostgreSQL",
 )

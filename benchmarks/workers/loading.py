@@ -1,9 +1,16 @@
 """The worker of B2: schedules created in bulk or one by one, in an empty database in each round."""
 
 import argparse
+import json
+import os
+import secrets
+import subprocess
+import sys
 from collections.abc import Callable
+from http.client import HTTPConnection
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Files, Place, a_place
@@ -13,41 +20,97 @@ BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on their numb
 SINGLE = 200
 
 
+class Surface(Protocol):
+    """A way in that users have, open on one database."""
+
+    def create(self, numbers: range) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Program:
+    """`Scheduler.add_many`."""
+
+    def __init__(self, url: str) -> None:
+        from everwhen import Scheduler
+
+        self.scheduler = Scheduler(url, name="bench")
+
+    def create(self, numbers: range) -> None:
+        self.scheduler.add_many([{"id": f"s{n}", **schedule(n)} for n in numbers])  # type: ignore[typeddict-item]
+
+    def close(self) -> None:
+        self.scheduler.close()
+
+
+class Rest:
+    """`POST /schedules/batch/` of an `everwhen api` process, one JSON line per schedule."""
+
+    def __init__(self, url: str) -> None:
+        token = secrets.token_urlsafe(32)
+        command = [sys.executable, "-m", "everwhen", "api", "--database", url]
+        rules = {**os.environ, "EVERWHEN_API_PORT": "0", "EVERWHEN_ADMIN_TOKEN": token}
+        self.server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=rules
+        )
+        assert self.server.stdout is not None
+        address = next(line for line in self.server.stdout if line.startswith(b"API on ")).split()[2]
+        self.client = HTTPConnection(urlsplit(address.decode()).netloc)
+        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
+
+    def create(self, numbers: range) -> None:
+        body = "\n".join(json.dumps({"name": f"s{n}", **schedule(n)}) for n in numbers)
+        self.client.request("POST", "/api/v1/schedules/batch/", body, self.headers)
+        answer = self.client.getresponse()
+        results = answer.read()
+        if answer.status != 200 or results.count(b'"id"') != len(numbers):
+            raise RuntimeError(f"the batch was answered {answer.status}: {results[:300]!r}")
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.terminate()
+        self.server.communicate()
+
+
 class Loading:
-    """everwhen: through the operation that every surface calls."""
+    """everwhen, through one of its surfaces."""
 
-    def __init__(self, place: Place, count: int, at_once: int) -> None:
-        from benchmarks.workers import runtimes
+    def __init__(
+        self, place: Place, open_surface: Callable[[str], Surface], count: int, at_once: int
+    ) -> None:
+        from everwhen.version import __version__
 
-        self.runtimes = runtimes
-        self.version = runtimes.VERSION
+        self.version = __version__
         self.place = place
+        self.open_surface = open_surface
         self.count = count
         self.at_once = at_once
-        self.stack: Any = None
         self.url = ""
 
     def check(self) -> dict[str, str]:
         return {}
 
     def run(self, part: int, parts: int) -> Timings:
-        runtimes = self.runtimes
         if part == 0:
             self.begin_anew()
         share = self.count // parts
         began = perf_counter()
         for start in range(part * share, (part + 1) * share, self.at_once):
-            numbers = range(start, start + self.at_once)
-            batch = [runtimes.submission(f"s{n}", "g", fields(n)) for n in numbers]
-            runtimes.create_schedules(self.stack.runtime, batch)
-        return {"schedule": (perf_counter() - began, share)}
+            self.surface.create(range(start, start + self.at_once))
+        elapsed = perf_counter() - began
+        if part == parts - 1:
+            self.surface.close()
+        return {"schedule": (elapsed, share)}
 
     def begin_anew(self) -> None:
-        if self.stack is not None:
-            self.stack.close()
+        if self.url:
             self.place.drop(self.url)
         self.url = self.place.fresh()
-        self.stack = self.runtimes.a_stack(self.url)
+        self.surface = self.open_surface(self.url)
+
+
+def schedule(number: int) -> dict[str, Any]:
+    return {**fields(number), "run": {"message": {"text": "now"}}}
 
 
 def fields(number: int) -> dict[str, Any]:
@@ -58,7 +121,11 @@ def fields(number: int) -> dict[str, Any]:
 
 
 def everwhen(place: Place, way: str, is_quick: bool) -> Task:
-    return Loading(place, *size(way, is_quick))
+    return Loading(place, Program, *size(way, is_quick))
+
+
+def everwhen_rest(place: Place, way: str, is_quick: bool) -> Task:
+    return Loading(place, Rest, *size(way, is_quick))
 
 
 def raw(place: Place, way: str, is_quick: bool) -> Task:
@@ -85,6 +152,7 @@ def size(way: str, is_quick: bool) -> tuple[int, int]:
 
 CONTESTANTS: dict[str, Callable[[Place, str, bool], Task]] = {
     "everwhen": everwhen,
+    "everwhen-rest": everwhen_rest,
     "raw": raw,
     "apscheduler": apscheduler,
 }

@@ -133,7 +133,7 @@ def test_what_a_token_with_an_owner_makes_is_the_owners(service: Service) -> Non
 
 
 @pytest.mark.parametrize("run", [{"command": ["id"]}, {"python": "os:getcwd"}])
-def test_code_is_refused_unless_the_runtime_allows_it_and_an_admin_asks(
+def test_code_is_refused_unless_the_service_allows_it_and_an_admin_asks(
     service: Service, tmp_path: Path, run: dict[str, object]
 ) -> None:
     body = {"every": "1h", "run": run}

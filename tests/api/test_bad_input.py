@@ -175,7 +175,7 @@ def test_who_announces_a_body_and_sends_none_is_answered_all_the_same(tmp_path: 
             assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_runtime_may_take_less_than_others(tmp_path: Path) -> None:
+def test_a_service_may_take_less_than_others(tmp_path: Path) -> None:
     with serving(tmp_path, max_payload=100) as service:
         service.admin.create(payload={"a": "x" * 50})
         answer = service.admin.post("/schedules/", {**GOOD, "payload": {"a": "x" * 100}})

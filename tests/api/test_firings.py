@@ -49,7 +49,7 @@ def types(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_to_json(on_each: Service) -> None:
+def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_words(on_each: Service) -> None:
     with stream(on_each.admin, "/events/stream/") as opened:
         made = fire(on_each, "ada")
         created, fired = opened.take(2)

@@ -107,7 +107,7 @@ def test_a_signed_request_fires_and_its_body_is_the_payload(service: Service, pa
         ("application/json", b"", None),
     ],
 )
-def test_a_body_is_data_where_it_is_json_and_text_external(
+def test_a_body_is_data_where_it_is_json_and_text_elsewhere(
     service: Service, kind: str, body: bytes, payload: Any
 ) -> None:
     answer = post(service, HOOK, body, {**ours(body), "Content-Type": kind})

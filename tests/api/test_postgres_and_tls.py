@@ -15,9 +15,7 @@ from tests.api.serving import HTTP_RUN, serving
 from tests.servers.everwhen_database import PostgresDatabase
 
 
-def test_a_schedule_histories_on_postgres_as_on_sqlite(
-    everwhen_on_18: PostgresDatabase, tmp_path: Path
-) -> None:
+def test_a_schedule_lives_on_postgres_as_on_sqlite(everwhen_on_18: PostgresDatabase, tmp_path: Path) -> None:
     with serving(tmp_path, url=everwhen_on_18.empty()) as service:
         admin = service.admin
         made = admin.create(name="Größe", payload={"a": "\N{SNOWMAN}"}, owner="ada")

@@ -118,7 +118,7 @@ def test_those_of_the_file_are_changed_there(tmp_path: Path) -> None:
             assert (answer.status, answer.problem) == (409, "declared-elsewhere")
 
 
-def test_only_tokens_of_the_whole_runtime_change_them(service: Service) -> None:
+def test_only_tokens_without_an_owner_change_them(service: Service) -> None:
     made(service, "shared")
     for client in (service.client("viewer"), service.client("admin", owner="ada")):
         assert client.get("/quiet-hours/shared/").status == 200

@@ -89,7 +89,7 @@ def test_streams_carry_them(service: Service, path: str) -> None:
 # -- the page of the documentation --
 
 
-def test_the_documentation_loads_nothing_from_external(service: Service) -> None:
+def test_the_documentation_loads_nothing_from_elsewhere(service: Service) -> None:
     client = replace(service.nobody, prefix="")
     page = client.get("/api/docs")
     assert page.status == 200

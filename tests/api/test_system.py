@@ -90,7 +90,7 @@ def test_everything_stops_and_goes_on(tmp_path: Path) -> None:
         ("POST", "/config/reload/", "admin"),
     ],
 )
-def test_the_runtime_is_for_tokens_of_the_whole_runtime(
+def test_the_system_is_for_tokens_without_an_owner(
     service: Service, method: str, path: str, role: str
 ) -> None:
     assert service.client("admin", owner="ada").call(method, path).status == 403

@@ -246,7 +246,7 @@ def test_a_one_shot_is_not_armed_again_beyond_its_time(tmp_path: Path) -> None:
 # -- tokens that make tokens --
 
 
-def test_no_token_makes_one_that_histories_longer(tmp_path: Path) -> None:
+def test_no_token_makes_one_that_lives_longer(tmp_path: Path) -> None:
     clock = ManualClock("2026-11-17T08:00:00Z")
     with serving(tmp_path, clock=clock) as service:
 

@@ -25,14 +25,14 @@ def test_a_child_answers_whatever_its_library_prints() -> None:
     assert turn.calibration > 0
 
 
-def test_an_error_in_the_child_is_a_failed_contestant_and_the_child_histories_on() -> None:
+def test_an_error_in_the_child_is_a_failed_contestant_and_the_child_goes_on() -> None:
     with a_child() as child:
         with pytest.raises(ContestantFailedError, match="RuntimeError: no part 1 here"):
             child.run(1, 4)
         assert child.run(0, 1).timings == {"case": (2.0, 1)}
 
 
-def test_a_child_that_dies_leaves_its_last_to_json() -> None:
+def test_a_child_that_dies_leaves_its_last_words() -> None:
     with a_child("dies") as child, pytest.raises(ContestantFailedError, match="ended with 1: its last words"):
         child.run(0, 1)
 

@@ -1,9 +1,12 @@
 """The command line chooses benchmarks by number, and the catalogue holds together."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.__main__ import parse
 from benchmarks.catalog import BENCHMARKS
+from benchmarks.comparison import beside
 from benchmarks.model import Benchmark, Goal
 from benchmarks.workers.cron_cases import EVERYDAY, STEPS_OF_RARE, cases
 
@@ -36,6 +39,29 @@ def test_every_goal_names_contestants_that_take_part(benchmark: Benchmark) -> No
 def test_the_catalogue_is_in_the_order_of_the_table() -> None:
     numbers = [int(benchmark.number[1:]) for benchmark in BENCHMARKS]
     assert numbers == sorted(numbers)
+
+
+def test_beside_another_checkout_everwhen_alone_is_measured_twice() -> None:
+    bulk = next(benchmark for benchmark in BENCHMARKS if benchmark.number == "B2")
+    compared = beside(bulk, Path("before"))
+    assert [(one.name, one.checkout) for one in compared.contestants] == [
+        ("everwhen", None),
+        ("everwhen, before", Path("before")),
+        ("everwhen, REST batch", None),
+        ("everwhen, REST batch, before", Path("before")),
+    ]
+    assert [goal.text for goal in compared.goals] == [
+        "≥ 0.95 × everwhen, before",
+        "≥ 0.95 × everwhen, REST batch, before",
+    ]
+
+
+def test_a_checkout_without_an_environment_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--against", str(tmp_path)])
+    assert "has no environment" in capsys.readouterr().err
 
 
 def test_long_work_has_a_bound_on_its_rounds() -> None:

@@ -295,7 +295,7 @@ def test_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None
     assert 'no breaker of "nobody" ever counted a failure' in shell.refusal("system", "breaker", "nobody")
 
 
-def test_the_system_says_whether_it_histories(shell: Shell) -> None:
+def test_the_system_says_whether_it_works(shell: Shell) -> None:
     assert "no scheduler is running: nothing fires" in shell.text("system", "status")
     found = shell.json("system", "status")
     assert {node["role"] for node in found["nodes"]} == {"up"}

@@ -259,7 +259,7 @@ def test_counts_of_schedules_and_outstanding_jobs(runtime: Tenant) -> None:
     assert found.held == 1
 
 
-def test_a_history_tells_every_life_once_with_all_that_was_recorded(runtime: Tenant) -> None:
+def test_a_history_tells_every_schedule_once_with_all_that_was_recorded(runtime: Tenant) -> None:
     prepare(runtime)
     runtime.delete("b")
     runtime.add("b", every="1m")

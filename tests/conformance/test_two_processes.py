@@ -136,7 +136,9 @@ def test_an_id_is_given_once_in_both_runtimes(runtime: Tenant, other: Tenant) ->
     assert runtime.state("a").uid == other.state("a").uid
 
 
-def test_a_worker_learns_that_its_job_was_cancelled_external(runtime: Tenant, other: Tenant) -> None:
+def test_a_worker_learns_that_its_job_was_cancelled_by_another_process(
+    runtime: Tenant, other: Tenant
+) -> None:
     runtime.add("a", every="1h")
     runtime.step()
     (claimed,) = runtime.claim()

@@ -77,7 +77,7 @@ def test_a_life_whose_last_run_is_still_going_on_stays(runtime: Tenant) -> None:
     assert runtime.check().is_clean
 
 
-def test_the_end_of_a_schedule_that_histories_on_as_done_is_remembered(runtime: Tenant) -> None:
+def test_the_end_of_a_schedule_that_stays_as_done_is_remembered(runtime: Tenant) -> None:
     runtime.add("once", after="1m")
     runtime.wait_and_step("1m")
     runtime.run()

@@ -60,7 +60,7 @@ def test_a_schema_that_is_none_is_a_fault_of_its_own() -> None:
     assert fault.startswith("the schema itself is no JSON Schema")
 
 
-def test_a_reference_to_external_is_refused_and_never_fetched() -> None:
+def test_a_reference_to_another_document_is_refused_and_never_fetched() -> None:
     (fault,) = payload_faults({"$ref": "http://127.0.0.1:9/schema.json"}, {})
     assert fault.startswith("the schema cannot be applied")
 

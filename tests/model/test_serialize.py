@@ -97,7 +97,7 @@ def test_a_definition_survives_its_words_as_json(definition: Definition) -> None
 
 
 @given(definitions())
-def test_the_same_definition_has_the_same_to_json(definition: Definition) -> None:
+def test_the_same_definition_has_the_same_json(definition: Definition) -> None:
     assert fields_of(definition_of(fields_of(definition))) == fields_of(definition)
 
 

@@ -69,7 +69,7 @@ def test_a_message_waits_until_it_is_taken_out_and_is_gone_with_the_data(
     assert queue.find([FIRST, SECOND]) == [GONE, GONE]
 
 
-def test_a_message_that_a_worker_has_waits_while_that_worker_histories(queue: RqQueue, redis: Redis) -> None:
+def test_a_message_that_a_worker_has_waits_while_that_worker_lives(queue: RqQueue, redis: Redis) -> None:
     queue.put([FIRST])
     heavy = Queue("heavy", connection=redis)
     job = Job.fetch(FIRST.message_id, connection=redis)

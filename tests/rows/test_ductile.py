@@ -118,8 +118,8 @@ def test_d15_timezone_serves_cron_and_window_alike() -> None:
     assert slot_at is not None
     window = ClosedTimes(only_between=OnlyBetween(SYDNEY, parse_window("09:00-09:01")))
     assert window.reason_at(slot_at) is None
-    external = ClosedTimes(only_between=OnlyBetween(zone("UTC"), parse_window("09:00-09:01")))
-    assert external.reason_at(slot_at) == "outside_window"
+    outside = ClosedTimes(only_between=OnlyBetween(zone("UTC"), parse_window("09:00-09:01")))
+    assert outside.reason_at(slot_at) == "outside_window"
 
 
 @pytest.mark.parametrize("days", [["saturday", "sunday"], ["sat", "sun"], [6, 0], [6, 7]])

@@ -132,7 +132,7 @@ def test_counts_tell_schedules_by_status_and_jobs_that_are_outstanding(world: Wo
     assert world.ledger.counts() == Counts({"active": 2, "paused": 1}, {"queued": 1, "running": 1}, held=0)
 
 
-def test_a_history_has_every_life_the_deleted_ones_too(world: World) -> None:
+def test_a_history_has_every_schedule_of_an_id_the_deleted_ones_too(world: World) -> None:
     world.create("a", every_minute())
     world.create("b", every_minute())
     run_for(world, 3)

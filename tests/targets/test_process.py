@@ -215,7 +215,7 @@ def test_a_child_that_holds_the_output_from_another_session_is_not_waited_for(tm
     assert (open_descriptors(), threading.active_count()) == (before, threads)
 
 
-def test_a_daemon_that_has_let_go_of_everything_histories_on(tmp_path: Path) -> None:
+def test_a_daemon_that_has_let_go_of_everything_lives_on(tmp_path: Path) -> None:
     mark = tmp_path / "daemon"
     daemon = f"setsid sh -c 'echo $$ > {mark}; exec sleep 60' > /dev/null 2>&1 < /dev/null &"
     code, _ = run("sh", "-c", f"{daemon} while [ ! -s {mark} ]; do sleep 0.01; done")

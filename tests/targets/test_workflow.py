@@ -79,7 +79,7 @@ def test_a_handler_that_calls_exit_has_failed_and_nothing_else_has() -> None:
     assert "SystemExit(3)" in (ask(handler).error or "")
 
 
-def test_work_that_was_started_external_is_waited_for() -> None:
+def test_work_that_was_started_elsewhere_is_waited_for() -> None:
     external: Future[str] = Future()
 
     def handler(*_event: Any) -> Future[str]:

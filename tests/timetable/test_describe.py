@@ -50,7 +50,7 @@ from everwhen.timetable.trigger import EveryMonth, Once, OnRequest, Trigger, par
         ("0 0 1 3-5 *", "at 00:00, on the 1st of the month, March to May"),
     ],
 )
-def test_a_cron_expression_in_to_json(text: str, fields: str) -> None:
+def test_a_cron_expression_in_words(text: str, fields: str) -> None:
     assert describe_cron(parse_cron(text)) == fields
 
 
@@ -66,7 +66,7 @@ def test_a_cron_expression_in_to_json(text: str, fields: str) -> None:
         (OnRequest("chat"), "when somebody asks in chat"),
     ],
 )
-def test_other_triggers_in_to_json(trigger: Trigger, fields: str) -> None:
+def test_other_triggers_in_words(trigger: Trigger, fields: str) -> None:
     assert describe(trigger, zone("Europe/Berlin")) == fields
 
 

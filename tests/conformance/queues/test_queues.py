@@ -77,7 +77,7 @@ def test_a_job_that_was_cancelled_in_the_queue_never_runs(site: QueueSite) -> No
     assert site.job(never).status == "cancelled"
 
 
-def test_r8_a_job_whose_worker_was_killed_runs_again_external(site: QueueSite) -> None:
+def test_r8_a_job_whose_worker_was_killed_runs_again_elsewhere(site: QueueSite) -> None:
     site.add("killed", site.note("killed", gate=True))
     job_id = site.fire("killed")
     _, _, pid = site.begun("killed")
