@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import zoneinfo
 from collections.abc import Iterator
 
@@ -29,6 +30,10 @@ os.environ.setdefault("PYTHONWARNINGS", "error,default:You're running the worker
 
 # Most tests start processes; without bytecode each of them would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell starts background jobs with SIGINT ignored, and every process inherits that; the tests of Ctrl-C need it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every `everwhen up` serves its API: on a port of its own, or two tests could not run side by side.
 os.environ.setdefault("EVERWHEN_API_PORT", "0")
