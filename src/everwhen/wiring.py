@@ -251,6 +251,7 @@ def build_service(
     links: Links | None = None,
     name: str = "",
     when_cut_off: WhenCutOff = "continue",
+    on_beat: Callable[[], object] | None = None,
 ) -> Service:
     """Build a node on that stack: one that ticks and delivers messages, one that works, or both.
 
@@ -280,6 +281,7 @@ def build_service(
         name=name,
         greet=target_registry.greet,
         when_cut_off=when_cut_off,
+        on_beat=on_beat,
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.runtime))

@@ -428,8 +428,8 @@ def test_a_schedule_needs_something_to_run() -> None:
         scheduler.add("a", every="1h")
     with pytest.raises(ConfigError, match="not both"):
         scheduler.add("a", process_id, every="1h", run={"command": ["true"]})
-    with pytest.raises(ConfigError, match="outlives this process"):
-        scheduler.add("a", lambda: None, every="1h")
+    with pytest.raises(ConfigError, match="cannot be imported; give the schedule an id"):
+        scheduler.add(lambda: None, every="1h")
 
 
 def test_instants_without_an_offset_are_read_in_the_zone_of_the_schedule() -> None:

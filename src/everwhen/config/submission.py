@@ -31,6 +31,7 @@ from everwhen.model.plugin import Plugins
 from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
+from everwhen.model.values import program_of
 from everwhen.timetable.trigger import Every, EveryMonth, Once
 
 _SAID = object()
@@ -200,9 +201,15 @@ def read_change(
     if block.get("run") is not None:
         stored = _without_defaults(stored, schedule_id, current, rules)
     stored = _without_reserved(stored, block, current, rules)
+    target = None
+    if current.target.kind == "python" and block.get("run") is None:
+        target = current.target  # a function of a program cannot be named by keys
+        del stored["run"]
     kept = plain_document(stored, submitted.report).root
     block.update({key: value for key, value in kept.items() if key not in block})
-    declared = _judged(translated, before, schedule_id, rules, may_be_past=True)
+    if program := program_of(current.queue):
+        rules = replace(rules, bound_to=program)
+    declared = _judged(translated, before, schedule_id, rules, may_be_past=True, target=target)
     if is_new_trigger or not isinstance(current.trigger, Once) or current.trigger.kind != "after":
         return declared
     return replace(declared, definition=replace(declared.definition, trigger=current.trigger))

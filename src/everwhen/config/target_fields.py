@@ -13,7 +13,7 @@ from json import JSONEncoder
 from typing import Any
 
 from everwhen.installed_kinds import InstalledKind, installed_kind, installed_names
-from everwhen.model.kinds import MOST_UNKNOWN, Anything, Key, Kind, Object, Record
+from everwhen.model.kinds import MOST_UNKNOWN, Anything, Key, Kind, ListOf, Object, Record
 from everwhen.model.payload import faults_in
 from everwhen.model.scalars import CheckedValue, Flag, Number, Schema, Text, Word, spelled, unknown
 from everwhen.model.target_kinds import KEYS_OF_RUN, KINDS, Keys, Target, TargetKey, ValueType
@@ -36,6 +36,7 @@ _VALUES: dict[ValueType, Kind] = {
     "flag": Flag(),
     "function": Text("module:function", r"[\w.]+:[\w.]+", "must name a function"),
     "headers": HEADERS,
+    "list": ListOf(Anything()),
     "name": NAME_TEXT,
     "number": Number(),
     "object": Object(MOST_PAYLOAD),
@@ -172,7 +173,8 @@ def target_of(run: Mapping[str, Any]) -> Target:
         env = {key: _text(value) for key, value in (run.get("env") or {}).items()}
         return _target("command", {"argv": argv, "cwd": run.get("cwd"), "env": env or None})
     if run.get("python") is not None:
-        return _target("python", {"function": run["python"], "isolate": run.get("isolate") or None})
+        beside = {key: run.get(key) or None for key in KINDS["python"].beside}
+        return _target("python", {"function": run["python"], **beside})
     ((kind, fields),) = ((kind, fields) for kind, fields in run.items() if fields is not None)
     return _target(kind, dict(fields))
 

@@ -79,13 +79,13 @@ def reconcile(
 
 def _change(declared: Declared, stored: Schedule) -> Changed | None:
     before = stored.definition
-    after = _settled(declared.definition, before)
+    after = settled(declared.definition, before)
     if after is before or after == before or fields_of(after) == fields_of(before):
         return None
     return Changed(declared, before, after)
 
 
-def _settled(declared: Definition, stored: Definition) -> Definition:
+def settled(declared: Definition, stored: Definition) -> Definition:
     """Keep the instant of an `after`, which was fixed at creation, as long as its text is the same."""
     new, old = declared.trigger, stored.trigger
     if (

@@ -67,6 +67,7 @@ class Service:
         name: str = "",
         greet: Greet | None = None,
         when_cut_off: WhenCutOff = "continue",
+        on_beat: Callable[[], object] | None = None,
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -78,6 +79,7 @@ class Service:
         self._deliveries = deliveries
         self._dispatcher = dispatcher
         self._chain_watch = chain_watch  # over schedules that continue by themselves
+        self._on_beat = on_beat  # called after each heartbeat
         self._heal = heal  # reactivates schedules that could not run, and can now (R7)
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
         self._scheduler_sleep = WakeableSleep(self._scheduler_wake, changes)
@@ -446,6 +448,8 @@ class Service:
                 self._scheduler_wake.set()
         if self.is_worker and not self._stopped.is_set():
             self.worker.look_for_orphans()
+        if self._on_beat is not None and not self._stopped.is_set():
+            self._on_beat()
 
     # -- clock --
 

@@ -36,6 +36,7 @@ ValueType = Literal[
     "flag",
     "function",
     "headers",
+    "list",
     "name",
     "number",
     "object",
@@ -114,7 +115,11 @@ _ALL = (
         "A function of this process.",
         "everwhen.targets.python_call:make_target",
         value="function",
-        beside={"isolate": TargetKey("flag", "Run the function in a process of its own.", False)},
+        beside={
+            "args": TargetKey("list", "Its positional arguments."),
+            "kwargs": TargetKey("object", "Its keyword arguments."),
+            "isolate": TargetKey("flag", "Run the function in a process of its own.", False),
+        },
         runs_code=True,
     ),
     TargetKind(
@@ -187,7 +192,8 @@ def run_to_json(target: Target) -> dict[str, Any]:
                 some_of({"command": spec.get("argv"), "cwd": spec.get("cwd"), "env": spec.get("env")}) or {}
             )
         case "python":
-            return some_of({"python": spec.get("function"), "isolate": spec.get("isolate")}) or {}
+            beside = {key: spec.get(key) for key in KINDS["python"].beside}
+            return some_of({"python": spec.get("function"), **beside}) or {}
         case "plugin":
             return {"plugin": {"name": spec["name"], "command": spec["command"]}}
         case "agent":

@@ -157,6 +157,15 @@ def bound_queue(queue: str, name: str) -> str:
     return f"{queue}{BOUND}{name}"
 
 
+def program_of(queue: str) -> str | None:
+    """Return the program that a queue belongs to.
+
+    >>> program_of("default@shop"), program_of("default")
+    ('shop', None)
+    """
+    return queue.partition(BOUND)[2] or None
+
+
 def plain_queue(queue: str) -> str:
     """Return the name of the queue as it was declared.
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
 from everwhen.decide import edit, status
+from everwhen.decide.draft import Draft
 from everwhen.decide.outlook import check_schedule
+from everwhen.decide.reconcile import settled
 from everwhen.errors import (
     MissingQuietHoursError,
     QuietHoursChangedError,
+    SourceError,
     TimetableError,
     UnknownScheduleError,
     shown,
@@ -226,6 +229,81 @@ def replace_definition(
         return _change(runtime, schedule_id, change)
 
     return with_quiet_hours(runtime, update)
+
+
+def rewrite_schedule(
+    runtime: Runtime,
+    schedule_id: str,
+    rewrite: Callable[[Schedule], Declared],
+    *,
+    source: str,
+    actor: str | None = None,
+) -> State:
+    """Write a new revision of a schedule of that source, made from the stored one; the same one changes nothing."""
+
+    def change(schedule: Schedule, declared: Declared, now: int, shared: Shared, plan: Plan) -> Decision:
+        may_be_past = schedule.definition.trigger == declared.definition.trigger
+        return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor)
+
+    return _rewrite(runtime, schedule_id, rewrite, change, source)
+
+
+def replace_schedule(runtime: Runtime, declared: Declared, *, source: str, actor: str | None = None) -> State:
+    """Give a schedule of that source this definition; its counters stay, and the same one changes nothing.
+
+    One that is done or dead begins anew. The instant of an `after` stays as long as its text is the same.
+    """
+
+    def rewrite(schedule: Schedule) -> Declared:
+        if schedule.state.status in ("done", "dead"):
+            return declared
+        return replace(declared, definition=settled(declared.definition, schedule.definition))
+
+    def change(schedule: Schedule, declared: Declared, now: int, shared: Shared, plan: Plan) -> Decision:
+        return edit.edit(schedule, plan, now, shared, actor=actor)
+
+    return _rewrite(runtime, declared.schedule_id, rewrite, change, source)
+
+
+Rewrite = Callable[[Schedule, Declared, int, Shared, Plan], Decision]
+
+
+def _rewrite(
+    runtime: Runtime,
+    schedule_id: str,
+    rewrite: Callable[[Schedule], Declared],
+    change: Rewrite,
+    source: str,
+) -> State:
+    """Change a definition in one transaction; a schedule that was invalid is then valid (R7)."""
+    entry = store_of(runtime).catalogue.entry(schedule_id)
+    if entry is None:
+        raise UnknownScheduleError(schedule_id)
+    if entry.source != source:
+        raise SourceError(f'schedule "{schedule_id}"', entry.source)
+
+    def attempt(quiet: QuietHoursByName) -> State:
+        quiet.read()  # before the transaction
+
+        def decide(schedule: Schedule, now: int, shared: Shared) -> Decision:
+            declared = rewrite(schedule)
+            if declared.definition == schedule.definition and schedule.state.status not in ("done", "dead"):
+                return Draft(schedule, now, shared).decision()
+            policy = quiet.of(declared.definition)
+            plan = Plan(schedule.state.schedule_id, declared.definition, policy)
+            return change(schedule, declared, now, shared, plan)
+
+        def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
+            if schedule.state.status == "dead":
+                return status.revive(schedule, now, shared)
+            return status.restore(schedule, now, shared)
+
+        return store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, decide, restore).after
+
+    state = with_quiet_hours(runtime, attempt)
+    runtime.wake_scheduler()
+    runtime.wake_workers()
+    return state
 
 
 def pause_schedule(

@@ -42,6 +42,7 @@ from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
+ADDED = "python"  # by a program at run time; what its code declares is the code's
 PORTION = 200  # schedules that one turn of the writer makes
 
 
@@ -302,5 +303,5 @@ def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: 
 
 
 def refuse_declared_external(entry: Entry) -> None:
-    if entry.source != SOURCE:
+    if entry.source not in (SOURCE, ADDED):
         raise SourceError(f'schedule "{entry.schedule.state.schedule_id}"', entry.source)

@@ -13,6 +13,7 @@ from everwhen.model.changes import Decision
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule
 from everwhen.operations.apply import Applied
+from everwhen.operations.submissions import ADDED, SOURCE
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -20,7 +21,7 @@ Protect = Callable[[str, Definition], Definition | None]
 """Returns the definition with the protections of what it runs; None when that is not known here."""
 
 ACTOR = "upgrade"
-SOURCES = ("api", "python")
+SOURCES = (SOURCE, ADDED)
 _PORTION = 500
 _MOST_NAMED = 20
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.queries import Entry
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import State, Status
 from everwhen.operations.jobs import Backfill
 from everwhen.operations.upcoming import UpcomingSlot
 from everwhen.operations.why import Explanation, Fate
 from everwhen.scheduler.options import SchedulerStatus
+from everwhen.timetable.describe import describe
 
 
 class SchedulerState(NamedTuple):
@@ -47,6 +49,8 @@ class ScheduleInfo:
     running_jobs: int
     outstanding: int
     revision: int
+    source: str | None = None  # `config`, `api`, `python`; in lists only
+    trigger: str | None = None  # in words; in lists only
 
 
 class Upcoming(NamedTuple):
@@ -84,8 +88,11 @@ class Backfilled(NamedTuple):
     skip_reason: SkipReason | None
 
 
-def schedule_info(state: State) -> ScheduleInfo:
+def schedule_info(state: State, entry: Entry | None = None) -> ScheduleInfo:
+    definition = None if entry is None else entry.schedule.definition
     return ScheduleInfo(
+        source=None if entry is None else entry.source,
+        trigger=None if definition is None else describe(definition.trigger, definition.zone),
         id=state.schedule_id,
         uid=state.uid,
         status=state.status,
@@ -104,6 +111,24 @@ def schedule_info(state: State) -> ScheduleInfo:
         outstanding=state.outstanding,
         revision=state.revision,
     )
+
+
+def schedule_table(schedules: Sequence[ScheduleInfo]) -> str:
+    """Return schedules as lines of text in columns: id, status, trigger, next run.
+
+    >>> print(schedule_table([]))
+    no schedules
+    """
+    rows = [(one.id, one.status, one.trigger or "", _next_run(one)) for one in schedules]
+    if not rows:
+        return "no schedules"
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _next_run(schedule: ScheduleInfo) -> str:
+    at = schedule.next_run_at
+    return "" if at is None else f"next run {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:

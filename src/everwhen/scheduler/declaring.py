@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
-import sys
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from everwhen import clock
@@ -19,21 +18,14 @@ from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.submission import SubmissionRules, read_agent_submission, read_submission
 from everwhen.errors import ConfigError, DuplicateScheduleError, SchedulerError, TimetableError, shown
 from everwhen.model.declare import Declarations, Declared
-from everwhen.model.kinds import NAME, NO_NAME
 from everwhen.model.schedule import Target, local_id
 from everwhen.operations.apply import apply
 from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.upgrade import upgrade_notes
 from everwhen.runtime import Runtime
+from everwhen.scheduler.callables import ON_TRIGGER, Callee, checked_name, function_target
 from everwhen.scheduler.options import AgentScheduleInfo
-from everwhen.targets.python_function import (
-    PythonRun,
-    TriggerCallback,
-    TriggerInfo,
-    UnknownFunctionError,
-    is_async,
-    load,
-)
+from everwhen.targets.python_function import PythonRun, TriggerCallback, TriggerInfo, is_async
 
 log = logging.getLogger("everwhen")
 
@@ -63,7 +55,7 @@ def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
 
 def _read_task(task: Task, name: str, around: SubmissionRules) -> Declared:
     """A one-shot that has fired is past, and stays declared; whether a new one may be is decided on creation."""
-    place = label_of(task.function)
+    place = task.callee.label
     try:
         return read_schedule(
             task.schedule_id, task.fields, around, target=task.target(name), may_be_past=True, place=place
@@ -120,22 +112,22 @@ def _without_command(declared: Declared) -> Declared:
 
 
 class Task(NamedTuple):
-    """A function with the words of its schedule."""
+    """A function with the keys of its schedule."""
 
     schedule_id: str
     fields: Mapping[str, Any]
-    function: Callable[..., Any]
-    isolate: bool
+    callee: Callee
+    isolate: bool = False
 
     def target(self, name: str) -> Target:
-        label = label_of(self.function)
+        label = self.callee.label
         # Asked while a decorator is at work, when the module does not have the function yet.
         if self.isolate and ("<" in label or label.startswith("__main__:")):
             raise ConfigError(
                 f"{label} cannot be imported, and isolate runs it in a process of its own; "
                 "move it to the top level of a module"
             )
-        return function_target(label, name, isolate=self.isolate)
+        return function_target(label, name, given=self.callee.given, isolate=self.isolate)
 
 
 class Tasks:
@@ -143,8 +135,10 @@ class Tasks:
 
     def __init__(self, name: str, on_trigger: TriggerCallback | None) -> None:
         self.name = name
+        self.process = secrets.token_hex(4)  # of this process: what is local belongs to it
         self._on_trigger = on_trigger
         self._tasks: dict[str, Task] = {}
+        self._local: dict[str, Callable[..., Any]] = {}  # of schedules that were added
 
     @property
     def has_host(self) -> bool:
@@ -161,12 +155,29 @@ class Tasks:
     def drop(self, schedule_id: str) -> None:
         self._tasks.pop(schedule_id, None)
 
+    @contextmanager
+    def adding(self, schedule_id: str, function: Callable[..., Any]) -> Iterator[None]:
+        """Keep the function of a schedule that is added meanwhile: no other process has it."""
+        before = self._local.get(schedule_id)
+        self._local[schedule_id] = function
+        try:
+            yield
+        except BaseException:
+            if before is None:
+                self.drop_local(schedule_id)
+            else:
+                self._local[schedule_id] = before
+            raise
+
+    def drop_local(self, schedule_id: str) -> None:
+        self._local.pop(schedule_id, None)
+
     def find(self, schedule_id: str, label: str) -> Callable[..., Any] | None:
         """The function of a schedule; the host's callback for one that was added with nothing to run."""
         if label == ON_TRIGGER:
             return None if self._on_trigger is None else _as_function(self._on_trigger)
         task = self._tasks.get(schedule_id)
-        return None if task is None else task.function
+        return self._local.get(schedule_id) if task is None else task.callee.function
 
 
 def _as_function(on_trigger: TriggerCallback) -> Callable[[PythonRun], Any]:
@@ -182,11 +193,8 @@ def _as_function(on_trigger: TriggerCallback) -> Callable[[PythonRun], Any]:
 # From what a program says about a schedule to a declaration: the words of a file, spelled in Python.
 
 
-ON_TRIGGER = "on_trigger"
-
-
-def plain(value: Any) -> Any:
-    """A value as a file would say it: durations and instants as text.
+def plain(value: Any, *, keep_none: bool = False) -> Any:
+    """A value as a file would say it: durations and instants as text; `keep_none`: None clears a key.
 
     >>> from datetime import datetime, timedelta
     >>> plain({"every": timedelta(minutes=5), "at": datetime(2026, 12, 24, 18)})
@@ -199,7 +207,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, dict | Mapping):
-        return {key: plain(item) for key, item in value.items() if item is not None}
+        return {key: plain(item) for key, item in value.items() if keep_none or item is not None}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     return value
@@ -210,54 +218,6 @@ def _duration(length: timedelta) -> str:
     if rest or seconds <= 0:
         raise TimetableError(f"{length!r} must be one or more whole seconds", key="duration", value=length)
     return f"{seconds}s"
-
-
-def checked_name(what: str, name: str) -> str:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ConfigError(f'{what} "{shown(name)}" {NO_NAME}')
-    return name
-
-
-def label_of(function: Callable[..., Any]) -> str:
-    """Where a function stands: `module:function`."""
-    module = getattr(function, "__module__", None) or type(function).__module__
-    return f"{module}:{getattr(function, '__qualname__', None) or type(function).__qualname__}"
-
-
-def id_of(function: Callable[..., Any]) -> str:
-    """The id of a schedule that has none: its module and its function."""
-    module, _, path = label_of(function).partition(":")
-    if module == "__main__":
-        module = _main_name()
-    fields = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{module}-{path.replace('<locals>.', '')}").strip("-_")
-    return checked_name("id", fields[:100])
-
-
-def _main_name() -> str:
-    """What the program that was started is called: a script's file, or the module of `python -m`."""
-    main = sys.modules["__main__"]
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if spec is not None:
-        return str(spec.name.removesuffix(".__main__"))
-    return Path(file).stem if file else "main"
-
-
-def importable_label(function: Callable[..., Any], why: str) -> str:
-    """Its label, if another process finds the same function by it."""
-    label = label_of(function)
-    try:
-        found = load(label)
-    except UnknownFunctionError:
-        found = None
-    if found is not function:
-        raise ConfigError(f"{label} cannot be imported, and {why}; move it to the top level of a module")
-    return label
-
-
-def function_target(label: str, name: str | None, *, isolate: bool = False) -> Target:
-    """A Python function; with a name, one that programs of that name declare."""
-    spec = {"function": label, "name": None if isolate else name, "isolate": isolate or None}
-    return Target("python", json.dumps({key: value for key, value in spec.items() if value is not None}))
 
 
 def rules_of(runtime: Runtime, name: str) -> SubmissionRules:

@@ -12,9 +12,12 @@ from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
 from everwhen.model.message import Subscriber
+from everwhen.operations.local_functions import invalidate_orphans, node_name
+from everwhen.runtime import Runtime
 from everwhen.scheduler.declaring import Tasks
 from everwhen.scheduler.options import SchedulerTriggerCallback
 from everwhen.target_registry import open_target_registry
+from everwhen.targets.python_call import DECLARE_AGAIN
 from everwhen.wiring import Stack, build_service, open_node_stack
 
 
@@ -37,6 +40,7 @@ class Node:
     stack: Stack
     service: Service
     loop: HostLoop
+    local_functions: LocalFunctionWatch
     process: int = field(default_factory=os.getpid)
 
     @property
@@ -65,8 +69,11 @@ def open_node(
     target_registry = open_target_registry(
         stack.runtime, max_workers=options.max_workers, functions=tasks, on_trigger=on_trigger, loop=loop
     )
+    watch = LocalFunctionWatch(stack.runtime, tasks)
     service = build_service(
         stack,
+        name=node_name(tasks.name, tasks.process),
+        on_beat=watch.look,
         queues=options.queues,
         check_interval=options.check_interval,
         max_workers=options.max_workers,
@@ -74,7 +81,25 @@ def open_node(
         target_registry=target_registry,
         subscribers=subscribers,
     )
-    return Node(stack, service, loop)
+    return Node(stack, service, loop, watch)
+
+
+class LocalFunctionWatch:
+    """Invalidates schedules whose function was in a process of this program that is gone."""
+
+    def __init__(self, runtime: Runtime, tasks: Tasks) -> None:
+        self._runtime = runtime
+        self._tasks = tasks
+        self._has_others = True  # other processes may have such schedules; a later one looks after its own
+
+    def begin(self) -> None:
+        self._has_others = True
+        self.look()
+
+    def look(self) -> None:
+        if self._has_others:
+            tasks = self._tasks
+            self._has_others = invalidate_orphans(self._runtime, tasks.name, tasks.process, DECLARE_AGAIN)
 
 
 # The event loop that a program's coroutines run on: the program's own while it is lent, else one of ours.

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Unpack
+from functools import cached_property
+from typing import Any, Unpack, overload
 
-from everwhen.config.submission import SubmissionRules
+from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
 from everwhen.model.declare import Declared
 from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.job import JobStatus
 from everwhen.model.policy import IfRunning
+from everwhen.model.queries import JobFilter, ScheduleFilter
 from everwhen.model.reasons import ScheduleCheckResult
-from everwhen.model.schedule import State
+from everwhen.model.schedule import Schedule, State, Status
+from everwhen.model.token import NO_LIMITS, Token
+from everwhen.operations import job_access
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
+from everwhen.operations.access import Caller, list_entries
 from everwhen.operations.jobs import Firing, trigger_schedule
+from everwhen.operations.submissions import ADDED
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import (
     Backfilled,
@@ -26,44 +34,60 @@ from everwhen.scheduler.answers import (
     Why,
     backfilled,
     schedule_info,
+    schedule_table,
     upcoming_of,
     why_of,
 )
-from everwhen.scheduler.declaring import (
-    ON_TRIGGER,
-    function_target,
-    importable_label,
-    plain,
-    read_schedule,
-    rules_of,
-)
-from everwhen.scheduler.options import Function, Instant, NewSchedule, TriggerOptions
+from everwhen.scheduler.callables import ON_TRIGGER, callee_of, function_target, id_of, is_local
+from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
+from everwhen.scheduler.handles import JobHandle, JobInfo, job_info
+from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, TriggerOptions
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
 
-ADDED = "python"
+_PAGE = 500
 
 
 class SchedulerOperations:
     """Every call is one transaction, and may come from any thread."""
 
-    def __init__(self, name: str, runtime: Callable[[], Runtime], *, has_host: bool) -> None:
-        self._name = name
+    def __init__(self, tasks: Tasks, runtime: Callable[[], Runtime]) -> None:
+        self._name = tasks.name
+        self._tasks = tasks
         self._open_runtime = runtime
-        self._has_host = has_host
 
     # -- what comes and goes --
 
+    @overload
     def add(
-        self, schedule_id: str, function: Function | None = None, **options: Unpack[TriggerOptions]
+        self, id: str, function: Function | None = None, /, **options: Unpack[AddOptions]
+    ) -> ScheduleInfo: ...
+
+    @overload
+    def add(
+        self, function: Function, /, *, id: str | None = None, **options: Unpack[AddOptions]
+    ) -> ScheduleInfo: ...
+
+    def add(
+        self, first: Any, second: Any = None, /, *, id: str | None = None, **options: Any
     ) -> ScheduleInfo:
         """Create a schedule that stays until it is removed, also when the program starts again.
 
-        It runs a function that can be imported, or any target (`run={"command": […]}`), or `on_trigger`.
+        It runs a function, or any target (`run={"command": […]}`), or `on_trigger`: `add("sum", sum_up, every="5m")`
+        or `add(sum_up, every="5m", id="sum")`. A function that cannot be imported, such as a lambda, needs an id,
+        and runs only in this process: after a restart the schedule is invalid until the id is added again.
+
+        `replace_existing=True` changes the schedule of that id where there is one: its counters stay, and where the
+        definition is the same nothing happens.
         """
+        function, schedule_id = (first, id) if callable(first) else (second, first)
+        may_replace = bool(options.pop("replace_existing", False))
         around = rules_of(self._runtime, self._name)
-        (added,) = self._create([self._declared(schedule_id, function, options, around)])
-        return schedule_info(added)
+        declared = self._declared(schedule_id, function, options, around)
+        if not is_local(declared.target):
+            return schedule_info(self._put(declared, may_replace))
+        with self._tasks.adding(declared.schedule_id, function):
+            return schedule_info(self._put(declared, may_replace))
 
     def add_many(self, schedules: Iterable[NewSchedule]) -> list[ScheduleInfo]:
         """Create many in one transaction, all or none; each says its `id`."""
@@ -73,11 +97,36 @@ class SchedulerOperations:
             options: dict[str, Any] = dict(fields)
             schedule_id, function = options.pop("id"), options.pop("function", None)
             declared.append(self._declared(schedule_id, function, options, around))
+            if is_local(declared[-1].target):
+                raise ConfigError(
+                    f"{declared[-1].place or schedule_id} cannot be imported; add it with `add`"
+                )
         return [schedule_info(state) for state in self._create(declared)]
+
+    def update(self, schedule_id: str, **changes: Unpack[TriggerOptions]) -> ScheduleInfo:
+        """Change some keys of a schedule that was added, at once; a key of its trigger replaces the trigger."""
+        around = rules_of(self._runtime, self._name)
+        fields = plain(changes, keep_none=True)
+
+        def rewrite(schedule: Schedule) -> Declared:
+            return read_change(fields, schedule.state.schedule_id, schedule.definition, around)
+
+        state = operations.rewrite_schedule(
+            self._runtime, schedule_id, rewrite, source=ADDED, actor=self._name
+        )
+        return schedule_info(state)
 
     def remove(self, schedule_id: str, *, cancel_running: bool = False) -> None:
         """Delete it; its record stays, and so does what is running, unless that is to be cancelled."""
         operations.delete_schedule(self._runtime, schedule_id, cancel_running=cancel_running, by=self._name)
+        self._tasks.drop_local(schedule_id)
+
+    def remove_all(self, *, cancel_running: bool = False) -> int:
+        """Delete all that was added to this database from Python; return how many there were."""
+        added = [one.id for one in self.schedules() if one.source == ADDED]
+        for schedule_id in added:
+            self.remove(schedule_id, cancel_running=cancel_running)
+        return len(added)
 
     def pause(
         self, schedule_id: str, *, note: str | None = None, until: Instant | None = None
@@ -89,6 +138,13 @@ class SchedulerOperations:
 
     def resume(self, schedule_id: str) -> ScheduleInfo:
         return schedule_info(operations.resume_schedule(self._runtime, schedule_id, by=self._name))
+
+    def pause_all(self) -> None:
+        """Pause the whole system: nothing fires and no job starts, in any process, until `resume_all`."""
+        operations.pause_system(self._runtime, by=self._name)
+
+    def resume_all(self) -> None:
+        operations.resume_system(self._runtime, by=self._name)
 
     def revive(self, schedule_id: str) -> ScheduleInfo:
         """Start a schedule that is done or dead anew."""
@@ -102,9 +158,20 @@ class SchedulerOperations:
         payload: Mapping[str, Any] | None = None,
         *,
         if_running: IfRunning = "queue",
-    ) -> Firing:
+    ) -> JobHandle:
         """Run it now, beside its slots; the payload is merged over the schedule's."""
-        return trigger_schedule(self._runtime, schedule_id, payload=payload, if_running=if_running)
+        return self._handle(
+            trigger_schedule(self._runtime, schedule_id, payload=payload, if_running=if_running)
+        )
+
+    def rerun(self, job_id: str, *, if_running: IfRunning = "queue") -> JobHandle:
+        """Run a job that has ended once more, with its slot and its payload."""
+        fired = job_access.rerun_job(self._runtime, job_id, self._caller, if_running=if_running)
+        return self._handle(fired)
+
+    def cancel(self, job_id: str) -> JobInfo:
+        """Cancel a job: a queued one ends at once, a running one as soon as its process has ended it."""
+        return job_info(job_access.cancel_job(self._runtime, job_id, self._caller))
 
     def backfill(
         self,
@@ -127,6 +194,25 @@ class SchedulerOperations:
     def get_schedule(self, schedule_id: str) -> ScheduleInfo:
         return schedule_info(operations.get_schedule(self._runtime, schedule_id).state)
 
+    def schedules(self, *, status: Status | None = None) -> list[ScheduleInfo]:
+        """All schedules of the database, the oldest first; with `status` those of one status."""
+        return [*self._all_schedules(status)][::-1]
+
+    def jobs(
+        self, schedule: str | None = None, *, status: JobStatus | None = None, limit: int = 100
+    ) -> list[JobInfo]:
+        """The newest jobs first: of all schedules or of one, of all statuses or of one."""
+        wanted = JobFilter(statuses=() if status is None else (status,))
+        page = job_access.list_jobs(self._runtime, wanted, self._caller, schedule_id=schedule, limit=limit)
+        return [job_info(job) for job in page.jobs]
+
+    def get_job(self, job_id: str) -> JobInfo:
+        return job_info(job_operations.get_job(self._runtime, job_id))
+
+    def print_schedules(self, *, status: Status | None = None) -> None:
+        """Print a table of the schedules: id, status, trigger in words, next run."""
+        print(schedule_table(self.schedules(status=status)))  # that is what it is for
+
     def check_schedule(self, schedule_id: str) -> ScheduleCheckResult:
         """Would it fire now, and if not, why not?"""
         return operations.check(self._runtime, schedule_id)
@@ -146,32 +232,77 @@ class SchedulerOperations:
     def _runtime(self) -> Runtime:
         return self._open_runtime()
 
+    @cached_property
+    def _caller(self) -> Caller:
+        """The program as the caller of operations: it may do everything."""
+        return Caller(Token(ADDED, self._name, "admin", None, NO_LIMITS, created_at=0), allows_code=True)
+
+    def _handle(self, firing: Firing) -> JobHandle:
+        return JobHandle(self.get_job, firing.job_id, firing.skip_reason)
+
+    def _all_schedules(self, status: Status | None) -> Iterator[ScheduleInfo]:
+        before: int | None = None
+        while True:
+            page = list_entries(
+                self._runtime, ScheduleFilter(status), self._caller, limit=_PAGE, before=before
+            )
+            for entry in page.entries:
+                yield schedule_info(entry.schedule.state, entry)
+            if len(page.entries) < _PAGE:
+                return
+            before = page.entries[-1].schedule.state.row_id
+
     def _create(self, declared: list[Declared]) -> list[State]:
         return operations.create_declared(self._runtime, declared, source=ADDED, actor=self._name)
 
+    def _put(self, declared: Declared, may_replace: bool) -> State:
+        """Create a schedule, or change the one of its id, if it may be replaced or has lost its local function."""
+        known = operations.find_schedule(self._runtime, declared.schedule_id)
+        if known is not None and (may_replace or is_local(known.definition.target)):
+            return operations.replace_schedule(self._runtime, declared, source=ADDED, actor=self._name)
+        (added,) = self._create([declared])
+        return added
+
     def _declared(
         self,
-        schedule_id: str,
+        schedule_id: str | None,
         function: Function | None,
         options: Mapping[str, Any],
         around: SubmissionRules,
     ) -> Declared:
-        fields = plain(options)
-        if function is not None and "run" in fields:
-            raise ConfigError(f'schedule "{shown(schedule_id)}": give a function or run, not both')
-        if function is not None:
-            label = importable_label(function, "a schedule that is added outlives this process")
-            target = function_target(label, None)
-        elif "run" in fields:
+        fields = dict(options)
+        args, kwargs = fields.pop("args", None), fields.pop("kwargs", None)
+        if function is None:
+            return self._declared_without_function(schedule_id, fields, around)
+        name = shown(schedule_id or id_of(function))
+        if "run" in fields:
+            raise ConfigError(f'schedule "{name}": give a function or run, not both')
+        callee = callee_of(name, function, args, kwargs)
+        if callee.is_importable:
+            target = function_target(callee.label, None, given=callee.given)
+        elif schedule_id is None:
+            raise ConfigError(f"{callee.label} cannot be imported; give the schedule an id, with id=…")
+        else:
+            process = self._tasks.process
+            target = function_target(callee.label, self._name, given=callee.given, process=process)
+            around = replace(around, bound_to=f"{self._name}/{process}")
+        return read_schedule(schedule_id or id_of(function), plain(fields), around, target=target)
+
+    def _declared_without_function(
+        self, schedule_id: str | None, fields: Mapping[str, Any], around: SubmissionRules
+    ) -> Declared:
+        if schedule_id is None:
+            raise ConfigError("a schedule without a function needs an id")
+        if "run" in fields:
             target = None
-        elif self._has_host:
+        elif self._tasks.has_host:
             target = function_target(ON_TRIGGER, self._name)
         else:
             raise ConfigError(
                 f'schedule "{shown(schedule_id)}" has nothing to run: give a function, run={{…}}, '
                 "or the scheduler an on_trigger"
             )
-        return read_schedule(schedule_id, fields, around, target=target)
+        return read_schedule(schedule_id, plain(fields), around, target=target)
 
     def _instant(self, schedule_id: str, moment: Instant) -> int:
         """An instant; without an offset it is read in the schedule's zone."""

@@ -18,6 +18,7 @@ from everwhen.targets.python_function import SchedulerTriggerCallback
 from everwhen.telemetry.log_to import SchedulerLogger
 
 __all__ = [
+    "AddOptions",
     "AgentScheduleInfo",
     "AnyFunction",
     "Duration",
@@ -35,8 +36,8 @@ __all__ = [
     "TriggerOptions",
 ]
 
-Function = Callable[[Run], object] | Callable[[], object]
-"""What a schedule may run: a function, plain or async, of the run or of nothing."""
+Function = Callable[..., object]
+"""What a schedule may run: a function, plain or async; a parameter annotated `Run`, or named `run`, gets the run."""
 AnyFunction = TypeVar("AnyFunction", bound=Function)
 
 
@@ -60,14 +61,27 @@ class StopOptions(TypedDict, total=False):
     timeout: float
 
 
-class TaskOptions(ScheduleOptions, total=False):
+class Call(TypedDict, total=False):
+    """The arguments of a function beside its run: JSON, because they are kept in the database."""
+
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+
+class TaskOptions(ScheduleOptions, Call, total=False):
     """The keys of a decorator: `id` (else module and function), and `isolate` for a process of its own."""
 
     id: str
     isolate: bool
 
 
-class NewSchedule(TriggerOptions, total=False):
+class AddOptions(TriggerOptions, Call, total=False):
+    """The keys of `add`. `replace_existing`: change the schedule of that id, where there is one."""
+
+    replace_existing: bool
+
+
+class NewSchedule(TriggerOptions, Call, total=False):
     """One schedule of `add_many`."""
 
     id: Required[str]

@@ -17,13 +17,12 @@ from everwhen.model.message import Subscriber
 from everwhen.model.values import bound_queue
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import SchedulerState
+from everwhen.scheduler.callables import callee_of, checked_name, id_of
 from everwhen.scheduler.declaring import (
     Agents,
     Task,
     Tasks,
-    checked_name,
     declare_on,
-    id_of,
     judge_task,
     named,
     plain,
@@ -71,12 +70,14 @@ class Scheduler(SchedulerOperations):
         queues: Sequence[str] = ("default",),
     ) -> None:
         checked_name("name", name)
-        super().__init__(name, lambda: self._node.stack.runtime, has_host=on_trigger is not None)
-        own_queues = [bound_queue(checked_name("queue", queue), name) for queue in queues]
+        super().__init__(Tasks(name, on_trigger), lambda: self._node.stack.runtime)
+        programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
+        own_queues = [
+            bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
+        ]
         where = local_zone_name() if timezone == "local" else zone(timezone).name
         self._options = NodeOptions(database, check_interval, where, max_workers, lease, queues=own_queues)
         self._on_trigger = on_trigger
-        self._tasks = Tasks(name, on_trigger)
         self._agents: Agents = {}
         self._subscribers: list[Subscriber] = []
         self._log_to = None if logger is None else LogTo(logger)
@@ -187,8 +188,19 @@ class Scheduler(SchedulerOperations):
 
     async def __aenter__(self) -> Self:
         """Inside, coroutines run on the loop of the program."""
-        await asyncio.to_thread(self._start, None, asyncio.get_running_loop())
+        await self.start_on_loop()
         return self
+
+    async def start_on_loop(self, agents: Agents | None = None) -> None:
+        """Start; coroutines run on the loop that this is awaited on."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, agents, asyncio.get_running_loop()))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:  # its thread goes on: what it has started is stopped again
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await asyncio.to_thread(self.stop)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -247,12 +259,15 @@ class Scheduler(SchedulerOperations):
     def _declaring(
         self, trigger: dict[str, Any], options: TaskOptions
     ) -> Callable[[AnyFunction], AnyFunction]:
-        fields: dict[str, Any] = {**trigger, **plain(options)}
+        keys = {key: value for key, value in options.items() if key not in ("args", "kwargs")}
+        fields: dict[str, Any] = {**trigger, **plain(keys)}
         given, isolate = fields.pop("id", None), bool(fields.pop("isolate", False))
+        args, kwargs = options.get("args"), options.get("kwargs")
 
         def declare(function: AnyFunction) -> AnyFunction:
             schedule_id = checked_name("id", given) if given is not None else id_of(function)
-            self._declare(Task(schedule_id, plain(fields), function, isolate))
+            callee = callee_of(schedule_id, function, args, kwargs)
+            self._declare(Task(schedule_id, plain(fields), callee, isolate))
             return function
 
         return declare
@@ -307,7 +322,9 @@ class Scheduler(SchedulerOperations):
 
     def _reconcile(self) -> None:
         """What is declared here is what there is of this name; what is no longer declared goes."""
-        self.declare_on(self._node.stack.runtime)
+        node = self._node
+        self.declare_on(node.stack.runtime)
+        node.local_functions.begin()
 
     def declare_on(self, runtime: Runtime) -> None:
         """What a start does to the database, done to this one; for tests."""

@@ -12,13 +12,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.signals import ProcessSignals
+from everwhen.targets.arguments import Arguments, bind
 from everwhen.targets.python_function import (
     PythonRun,
     UnknownFunctionError,
@@ -38,7 +39,7 @@ def main() -> None:
     cancelled = threading.Event()
     # A function that checks run.cancelled has the five seconds before SIGKILL to end by itself.
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
-    outcome = _outcome(fields["function"], read_run(fields["run"], _log, cancelled), cancelled)
+    outcome = _outcome(fields, read_run(fields["run"], _log, cancelled), cancelled)
     if cancelled.is_set() and outcome.status != "succeeded":
         outcome = replace(outcome, is_interrupted=True)
     sys.stdout.flush()
@@ -46,18 +47,19 @@ def main() -> None:
     Path(os.environ[OUTCOME]).write_text(json.dumps(report))
 
 
-def _outcome(name: str, run: PythonRun, cancelled: threading.Event) -> Outcome:
+def _outcome(fields: Mapping[str, Any], run: PythonRun, cancelled: threading.Event) -> Outcome:
     try:
-        function = load(name)
+        function = load(fields["function"])
     except UnknownFunctionError as error:
         return drifted(str(error))
+    bound = bind(function, run, Arguments.of_spec(fields))
     if is_async(function):
-        return asyncio.run(_await(function, run, cancelled))
-    return call(function, run)
+        return asyncio.run(_await(bound, run, cancelled))
+    return call(bound)
 
 
-async def _await(function: Callable[..., Any], run: PythonRun, cancelled: threading.Event) -> Outcome:
-    task = asyncio.ensure_future(call_async(function, run))
+async def _await(bound: Callable[[], Any], run: PythonRun, cancelled: threading.Event) -> Outcome:
+    task = asyncio.ensure_future(call_async(bound, run))
 
     def cancel() -> None:
         cancelled.set()

@@ -20,6 +20,7 @@ from typing import Any
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
+from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind
 from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
 from everwhen.targets.isolated import OUTCOME, read_outcome
 from everwhen.targets.process import Launch, Processes, environment_of
@@ -37,6 +38,9 @@ from everwhen.targets.python_function import (
 from everwhen.targets.registry import Hands, Resources
 from everwhen.targets.secrets import with_secrets
 
+# The fault of a function that only the process had that added it (`scheduler.callables`).
+DECLARE_AGAIN = "declare it again"
+
 
 class Calls:
     """Calls functions on the executor of a node, and leaves behind those that do not end in time."""
@@ -44,11 +48,14 @@ class Calls:
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
 
-    async def call(self, function: Callable[..., Any], about: Cancellable, run: Run) -> Outcome:
-        """Call the function with `about` as its argument, and return its outcome."""
+    async def call(
+        self, function: Callable[..., Any], about: Cancellable, run: Run, given: Arguments = NO_ARGUMENTS
+    ) -> Outcome:
+        """Call the function with its arguments, and with `about` where it wants the run; return its outcome."""
+        bound = bind(function, about, given)
         if not is_async(function):
-            return await run.until_told(self._hands.hand_over(partial(call, function, about)))
-        ended, cancel = self._hands.submit(call_async(function, about))
+            return await run.until_told(self._hands.hand_over(partial(call, bound)))
+        ended, cancel = self._hands.submit(call_async(bound, about))
         try:
             return await run.until_told(ended)
         except asyncio.CancelledError:
@@ -57,7 +64,7 @@ class Calls:
 
 
 class PythonTarget:
-    """Runs `{"function": "module:function", "isolate": false, "env": {…}, "cwd": …}`.
+    """Runs `{"function": "module:function", "args": […], "kwargs": {…}, "isolate": false, "env": {…}, "cwd": …}`.
 
     With an additional `name` the function is one that a program of that name has declared, and need not be
     importable.
@@ -84,17 +91,19 @@ class PythonTarget:
         fields = json.loads(definition.target.spec)
         name = fields.get("name")
         if name is None:
-            return _function_fault(fields["function"])
+            return _function_fault(fields)
         if self._functions is None or self._functions.name != name:
             return f'it is run by programs that declare the name "{name}"'
         is_declared = self._functions.find(schedule_id, fields["function"]) is not None
-        return None if is_declared else _function_fault(fields["function"])
+        return None if is_declared else _function_fault(fields)
 
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
         if fields.get("isolate"):
             return await with_secrets(fields, run, self._run_isolated)
         function = self._declared(fields, run)
+        if function is None and "process" in fields:
+            return drifted(DECLARE_AGAIN)
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
@@ -102,7 +111,7 @@ class PythonTarget:
             except UnknownFunctionError as error:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
-        return await self._calls.call(function, about, run)
+        return await self._calls.call(function, about, run, Arguments.of_spec(fields))
 
     def _declared(self, fields: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
         if self._functions is None or fields.get("name") != self._functions.name:
@@ -117,7 +126,7 @@ class PythonTarget:
                 argv=[sys.executable, "-P", "-m", "everwhen.targets.isolated"],
                 env={**environment_of(run, {"PYTHONPATH": _path(), **listed}), OUTCOME: str(report)},
                 cwd=fields.get("cwd"),
-                stdin=json.dumps({"function": fields["function"], "run": spell_run(run)}).encode(),
+                stdin=json.dumps({**fields, "run": spell_run(run)}).encode(),
                 sink=run.output.write,
             )
             try:
@@ -144,9 +153,11 @@ def make_target(resources: Resources) -> PythonTarget:
     return PythonTarget(resources.hands, resources.processes, resources.functions)
 
 
-def _function_fault(name: str) -> str | None:
+def _function_fault(fields: Mapping[str, Any]) -> str | None:
+    if "process" in fields:
+        return DECLARE_AGAIN
     try:
-        load(name)
+        load(fields["function"])
     except UnknownFunctionError as error:
         return str(error)
     return None

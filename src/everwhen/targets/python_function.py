@@ -72,10 +72,10 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def call(function: Callable[..., Any], about: object) -> Outcome:
+def call(function: Callable[[], Any]) -> Outcome:
     """Call a plain function; whatever it does is an outcome."""
     try:
-        returned = function(*_arguments(function, about))
+        returned = function()
         if inspect.isawaitable(returned):
             returned = asyncio.run(_finish(returned))
         return outcome_of(returned)
@@ -83,10 +83,10 @@ def call(function: Callable[..., Any], about: object) -> Outcome:
         return failure_of(error)
 
 
-async def call_async(function: Callable[..., Any], about: Cancellable) -> Outcome:
+async def call_async(function: Callable[[], Any], about: Cancellable) -> Outcome:
     """Await an async function; whatever it does is an outcome. A CancelledError that it raises itself is a failure."""
     try:
-        return outcome_of(await function(*_arguments(function, about)))
+        return outcome_of(await function())
     except asyncio.CancelledError as error:
         return Outcome("cancelled") if about.cancelled else failure_of(error)
     except BaseException as error:
@@ -95,17 +95,6 @@ async def call_async(function: Callable[..., Any], about: Cancellable) -> Outcom
 
 async def _finish(awaitable: Any) -> Any:
     return await awaitable
-
-
-def _arguments(function: Callable[..., Any], about: object) -> tuple[object, ...]:
-    """Return the arguments of the call: a function without parameters gets none."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # written in C
-        return (about,)
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    takes_one = any(p.kind in (*positional, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
-    return (about,) if takes_one else ()
 
 
 # The argument of `on_trigger(info)` for a host that runs schedules itself.

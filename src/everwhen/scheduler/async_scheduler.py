@@ -1,0 +1,189 @@
+"""The scheduler of an asyncio program: the same names, awaitable, and no call that blocks the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+
+from everwhen.model.policy import IfRunning
+from everwhen.scheduler.answers import ScheduleInfo
+from everwhen.scheduler.declaring import Agents
+from everwhen.scheduler.handles import JobHandle, JobResult, pauses
+from everwhen.scheduler.options import (
+    AddOptions,
+    AnyFunction,
+    Duration,
+    Function,
+    Instant,
+    SchedulerOptions,
+    SchedulerStatus,
+    TaskOptions,
+)
+from everwhen.scheduler.scheduler import Scheduler
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaitable(
+    method: Callable[Concatenate[Scheduler, P], T],
+) -> Callable[Concatenate[AsyncScheduler, P], Coroutine[Any, Any, T]]:
+    """Return the method of a `Scheduler` as a coroutine function, which waits on a thread."""
+
+    @wraps(method)
+    async def call(self: AsyncScheduler, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, self.scheduler, *args, **kwargs)
+
+    return call
+
+
+class AsyncJobHandle:
+    """A job that was requested: `await handle` waits for its end."""
+
+    def __init__(self, handle: JobHandle) -> None:
+        self._handle = handle
+        self.job_id = handle.job_id
+        self.skip_reason = handle.skip_reason
+        self.is_skipped = handle.is_skipped
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._handle)[1:]}"
+
+    def __await__(self) -> Generator[Any, None, JobResult]:
+        return self.wait().__await__()
+
+    async def wait(self, timeout: float | None = None) -> JobResult:
+        """Wait until the job has ended; TimeoutError when it has not by then."""
+        async with asyncio.timeout(timeout):
+            for pause in pauses():
+                if (found := await asyncio.to_thread(self._handle.ended)) is not None:
+                    return found
+                await asyncio.sleep(pause)
+        raise AssertionError("pauses never end")
+
+    async def status(self) -> str:
+        return await asyncio.to_thread(lambda: self._handle.status)
+
+    async def result(self) -> str | None:
+        return await asyncio.to_thread(lambda: self._handle.result)
+
+
+class AsyncScheduler:
+    """A `Scheduler` whose calls are awaited; its coroutines run on the loop that it was started on.
+
+    Decorators are plain: they are used before there is a loop.
+    """
+
+    def __init__(self, database: str, **options: Unpack[SchedulerOptions]) -> None:
+        self.scheduler = Scheduler(database, **options)
+
+    # -- declaring --
+
+    def every(
+        self, interval: Duration, **options: Unpack[TaskOptions]
+    ) -> Callable[[AnyFunction], AnyFunction]:
+        return self.scheduler.every(interval, **options)
+
+    def cron(self, expression: str, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        return self.scheduler.cron(expression, **options)
+
+    def at(self, moment: Instant, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        return self.scheduler.at(moment, **options)
+
+    def after(self, delay: Duration, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        return self.scheduler.after(delay, **options)
+
+    def subscribe(self, callback: Callable[[dict[str, Any]], Any], *, id: str | None = None) -> None:
+        self.scheduler.subscribe(callback, id=id)
+
+    # -- starting and stopping --
+
+    async def start(self, agents: Agents | None = None) -> None:
+        await self.scheduler.start_on_loop(agents)
+
+    stop = _awaitable(Scheduler.stop)
+    close = _awaitable(Scheduler.close)
+    set_agents = _awaitable(Scheduler.set_agents)
+
+    async def run(self, agents: Agents | None = None) -> None:
+        """Start, and go on until the task is cancelled; then stop, and wait for what runs."""
+        await self.start(agents)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.__aexit__(None, None, None)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.scheduler.__aexit__(kind, error, trace)
+
+    # -- what is known without a question to the database --
+
+    def is_running(self) -> bool:
+        return self.scheduler.is_running()
+
+    def get_status(self) -> SchedulerStatus:
+        return self.scheduler.get_status()
+
+    get_state = _awaitable(Scheduler.get_state)
+    get_running_job_count = _awaitable(Scheduler.get_running_job_count)
+    get_total_running_job_count = _awaitable(Scheduler.get_total_running_job_count)
+
+    # -- schedules --
+
+    @overload
+    async def add(
+        self, id: str, function: Function | None = None, /, **options: Unpack[AddOptions]
+    ) -> ScheduleInfo: ...
+
+    @overload
+    async def add(
+        self, function: Function, /, *, id: str | None = None, **options: Unpack[AddOptions]
+    ) -> ScheduleInfo: ...
+
+    async def add(self, *args: Any, **options: Any) -> ScheduleInfo:
+        return await asyncio.to_thread(self.scheduler.add, *args, **options)
+
+    add_many = _awaitable(Scheduler.add_many)
+    update = _awaitable(Scheduler.update)
+    remove = _awaitable(Scheduler.remove)
+    remove_all = _awaitable(Scheduler.remove_all)
+    pause = _awaitable(Scheduler.pause)
+    pause_all = _awaitable(Scheduler.pause_all)
+    resume = _awaitable(Scheduler.resume)
+    resume_all = _awaitable(Scheduler.resume_all)
+    revive = _awaitable(Scheduler.revive)
+    get_schedule = _awaitable(Scheduler.get_schedule)
+    schedules = _awaitable(Scheduler.schedules)
+    print_schedules = _awaitable(Scheduler.print_schedules)
+    check_schedule = _awaitable(Scheduler.check_schedule)
+    upcoming = _awaitable(Scheduler.upcoming)
+    why = _awaitable(Scheduler.why)
+
+    # -- jobs --
+
+    async def trigger(
+        self,
+        schedule_id: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        if_running: IfRunning = "queue",
+    ) -> AsyncJobHandle:
+        handle = await asyncio.to_thread(self.scheduler.trigger, schedule_id, payload, if_running=if_running)
+        return AsyncJobHandle(handle)
+
+    async def rerun(self, job_id: str, *, if_running: IfRunning = "queue") -> AsyncJobHandle:
+        return AsyncJobHandle(await asyncio.to_thread(self.scheduler.rerun, job_id, if_running=if_running))
+
+    backfill = _awaitable(Scheduler.backfill)
+    cancel = _awaitable(Scheduler.cancel)
+    get_job = _awaitable(Scheduler.get_job)
+    jobs = _awaitable(Scheduler.jobs)

@@ -1,0 +1,145 @@
+"""The functions of a program as targets: how each is named, so that the process that runs it finds it again.
+
+A function that can be imported is named by `module:function`, and every process can run it. Any other (a lambda, a
+function inside a function, a method of an object that no module holds) is *local*: only the process that has it can
+run it, and only while it lives.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from everwhen.errors import ConfigError, shown
+from everwhen.model.kinds import NAME, NO_NAME
+from everwhen.model.schedule import Target
+from everwhen.targets.arguments import Arguments, call_fault, json_fault
+from everwhen.targets.python_function import UnknownFunctionError, load
+
+ON_TRIGGER = "on_trigger"
+
+
+class Callee(NamedTuple):
+    """A function with its arguments, as a schedule runs it."""
+
+    function: Callable[..., Any]
+    label: str
+    given: Arguments
+    is_importable: bool
+
+
+def callee_of(
+    schedule_id: str,
+    function: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> Callee:
+    """Return how a function is run; refuse arguments that are not JSON, or that the function cannot take."""
+    named, given = _without_partial(function, Arguments(tuple(args or ()), dict(kwargs or {})))
+    fault = (
+        json_fault(list(given.args), "args") or json_fault(given.kwargs, "kwargs") or call_fault(named, given)
+    )
+    if fault is not None:
+        raise ConfigError(f'schedule "{shown(schedule_id)}": {fault}')
+    label = _importable_label(named)
+    return Callee(named, label or label_of(named), given, is_importable=label is not None)
+
+
+def _without_partial(function: Callable[..., Any], given: Arguments) -> tuple[Callable[..., Any], Arguments]:
+    """Return the function of a `functools.partial`, and all its arguments."""
+    while isinstance(function, functools.partial):
+        given = Arguments((*function.args, *given.args), {**function.keywords, **given.kwargs})
+        function = function.func
+    return function, given
+
+
+def function_target(
+    label: str,
+    name: str | None,
+    *,
+    given: Arguments = Arguments(),  # noqa: B008  # a value that nobody can change
+    isolate: bool = False,
+    process: str | None = None,
+) -> Target:
+    """Return the target of a Python function; with a name, one that programs of that name declare.
+
+    `process`: one that only the process of that id has.
+    """
+    spec = {
+        "function": label,
+        "args": list(given.args),
+        "kwargs": dict(given.kwargs),
+        "name": None if isolate else name,
+        "process": process,
+        "isolate": isolate,
+    }
+    return Target("python", json.dumps({key: value for key, value in spec.items() if value}))
+
+
+def is_local(target: Target) -> bool:
+    """Return whether only the process that added its function can run it."""
+    return target.kind == "python" and "process" in json.loads(target.spec)
+
+
+def label_of(function: Callable[..., Any]) -> str:
+    """Return where a function stands: `module:function`."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return f"{module}:{getattr(function, '__qualname__', None) or type(function).__qualname__}"
+
+
+def _importable_label(function: Callable[..., Any]) -> str | None:
+    """Return a label under which another process finds the same function; None when there is none."""
+    label = label_of(function)
+    owner = getattr(function, "__self__", None)
+    candidates = [label]
+    if owner is not None and not isinstance(owner, type):
+        method = getattr(function, "__name__", "")
+        candidates = [f"{place}.{method}" for place in _places_of(owner, label.partition(":")[0])]
+    return next((one for one in candidates if _is_found(one, function)), None)
+
+
+def _places_of(value: object, module_name: str) -> list[str]:
+    """Return the names at the top level of a module, or of the one that was started, that hold this object."""
+    modules = dict.fromkeys((module_name, type(value).__module__, "__main__"))
+    return [
+        f"{module}:{name}"
+        for module in modules
+        for name, held in vars(sys.modules.get(module, object)).items()
+        if held is value
+    ]
+
+
+def _is_found(label: str, function: Callable[..., Any]) -> bool:
+    try:
+        return load(label) == function
+    except UnknownFunctionError:
+        return False
+
+
+def id_of(function: Callable[..., Any]) -> str:
+    """Return the id of a schedule that has none: its module and its function."""
+    module, _, path = label_of(_without_partial(function, Arguments())[0]).partition(":")
+    if module == "__main__":
+        module = _main_name()
+    text = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{module}-{path.replace('<locals>.', '')}").strip("-_")
+    return checked_name("id", text[:100])
+
+
+def _main_name() -> str:
+    """Return what the program that was started is called: a script's file, or the module of `python -m`."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name.removesuffix(".__main__"))
+    return Path(file).stem if file else "main"
+
+
+def checked_name(what: str, name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ConfigError(f'{what} "{shown(name)}" {NO_NAME}')
+    return name

@@ -1,0 +1,127 @@
+"""What a program gets for a job: its state as a value, and a handle that waits for its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.reasons import SkipReason
+
+_FIRST_LOOK, _LONGEST_PAUSE = 0.005, 0.25  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """Where a job stands."""
+
+    id: str
+    schedule_id: str
+    status: JobStatus
+    origin: Origin
+    slot_at: datetime
+    due_at: datetime
+    attempt: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    result: str | None
+    error: str | None
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status not in ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """How a job ended; `skipped`, with its reason, where the request made none."""
+
+    status: JobStatus | str
+    result: str | None = None
+    error: str | None = None
+    skip_reason: SkipReason | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.status == "succeeded"
+
+
+class JobHandle:
+    """A job that was requested: ask for its state, or wait until it has ended."""
+
+    def __init__(
+        self, look: Callable[[str], JobInfo], job_id: str | None, skip_reason: SkipReason | None = None
+    ) -> None:
+        self._look = look
+        self.job_id = job_id
+        self.skip_reason = skip_reason
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.job_id or f'skipped: {self.skip_reason}'}>"
+
+    @property
+    def is_skipped(self) -> bool:
+        """Return whether there is no job, because of `skip_reason`."""
+        return self.job_id is None
+
+    @property
+    def status(self) -> str:
+        """The status of the job now; `skipped` where there is none."""
+        return "skipped" if self.job_id is None else self._look(self.job_id).status
+
+    @property
+    def result(self) -> str | None:
+        """What the function returned, as text; None before its end."""
+        return None if self.job_id is None else self._look(self.job_id).result
+
+    @property
+    def error(self) -> str | None:
+        return None if self.job_id is None else self._look(self.job_id).error
+
+    def wait(self, timeout: float | None = None) -> JobResult:
+        """Wait until the job has ended; TimeoutError when it has not by then. A process must run it meanwhile."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for pause in pauses():
+            if (found := self.ended()) is not None:
+                return found
+            rest = pause if deadline is None else min(pause, deadline - time.monotonic())
+            if rest <= 0:
+                raise TimeoutError(f"job {self.job_id} has not ended within {timeout:g}s")
+            time.sleep(rest)
+        raise AssertionError("pauses never end")
+
+    def ended(self) -> JobResult | None:
+        """Return how it ended; None while it is queued or runs."""
+        if self.job_id is None:
+            return JobResult("skipped", skip_reason=self.skip_reason)
+        job = self._look(self.job_id)
+        return JobResult(job.status, job.result, job.error) if job.is_ended else None
+
+
+def pauses() -> Iterator[float]:
+    """Yield the seconds between two looks at a job: few at first, for work that is short."""
+    pause = _FIRST_LOOK
+    while True:
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def job_info(job: Job) -> JobInfo:
+    return JobInfo(
+        id=job.job_id,
+        schedule_id=job.schedule_id,
+        status=job.status,
+        origin=job.origin,
+        slot_at=moment_of(job.slot_at),
+        due_at=moment_of(job.due_at),
+        attempt=job.attempt,
+        created_at=moment_of(job.created_at),
+        started_at=optional_moment(job.started_at),
+        ended_at=optional_moment(job.ended_at),
+        result=job.result,
+        error=job.error,
+    )
