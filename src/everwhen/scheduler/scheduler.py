@@ -199,7 +199,7 @@ class Scheduler(SchedulerOperations):
         except asyncio.CancelledError:  # its thread goes on: what it has started is stopped again
             await asyncio.wait([starting])
             if starting.exception() is None:
-                await asyncio.to_thread(self.stop)
+                await self.__aexit__(None, None, None)
             raise
 
     async def __aexit__(
