@@ -191,9 +191,8 @@ def test_a_transaction_that_lost_a_deadlock_runs_again(database: PostgresDatabas
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert (
-        len(attempts) > 2
-    )  # the loser may take its row again before the winner wakes up, and lose once more
+    # The loser may take its row again before the winner wakes up, and lose once more.
+    assert len(attempts) > 2
     assert [sorted(text) for text in texts(database)] == [["a", "x", "y"], ["b", "x", "y"]]
 
 
