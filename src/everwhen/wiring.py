@@ -18,6 +18,7 @@ from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
+from everwhen.model.changes import Decision
 from everwhen.model.group import Groups
 from everwhen.model.instants import moment_of
 from everwhen.model.message import Subscriber
@@ -252,6 +253,7 @@ def build_service(
     name: str = "",
     when_cut_off: WhenCutOff = "continue",
     on_beat: Callable[[], object] | None = None,
+    on_decided: Callable[[Sequence[Decision]], None] | None = None,
 ) -> Service:
     """Build a node on that stack: one that ticks and delivers messages, one that works, or both.
 
@@ -282,6 +284,7 @@ def build_service(
         greet=target_registry.greet,
         when_cut_off=when_cut_off,
         on_beat=on_beat,
+        on_decided=on_decided,
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.runtime))

@@ -23,6 +23,7 @@ from everwhen.engine.ticker import Ticker, end_pauses
 from everwhen.engine.watches import ClockStep, ClockWatch, OverdueWatch, SkewWatch, StallWatch
 from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event, EventType
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
@@ -68,6 +69,7 @@ class Service:
         greet: Greet | None = None,
         when_cut_off: WhenCutOff = "continue",
         on_beat: Callable[[], object] | None = None,
+        on_decided: Callable[[Sequence[Decision]], None] | None = None,
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -87,7 +89,7 @@ class Service:
         runtime.wake_scheduler = self._scheduler_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(runtime, role=role, seconds=lease, service=name)
-        self.ticker = Ticker(store_of(runtime).slots, runtime.clock)
+        self.ticker = Ticker(store_of(runtime).slots, runtime.clock, on_decided=on_decided)
         self.worker = Worker(
             store_of(runtime).slots,
             runtime.clock,

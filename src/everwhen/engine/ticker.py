@@ -12,12 +12,13 @@ If none has, all due slots are decided as of one instant, because the next secon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from everwhen.clock import Clock
 from everwhen.decide.status import end_pause
 from everwhen.errors import UnknownScheduleError
+from everwhen.model.changes import Decision
 from everwhen.model.instants import SECOND
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -41,10 +42,18 @@ class TickCounts:
 class Ticker:
     """Claims, decides and commits due slots, a batch at a time."""
 
-    def __init__(self, slots: Slots, clock: Clock, *, batch: int = BATCH) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        clock: Clock,
+        *,
+        batch: int = BATCH,
+        on_decided: Callable[[Sequence[Decision]], None] | None = None,
+    ) -> None:
         self._slots = slots
         self._clock = clock
         self._batch = batch
+        self._on_decided = on_decided  # called after the commit; it must not raise
         self.counts = TickCounts()
         self.alive_since: int | None = None  # when the node of this ticker was first recorded
         self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
@@ -82,7 +91,10 @@ class Ticker:
 
     def _tick(self, *, behind: bool, now: int | None = None) -> TickReport:
         now = self._clock.now() if now is None else now
-        return self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
+        report = self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
+        if self._on_decided is not None and report.decisions:
+            self._on_decided(report.decisions)
+        return report
 
     def _count(self, reports: list[TickReport]) -> None:
         counts = self.counts

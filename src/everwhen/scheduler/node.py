@@ -18,6 +18,7 @@ from everwhen.scheduler.declaring import Tasks
 from everwhen.scheduler.options import SchedulerTriggerCallback
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.python_call import DECLARE_AGAIN
+from everwhen.telemetry.engine_log import EngineLog
 from everwhen.wiring import Stack, build_service, open_node_stack
 
 
@@ -70,8 +71,11 @@ def open_node(
         stack.runtime, max_workers=options.max_workers, functions=tasks, on_trigger=on_trigger, loop=loop
     )
     watch = LocalFunctionWatch(stack.runtime, tasks)
+    engine_log = EngineLog()
     service = build_service(
         stack,
+        observer=engine_log,
+        on_decided=engine_log.decided,
         name=node_name(tasks.name, tasks.process),
         on_beat=watch.look,
         queues=options.queues,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ from everwhen.signals import ProcessSignals, wait_until
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.telemetry.log_to import LogTo
 from everwhen.timetable.civil_time import zone
+
+log = logging.getLogger("everwhen")
 
 
 class Scheduler(SchedulerOperations):
@@ -159,9 +162,12 @@ class Scheduler(SchedulerOperations):
         node = self._own_node
         if node is None:
             return
+        was_running = node.service.status != "stopped"
         try:
             node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
         finally:
+            if was_running:
+                log.info("scheduler %s stopped", self._name)
             node.loop.lend(None)
             if self._log_to is not None:
                 self._log_to.end()
@@ -313,7 +319,9 @@ class Scheduler(SchedulerOperations):
             if self._log_to is not None:
                 self._log_to.begin()
             try:
-                node.service.start(self._reconcile)
+                node.service.prepare(self._reconcile)
+                log.info("scheduler %s started as node %s", self._name, node.service.node)
+                node.service.begin()
             except BaseException:
                 node.loop.lend(None)
                 if self._log_to is not None:

@@ -31,7 +31,7 @@ class TickReport:
     """The result of one evaluation. `more`: some due slots are left for the next one.
 
     `next_catch_up_at`: when the next catch-up job may begin, if they are staggered. `none_due`: there is nothing to
-    decide at all, neither recent slots nor old ones.
+    decide at all, neither recent slots nor old ones. `decisions` are those that were committed, for observers.
     """
 
     schedules: int = 0
@@ -39,6 +39,7 @@ class TickReport:
     more: bool = False
     next_catch_up_at: int = 0
     none_due: bool = field(default=False, compare=False)
+    decisions: Sequence[Decision] = field(default=(), compare=False, repr=False)
 
 
 def evaluate(
@@ -118,7 +119,7 @@ def _decided(
 def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_full: bool) -> TickReport:
     fired = sum([len(decision.jobs) for decision in decisions])
     more = is_full or any(is_still_due(decision, now) for decision in decisions)
-    return TickReport(len(decisions), fired, more, now + shared.stagger_offset)
+    return TickReport(len(decisions), fired, more, now + shared.stagger_offset, decisions=decisions)
 
 
 def _take(

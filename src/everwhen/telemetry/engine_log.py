@@ -1,0 +1,67 @@
+"""The log of a program's scheduler, on the logger `everwhen`: failed jobs, missed slots, firings.
+
+A record carries `schedule_id`, `job_id` and `slot_at` in its `extra`, for loggers that write fields.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from everwhen.model.changes import Decision
+from everwhen.model.events import Event
+from everwhen.model.instants import moment_of
+from everwhen.model.outcome import Outcome
+from everwhen.target import Run
+
+log = logging.getLogger("everwhen")
+
+_FAILURES = ("failed", "timed_out", "lost")
+
+
+class EngineLog:
+    """An observer of runs and of decisions. It must not raise: a handler that fails is its own affair."""
+
+    def started(self, run: Run) -> None:
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("job %s of %s started", run.job_id, run.schedule_id, extra=_fields_of_run(run))
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        """Log a failure with its traceback."""
+        if outcome.status in _FAILURES:
+            error = outcome.error or "no error is known"
+            word = "timed out" if outcome.status == "timed_out" else outcome.status
+            fields = _fields_of_run(run)
+            log.error("job %s of %s %s: %s", run.job_id, run.schedule_id, word, error, extra=fields)
+        elif log.isEnabledFor(logging.DEBUG):
+            fields = _fields_of_run(run)
+            log.debug("job %s of %s %s", run.job_id, run.schedule_id, outcome.status, extra=fields)
+
+    def decided(self, decisions: Sequence[Decision]) -> None:
+        """Log what an evaluation has committed."""
+        is_debugging = log.isEnabledFor(logging.DEBUG)
+        for decision in decisions:
+            for event in decision.events:
+                if event.type == "schedule.missed":
+                    _log_missed(event)
+            if is_debugging:
+                _log_fired(decision)
+
+
+def _log_missed(event: Event) -> None:
+    slot_at = None if event.slot_at is None else moment_of(event.slot_at)
+    many = f" and {event.slot_count - 1} more" if event.slot_count > 1 else ""
+    fields = {"schedule_id": event.schedule_id, "job_id": None, "slot_at": slot_at}
+    when = "a slot" if slot_at is None else f"its slot at {slot_at:%Y-%m-%d %H:%M:%S} UTC"
+    log.warning("schedule %s missed %s%s: %s", event.schedule_id, when, many, event.reason, extra=fields)
+
+
+def _log_fired(decision: Decision) -> None:
+    schedule_id = decision.after.schedule_id
+    for job in decision.jobs:
+        fields = {"schedule_id": schedule_id, "job_id": job.job_id, "slot_at": moment_of(job.slot_at)}
+        log.debug("schedule %s fired job %s", schedule_id, job.job_id, extra=fields)
+
+
+def _fields_of_run(run: Run) -> dict[str, object]:
+    return {"schedule_id": run.schedule_id, "job_id": run.job_id, "slot_at": moment_of(run.slot_at)}
