@@ -471,8 +471,7 @@ class Service:
         while self._steps:
             step = self._steps[0]
             if self.is_scheduler:
-                detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
-                self._record("scheduler.clock_stepped", detail)
+                self._record("scheduler.clock_stepped", step.detail)
             log.warning("the clock was set by %+.0f s", step.seconds)
             del self._steps[0]
 

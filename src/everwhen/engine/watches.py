@@ -24,17 +24,29 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 SMALLEST_STEP = 2.0
+OLDEST_READING = 1_000_000  # microseconds: the database's clock is asked once a second
 
 log = logging.getLogger("everwhen")
 
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """A change of the wall clock by `seconds` that did not pass: from one instant to another."""
+    """A change of the wall clock by `seconds` that did not pass: from one instant to another.
+
+    `since_at`: the earliest instant, by the new time, at which the clock may have been set. What was recorded from then
+    on may already be dated by the new time. None where that is unknown.
+    """
 
     seconds: float
     from_at: int
     to_at: int
+    since_at: int | None = None
+
+    @property
+    def detail(self) -> dict[str, object]:
+        """Return what its event records."""
+        found: dict[str, object] = {"seconds": self.seconds, "from": self.from_at, "to": self.to_at}
+        return found if self.since_at is None else found | {"since_at": self.since_at}
 
 
 class ClockWatch:
@@ -52,10 +64,13 @@ class ClockWatch:
     def look(self) -> ClockStep | None:
         """Return the step since the last look; None when there was none large enough."""
         wall, elapsed = self._clock.now(), self._clock.monotonic()
-        expected = self._wall + int((elapsed - self._elapsed) * 1_000_000)
+        passed = int((elapsed - self._elapsed) * 1_000_000)
+        expected = self._wall + passed
         self._wall, self._elapsed = wall, elapsed
         seconds = (wall - expected) / 1_000_000
-        return ClockStep(seconds, expected, wall) if abs(seconds) >= SMALLEST_STEP else None
+        if abs(seconds) < SMALLEST_STEP:
+            return None
+        return ClockStep(seconds, expected, wall, wall - passed - OLDEST_READING)
 
 
 class SkewWatch:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, NewSchedule, Reconciliation, Remember, Terms
 from everwhen.model.limits import Shared
@@ -17,6 +17,8 @@ from everwhen.model.serialize import policy_of
 from everwhen.store.lanes import Lane
 from everwhen.store.load import PlanCache, add_shared, load_schedule, schedules_of, system_paused_at
 from everwhen.store.transaction import Row, Snapshot, Store, Transaction
+
+T = TypeVar("T")
 
 
 class Catalogue:
@@ -31,7 +33,10 @@ class Catalogue:
 
         from everwhen.store.change import create_schedules
 
-        return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
+        return self._write(lambda tx: create_schedules(tx, now, schedules, terms))
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        return self._store.write(Lane.API, work, is_change=True)
 
     def change(
         self,
@@ -49,15 +54,14 @@ class Catalogue:
         nothing and is refused. `limits` are the keys of further limits that a single decision needs.
         """
         if not further:
-            return self._store.write(
-                Lane.API,
-                lambda tx: self._change(tx, now, schedule_id, decide, remember=remember, limits=limits),
+            return self._write(
+                lambda tx: self._change(tx, now, schedule_id, decide, remember=remember, limits=limits)
             )
 
         def work(tx: Transaction) -> Decision:
             return [self._change(tx, now, schedule_id, each) for each in (decide, *further)][-1]
 
-        return self._store.write(Lane.API, work)
+        return self._write(work)
 
     def _change(
         self,
@@ -90,7 +94,7 @@ class Catalogue:
         def fill(tx: Transaction) -> Decision:
             return fill_slots(tx, self._plans, now, schedule_id, slots=slots, decide=decide, limits=limits)
 
-        return self._store.write(Lane.API, fill)
+        return self._write(fill)
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         """Cancel an outstanding job whose schedule is deleted."""
@@ -105,7 +109,7 @@ class Catalogue:
         def remove(tx: Transaction) -> None:
             tx.delete_schedule(self._change(tx, now, schedule_id, decide).after.row_id)
 
-        self._store.write(Lane.API, remove)
+        self._write(remove)
 
     def get(self, schedule_id: str) -> Schedule | None:
         """Return one schedule as it is now."""
@@ -213,7 +217,7 @@ class Catalogue:
 
         from everwhen.store.change import reconcile
 
-        is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
+        is_written = self._write(lambda tx: reconcile(tx, self._plans, now, changes))
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
             self._plans.remember(

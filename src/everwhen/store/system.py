@@ -28,7 +28,13 @@ def switch_system(
     is_paused: bool,
     actor: str | None,
 ) -> None:
-    """Turn the switch, at a time when no evaluation runs; a value that is set already changes nothing."""
+    """Turn the switch, at a time when no evaluation runs; a value that is set already changes nothing.
+
+    The end of a system pause waits for changes under way, before it makes evaluations wait: a schedule that is created
+    or resumed inside the span and committed after it would otherwise keep a slot inside the span, and fire it.
+    """
+    if not is_paused:
+        tx.exclude_changes()
     tx.exclude_evaluations()
     now = tx.latest(now)
     paused_at = system_paused_at(tx)

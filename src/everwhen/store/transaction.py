@@ -81,6 +81,9 @@ class Transaction(
     def exclude_evaluations(self) -> None:
         """Block new ticks and claims until the end of this transaction, and wait for those under way."""
 
+    def exclude_changes(self) -> None:
+        """Block new changes of schedules until the end of this transaction, and wait for those under way."""
+
     @abstractmethod
     def announce_due(self, due_at: int) -> None:
         """Announce that a slot is due sooner than sleeping schedulers may expect."""
@@ -100,8 +103,11 @@ class Store(Protocol):
     @property
     def is_exclusive(self) -> bool: ...
 
-    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        """Run the work, commit, and return its result; when it raises, roll back. The work may run more than once."""
+    def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:
+        """Run the work, commit, and return its result; when it raises, roll back. The work may run more than once.
+
+        `is_change`: it creates or changes schedules on request, and `exclude_changes` waits for it.
+        """
         ...
 
     def read(self) -> AbstractContextManager[Snapshot]:

@@ -349,8 +349,7 @@ class ManualScheduler:
     def _watch_clock(self) -> None:
         step = self._clock_watch.look()
         if step is not None:
-            detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
-            event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
+            event = Event("scheduler.clock_stepped", self.clock.now(), detail=step.detail)
             stepping.record_event(self.runtime, event)
 
     def _move(self, instant: int) -> None:

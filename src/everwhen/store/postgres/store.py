@@ -13,7 +13,7 @@ from everwhen.store.lanes import Lane
 from everwhen.store.postgres.adapters import At
 from everwhen.store.postgres.database import PostgresDatabase
 from everwhen.store.postgres.snapshot import PostgresSnapshot
-from everwhen.store.postgres.transaction import EVALUATING, PostgresTransaction
+from everwhen.store.postgres.transaction import CHANGING, EVALUATING, PostgresTransaction
 from everwhen.store.postgres.watermark import Marks
 from everwhen.store.transaction import Snapshot, Transaction
 
@@ -22,6 +22,7 @@ T = TypeVar("T")
 # One round trip for both: later reads see what the system switch has committed.
 _BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
 _BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION}
+_BEGIN_CHANGE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({CHANGING})"
 
 
 # idx_schedules_next_run, idx_schedules_release: one step into each, as for NEXT_DUE.
@@ -54,7 +55,7 @@ class PostgresStore:
         self._clock = clock
         self._marks = Marks()
 
-    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
+    def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:
         def transact(connection: Connection[Any]) -> T:
             transaction = PostgresTransaction(
                 connection, self._marks, self._skew, self._has_time, self._clock
@@ -63,7 +64,8 @@ class PostgresStore:
             transaction.announce()
             return result
 
-        return self._database.transact(transact, begin=_BEGIN.get(lane, "BEGIN"))
+        begin = _BEGIN_CHANGE if is_change else _BEGIN.get(lane, "BEGIN")
+        return self._database.transact(transact, begin=begin)
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:

@@ -22,7 +22,8 @@ What each operation locks
   finds another fence was overtaken and decides again.
 - A new revision takes a shared lock on the quiet hours that it names; the deletion of a policy locks its row before it
   looks for schedules that use it.
-- The system switch takes an advisory lock that ticks and claims share.
+- The system switch takes an advisory lock that ticks and claims share. Before it, the end of a system pause takes
+  another one, which every change of schedules on request holds from its BEGIN on: the switch then sees all new rows.
 
 A deadlock is therefore possible in rare cases only: a definition edited between peek and lock, so that another key is
 needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL aborts one of the two, and
@@ -58,6 +59,7 @@ from everwhen.store.transaction import Transaction
 
 MOMENT = "100ms"
 EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
+CHANGING = 0x6576_0003  # an advisory lock: transactions that create or change schedules on request share it
 
 # Rows must exist to be locked.
 _MAKE_LIMITS = Statement("""
@@ -219,6 +221,9 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     def exclude_evaluations(self) -> None:
         self._cursor.execute(f"SELECT pg_advisory_xact_lock({EVALUATING})".encode())
+
+    def exclude_changes(self) -> None:
+        self._cursor.execute(f"SELECT pg_advisory_xact_lock({CHANGING})".encode())
 
     # -- notifying others --
 

@@ -202,7 +202,7 @@ class SqliteStore:
         self._database = database
         self._clock = clock
 
-    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
+    def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:
         clock = self._clock
         return self._database.write(lane, lambda connection: work(SqliteTransaction(connection, clock)))
 
