@@ -70,6 +70,7 @@ ACTIONS: dict[str, Action] = {
     "rescue": lambda h, _: h.rescue(),
     "prune": lambda h, _: prune(h.runtime, YOUNG),
     "pause the system": lambda h, _: h.pause_system(),
+    "pause and resume the system": lambda h, _: [h.pause_system(), h.resume_system()],
 }
 
 CROWD = Flow("crowd", crowd, lambda runtime, _: None)
