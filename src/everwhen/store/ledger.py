@@ -31,6 +31,7 @@ from everwhen.store.ledger_filters import (
     job_conditions,
 )
 from everwhen.store.load import RecordedPlans
+from everwhen.store.publish import MESSAGE_NODE
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.transaction import Snapshot, Store
 
@@ -60,10 +61,17 @@ SELECT id, {EVENT} FROM audit_events WHERE uid IS NULL
     AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id""")
 _RETAINED_FROM = Statement("SELECT value FROM settings WHERE key = 'retained_from'")
 _LIMITS = Statement(f"SELECT {', '.join(Limit._fields)} FROM limits")
-# nodes, whole: the last heartbeat of a process of the release before on_exhausted, or when its migration was applied.
-_RULED_FROM = Statement("""
-SELECT greatest(coalesce((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), applied_at), applied_at)
-FROM everwhen_migrations WHERE number = 2 AND step = 'before'""")
+# nodes and jobs, whole: the migration that brought on_exhausted, and the last that a process of the release before it
+# may have done. A node has a row. A worker of a queue leaves none: unless the database was new, or `db migrate --after`
+# was run, it may have been of either release.
+_RULED_FROM = Statement(f"""
+SELECT applied_at, (SELECT max(coalesce(stopped_at, lost_at, heartbeat_at)) FROM nodes WHERE migration IS NULL),
+    (SELECT max(ended_at) FROM jobs
+        WHERE node <> '{MESSAGE_NODE}' AND node NOT IN (SELECT node FROM nodes WHERE migration IS NOT NULL)
+            AND (node IN (SELECT node FROM nodes) OR NOT EXISTS (SELECT 1 FROM everwhen_migrations a
+                WHERE (a.number = 2 AND a.step = 'after' OR a.number = 1 AND a.applied_at = m.applied_at)
+                    AND a.applied_at <= ended_at)))
+FROM everwhen_migrations m WHERE number = 2 AND step = 'before'""")
 
 # -- jobs --
 
@@ -165,7 +173,7 @@ class Ledger:
                 [Limit._make(row) for row in tx.rows(_LIMITS)] if uids is None else None,
                 int(retained_from or 0),
                 _breakers(tx) if uids is None else None,
-                ruled_from=tx.value(_RULED_FROM),
+                ruled_from=_ruled_from(tx) if uids is None else 0,
             )
 
     # -- jobs --
@@ -295,6 +303,13 @@ class Ledger:
 
 
 # -- histories --
+
+
+def _ruled_from(tx: Snapshot) -> int:
+    """Return from when on only the rules of this release counted."""
+    row: tuple[int, int | None, int | None] = tx.row(_RULED_FROM)
+    applied_at, node_at, job_at = row
+    return max(applied_at, (node_at or 0) + 1, (job_at or 0) + 1)
 
 
 def _all_histories(tx: Snapshot, plans: RecordedPlans) -> Iterator[ScheduleHistory]:
