@@ -22,7 +22,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import Answer
-from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
+from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.load import (
     PlanCache,
     add_shared,
@@ -115,9 +115,8 @@ def change_schedule(
     decision = decide(schedule, now, shared)
     if remember is not None:
         _remember(tx, remember(decision), now)
-    commit_decisions(tx, [decision], now)
+    commit_decisions(tx, [decision], shared, now)
     write_shared(tx, shared, now)
-    hand_on_places(tx, [decision], shared, now)
     after = decision.after
     if after.revision != decision.before.revision:
         _refuse_other_policy(tx, decision.plan, new_policies)

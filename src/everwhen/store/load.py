@@ -46,7 +46,10 @@ def add_shared(
     wait: bool = True,
 ) -> None:
     """Add the limits and breakers that these need and that `shared` does not have yet."""
-    _add(tx, shared, [schedule.plan for schedule in schedules], jobs, wait=wait)
+    known = list(schedules)
+    # An edit may have changed the keys of a schedule while its slot waits for an old one.
+    held_keys = {key for schedule in known if (key := schedule.state.held_key) is not None}
+    _add(tx, shared, [schedule.plan for schedule in known], jobs, wait=wait, also=held_keys)
 
 
 def plans_to_claim(
@@ -137,7 +140,13 @@ def without_busy(shared: Shared, schedules: Sequence[Schedule]) -> Sequence[Sche
     """Return the schedules whose keys could all be locked; the others stay due (E6)."""
     if not shared.busy:
         return schedules
-    return [s for s in schedules if shared.busy.isdisjoint(set().union(*_keys([s.plan], s.outstanding)))]
+    return [s for s in schedules if shared.busy.isdisjoint(_keys_of_schedule(s))]
+
+
+def _keys_of_schedule(schedule: Schedule) -> set[str]:
+    limits, breakers = _keys([schedule.plan], schedule.outstanding)
+    held_key = schedule.state.held_key
+    return limits | breakers | ({held_key} if held_key is not None else set())
 
 
 def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> list[Schedule]:

@@ -110,7 +110,7 @@ def _go_on(
     decisions = [
         renumber_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
     ]
-    commit_decisions(tx, decisions, now)
+    commit_decisions(tx, decisions, shared, now)
     write_shared(tx, shared, now)
 
 
@@ -119,7 +119,7 @@ def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
     shared = Shared()
     add_shared(tx, shared, waiting, [job for schedule in waiting for job in schedule.outstanding])
     decisions = [approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR) for schedule in waiting]
-    commit_decisions(tx, decisions, now)
+    commit_decisions(tx, decisions, shared, now)
     write_shared(tx, shared, now)
     for schedule in waiting:
         tx.delete_schedule(schedule.state.row_id)

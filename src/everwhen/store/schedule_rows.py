@@ -11,7 +11,7 @@ from everwhen.model.row_changes import ENDED_WELL, STARTED
 from everwhen.model.schedule import State
 from everwhen.store.dialect import Insert, Queries, Statement, composed
 from everwhen.store.postgres.watermark import EARLIEST
-from everwhen.store.records import INSERTED, Declined, Due, Finished, LockHint, Row
+from everwhen.store.records import INSERTED, Due, Finished, LockHint, Offer, Row
 
 STATE = ", ".join(State._fields)
 IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
@@ -295,10 +295,8 @@ class ScheduleWrites(ScheduleReads):
         self.run(_DELETE, row_id=row_id)
 
     @abstractmethod
-    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None: ...
-
-    @abstractmethod
-    def release_next_held(self, declined: Sequence[Declined], now: int) -> None: ...
+    def release_held(self, offers: Sequence[Offer], now: int) -> None:
+        """Release as many held slots as there are free places; each offer is of another key."""
 
 
 def _first_taken(names: Sequence[str], known: Collection[str]) -> str | None:

@@ -165,7 +165,7 @@ class _Ending:
         if self._let_go:
             self._tx.let_go_of_jobs(self._let_go, self._now)
         if self._decisions:
-            commit_decisions(self._tx, self._decisions, self._now)
+            commit_decisions(self._tx, self._decisions, self._shared, self._now)
         if self._queues:
             self._tx.ready_successors(self._queues, self._now)
         self._ended, self._let_go, self._decisions, self._queues = [], [], [], set()

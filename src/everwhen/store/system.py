@@ -53,7 +53,7 @@ def _leave_span(tx: Transaction, plans: PlanCache, paused_at: int, now: int) -> 
         schedules = schedules_of(tx, plans, states[start : start + _PORTION])
         shared = Shared()
         decisions = [leave_system_span(schedule, paused_at, now, shared) for schedule in schedules]
-        commit_decisions(tx, decisions, now)
+        commit_decisions(tx, decisions, shared, now)
         write_shared(tx, shared, now)
 
 

@@ -10,7 +10,7 @@ from everwhen.model.changes import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule, State
-from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
+from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.load import (
     PlanCache,
     add_shared,
@@ -108,9 +108,8 @@ def _decided(
         shared.coverage = coverage(tx, now, alive_since)
     decisions = tick(schedules, now, shared)
     left = publish_at_once(tx, decisions, now)
-    commit_decisions(tx, left, now)
+    commit_decisions(tx, left, shared, now)
     write_shared(tx, shared, now)
-    hand_on_places(tx, left, shared, now)
     publish_fired(tx, plans, left, now)
     return decisions
 

@@ -21,7 +21,7 @@ from everwhen.store.delivery_rows import DeliveryReads, DeliveryWrites
 from everwhen.store.job_rows import JobReads, JobWrites
 from everwhen.store.lanes import Lane
 from everwhen.store.message_rows import MessageReads, MessageWrites
-from everwhen.store.records import Declined, Due, Finished, LockHint, Queue, Row
+from everwhen.store.records import Due, Finished, LockHint, Offer, Queue, Row
 from everwhen.store.schedule_rows import ScheduleReads, ScheduleWrites
 from everwhen.store.system_rows import (
     LimitReads,
@@ -33,10 +33,10 @@ from everwhen.store.system_rows import (
 )
 
 __all__ = [
-    "Declined",
     "Due",
     "Finished",
     "LockHint",
+    "Offer",
     "Queue",
     "Row",
     "Snapshot",

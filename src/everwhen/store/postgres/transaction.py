@@ -25,9 +25,10 @@ What each operation locks
 - The system switch takes an advisory lock that ticks and claims share. Before it, the end of a system pause takes
   another one, which every change of schedules on request holds from its BEGIN on: the switch then sees all new rows.
 
-A deadlock is therefore possible in rare cases only: a definition edited between peek and lock, so that another key is
-needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL aborts one of the two, and
-`store.postgres.database` runs that one again from its start: nothing in memory has changed.
+A deadlock is therefore possible in rare cases only: a definition edited between peek and lock, or while its slot was
+held for a key, so that another key is needed; a release that meets a settlement of the very schedule that it releases.
+PostgreSQL aborts one of the two, and `store.postgres.database` runs that one again from its start: nothing in memory
+has changed.
 
 When a node dies, its transaction is rolled back and its locks are released; what it had committed is in the rows.
 Whatever happens with locks, the unique keys on (slot_at, uid) prevent a slot from firing twice.
@@ -51,7 +52,7 @@ from everwhen.store.postgres.adapters import insert, together
 from everwhen.store.postgres.database import Overtaken
 from everwhen.store.postgres.snapshot import PostgresSnapshot
 from everwhen.store.postgres.watermark import Marks
-from everwhen.store.records import INSERTED, Declined, Queue, Row
+from everwhen.store.records import INSERTED, Offer, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
 from everwhen.store.schema.postgres import MIGRATIONS
 from everwhen.store.system_rows import BREAKERS, INSERT_EVENT, LIMITS
@@ -103,20 +104,12 @@ WHERE j.row_id = successor.row_id
 # slot is released before it is due: another node, whose time was ahead, may have held it.
 _RELEASE_HELD = Statement("""
 UPDATE schedules s SET release_at = greatest(:now::instant, s.held_due_at)
-FROM batch AS freed(key, free)
+FROM batch AS offer(key, free, due_at, row_id)
 CROSS JOIN LATERAL (
-    SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
-    ORDER BY held_due_at, row_id LIMIT freed.free) AS oldest
-WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL""")
-# idx_schedules_held: the one after the declined slot.
-_RELEASE_NEXT_HELD = Statement("""
-UPDATE schedules s SET release_at = greatest(:now::instant, s.held_due_at)
-FROM batch AS declined(key, due_at, row_id)
-CROSS JOIN LATERAL (
-    SELECT row_id FROM schedules WHERE held_key = declined.key AND release_at IS NULL
-        AND (held_due_at, row_id) > (declined.due_at, declined.row_id)
-    ORDER BY held_due_at, row_id LIMIT 1) AS following
-WHERE s.row_id = following.row_id AND s.held_key = declined.key AND s.release_at IS NULL""")
+    SELECT row_id FROM schedules WHERE held_key = offer.key AND release_at IS NULL
+        AND (held_due_at, row_id) > (offer.due_at, offer.row_id)
+    ORDER BY held_due_at, row_id LIMIT offer.free) AS oldest
+WHERE s.row_id = oldest.row_id AND s.held_key = offer.key AND s.release_at IS NULL""")
 # idx_schedules_next_run, one step from the mark: a sleeping node wakes for an earlier slot anyway. With EXISTS the
 # generic plan expects every third row to be earlier, and reads the whole table to find none.
 ANNOUNCE = Statement("""
@@ -312,12 +305,8 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
             position = columns.index("next_run_at")
             self._marks.due.lower(row[position] for row in rows)  # type: ignore[misc]
 
-    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
-        if self.run(_RELEASE_HELD, now=now, batch=places):
-            self.announce_due(now)
-
-    def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
-        if self.run(_RELEASE_NEXT_HELD, now=now, batch=declined):
+    def release_held(self, offers: Sequence[Offer], now: int) -> None:
+        if self.run(_RELEASE_HELD, now=now, batch=offers):
             self.announce_due(now)
 
     # -- the rest --

@@ -20,7 +20,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.row_changes import ENDED_WELL
 from everwhen.model.schedule import State
 from everwhen.store.dialect import DuplicateError, Statement
-from everwhen.store.records import Declined, Due, Finished, Queue, Row
+from everwhen.store.records import Due, Finished, Offer, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE, STATE
 from everwhen.store.schema.sqlite import MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
@@ -87,12 +87,7 @@ AND NOT EXISTS (
 _RELEASE_HELD = Statement("""
 UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id IN (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
-    ORDER BY held_due_at, row_id LIMIT :places)""")
-# idx_schedules_held: the one after the declined slot.
-_RELEASE_NEXT_HELD = Statement("""
-UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id = (
-    SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
-        AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT 1)""")
+        AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT :free)""")
 
 _encode = json.JSONEncoder(default=dict).encode
 
@@ -164,14 +159,10 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         self.run(_COUNT_SUCCESSES, now=now, row_ids=[job.row_id for job in jobs])
 
-    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
-        released = [self.run(_RELEASE_HELD, now=now, key=key, places=free) for key, free in places]
+    def release_held(self, offers: Sequence[Offer], now: int) -> None:
+        released = [self.run(_RELEASE_HELD, now=now, **offer._asdict()) for offer in offers]
         if any(released):
             self.announce_due(now)
-
-    def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
-        for one in declined:
-            self.run(_RELEASE_NEXT_HELD, now=now, **one._asdict())
 
     # -- the rest --
 
