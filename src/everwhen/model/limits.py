@@ -101,8 +101,7 @@ class Transition(NamedTuple):
 FOR_EVER = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """The stretches of time in which recorded heartbeats show that a scheduler was alive, in order."""
 
     stretches: tuple[tuple[int, int], ...] = ()

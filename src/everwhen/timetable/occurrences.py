@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import EARLIEST, FIXED, LATEST, WILD, DstRule, Fold, Gap, Zone
@@ -30,8 +30,7 @@ class Series(Protocol):
     def between(self, start: int, end: int, limit: int) -> list[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class OnceSeries:
+class OnceSeries(NamedTuple):
     """A single instant."""
 
     instant: int

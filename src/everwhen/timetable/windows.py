@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from everwhen.errors import TimetableError, shown
 from everwhen.timetable.civil_time import DAY, ORDINAL_OF_1970, Zone
@@ -26,8 +26,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MINUTES = 1_440
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A daily range of wall-clock time, [start, end) in minutes; an end before the start wraps midnight."""
 
     start: int
@@ -41,16 +40,14 @@ class Window:
         return self.end < self.start
 
 
-@dataclass(frozen=True, slots=True)
-class QuietWindow:
+class QuietWindow(NamedTuple):
     """A window on certain weekdays; a window that wraps midnight belongs to the day on which it starts."""
 
     window: Window
     weekdays: int = EVERY_WEEKDAY
 
 
-@dataclass(frozen=True, slots=True)
-class QuietHours:
+class QuietHours(NamedTuple):
     """A policy that schedules may share: windows and whole days, in a zone of its own."""
 
     zone: Zone
@@ -69,8 +66,7 @@ class QuietHours:
         return sorted({0}.union(*(_edges(quiet.window) for quiet in self.windows)))
 
 
-@dataclass(frozen=True, slots=True)
-class OnlyBetween:
+class OnlyBetween(NamedTuple):
     """Closed outside one daily window."""
 
     zone: Zone
@@ -83,8 +79,7 @@ class OnlyBetween:
         return sorted(_edges(self.window))
 
 
-@dataclass(frozen=True, slots=True)
-class NotOn:
+class NotOn(NamedTuple):
     """Closed on whole weekdays (bit 0 is Sunday)."""
 
     zone: Zone
