@@ -7,7 +7,7 @@ keys they have, and translates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
 from everwhen.config.schema import AGENTS, QUIET_HOURS, SCHEDULE
 from everwhen.config.sections.agents import read_agents
-from everwhen.config.sections.collector import Fields, NoPlugins, ScheduleCollector
+from everwhen.config.sections.collector import Fields, Rules, ScheduleCollector
 from everwhen.config.sections.general import group_in, read_schedule
 from everwhen.config.sections.policies import read_quiet_hours
 from everwhen.config.target_fields import RUN
@@ -27,7 +27,6 @@ from everwhen.model.defaults import PROTECTIONS, Shape
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition, settled_fields
 from everwhen.model.group import RESERVED, Workflow, is_longer, tenant_of
 from everwhen.model.kinds import NAME, NO_NAME, Key, MapOf, Record
-from everwhen.model.plugin import Plugins
 from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
@@ -83,24 +82,13 @@ GENERAL_BODIES = PlainBodies(Record(GENERAL))
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionRules:
-    """What a submission is checked by beside its own keys."""
+class SubmissionRules(Rules):
+    """What a submission is checked by: also the groups, workflows and budgets of the configuration in force."""
 
-    now: int
-    local_zone: Callable[[], str]
-    timezone: str = "UTC"
-    misfire_grace: str | int = "auto"
-    dispatch: str = "local"
-    quiet_hours: frozenset[str] = frozenset()  # the ids of the policies that there are
     groups: Mapping[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     workflows: dict[str, Workflow] = field(default_factory=dict)
     budgets: dict[str, Fields] = field(default_factory=dict)
-    plugins: Plugins = field(default_factory=NoPlugins)
-    plugin_dirs: str = "plugins"
-    python_fault: Callable[[str], str | None] | None = None
     may_refer: bool = True  # to the environment of the workers, as in ${NAME}
-    owner: str | None = None  # of whoever submits it: what names no owner is theirs
-    bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
     bodies: BodyShapes = GENERAL_BODIES
 
 
@@ -123,7 +111,7 @@ def rules_of(
         groups=configuration.groups,
         workflows={workflow.workflow_id: workflow for workflow in configuration.workflows},
         budgets=configuration.sections.get("budgets") or {},
-        plugins=host.plugins_in(list(configuration.plugin_dirs)) if host.plugins_in else NoPlugins(),
+        plugins=host.plugins(configuration.plugin_dirs),
         plugin_dirs=", ".join(map(str, configuration.plugin_dirs)),
         python_fault=host.python_fault,
         may_refer=may_refer,
@@ -309,21 +297,11 @@ def _collector(
 ) -> ScheduleCollector:
     return ScheduleCollector(
         report,
-        rules.now,
-        rules.timezone,
-        rules.local_zone,
-        rules.misfire_grace,
-        dispatch=rules.dispatch,
+        rules,
         shape=shape,
         is_file=False,
-        owner=rules.owner,
         may_be_past=may_be_past,
-        bound_to=rules.bound_to,
-        stored_policies=rules.quiet_hours,
         budgets=rules.budgets,
-        plugins=rules.plugins,
-        plugin_dirs=rules.plugin_dirs,
-        python_fault=rules.python_fault,
         groups=dict(rules.groups),
         workflows=rules.workflows,
     )
@@ -375,7 +353,7 @@ def _judged_policy(fields: Mapping[str, Any], policy_id: str, rules: SubmissionR
     document = plain_document({policy_id: fields}, report)
     node = Node(document, (), document.root, report)
     _POLICIES.check(node)
-    collector = ScheduleCollector(report, rules.now, rules.timezone, rules.local_zone, "auto")
+    collector = ScheduleCollector(report, rules)
     read_quiet_hours(node, collector)
     if report.errors:
         raise SubmissionError((problem.path, problem.message) for problem in report.errors)

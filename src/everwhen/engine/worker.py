@@ -25,7 +25,7 @@ from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import JobEnd, Outcome, drifted
 from everwhen.store.slots import Slots
-from everwhen.target import Nobody, Observer, StopFlag, Target
+from everwhen.target import Observer, Several, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
 
@@ -59,7 +59,7 @@ class Worker:
         self._max_workers = max_workers
         self._wake = wake or Wake()
         self._on_settled = on_settled
-        self._observer = observer or Nobody()
+        self._observer = observer or Several()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
         self._lock = threading.Lock()

@@ -120,31 +120,9 @@ JOB_STARTED = RowChange(
     }
 )
 # Columns that are known when a job is created, in the order of `job_row`.
-JOB_INSERTED = (
-    "job_id",
-    "schedule_row",
-    "uid",
-    "schedule_id",
-    "revision",
-    "number",
-    "retry",
-    "origin",
-    "slot_at",
-    "due_at",
-    "not_before",
-    "is_ready",
-    "is_counted",
-    "is_probe",
-    "attempt",
-    "payload",
-    "queue",
-    "guard_key",
-    "capacity_key",
-    "capacity_limit",
-    "breaker_key",
-    "line",
-    "created_at",
-    "ready_at",
+JOB_INSERTED = tuple(
+    """job_id schedule_row uid schedule_id revision number retry origin slot_at due_at not_before is_ready is_counted
+    is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at ready_at""".split()
 )
 # What the other columns hold then.
 JOB_QUEUED = RowChange({"status": "'queued'", "rescues": "0", "fence": "0", "cancel_requested": "False"})

@@ -23,21 +23,12 @@ from everwhen.timetable.windows import QuietHours, QuietWindow, Window
 
 Fields = dict[str, Any]
 
+# Rules that are written as a list of their fields.
+_LISTS = {"only_between": Window, "guard": Guard, "capacity": Capacity, "breaker": BreakerRule}
 _PLAIN = {
     field.name: field.default
     for field in fields(Definition)
-    if field.name
-    not in (
-        "trigger",
-        "zone",
-        "target",
-        "only_between",
-        "guard",
-        "capacity",
-        "breaker",
-        "budgets",
-        "on_exhausted",
-    )
+    if field.name not in ("trigger", "zone", "target", "budgets", "on_exhausted", *_LISTS)
 }
 _plain_values = attrgetter(*_PLAIN)
 _spell = JSONEncoder(separators=(",", ":")).encode
@@ -60,24 +51,17 @@ def fields_of(definition: Definition) -> Fields:
     values: Fields = {
         "trigger": _trigger_to_json(definition.trigger),
         "timezone": definition.zone.name,
-        "target": [definition.target.kind, definition.target.spec],
+        "target": list(definition.target),
     }
     for (name, default), value in zip(_PLAIN.items(), _plain_values(definition), strict=True):
         if value != default:
             values[name] = value
     if definition.on_exhausted != _unsaid_on_exhausted(values):
         values["on_exhausted"] = definition.on_exhausted
-    if definition.only_between is not None:
-        values["only_between"] = [definition.only_between.start, definition.only_between.end]
-    if definition.guard is not None:
-        values["guard"] = [definition.guard.key, definition.guard.limit]
-    if definition.capacity is not None:
-        values["capacity"] = [definition.capacity.key, definition.capacity.limit]
-    if definition.breaker is not None:
-        rule = definition.breaker
-        values["breaker"] = [rule.key, rule.threshold, rule.reset_after]
+    rules = {name: getattr(definition, name) for name in _LISTS}
+    values |= {name: list(rule) for name, rule in rules.items() if rule is not None}
     if definition.budgets:
-        values["budgets"] = [[b.key, b.per_hour, b.per_day] for b in definition.budgets]
+        values["budgets"] = [list(budget) for budget in definition.budgets]
     return values
 
 
@@ -87,12 +71,9 @@ def definition_of(values: Mapping[str, Any]) -> Definition:
         trigger=_trigger_of(values["trigger"]),
         zone=zone(values["timezone"]),
         target=Target(*values["target"]),
-        only_between=Window(*values["only_between"]) if "only_between" in values else None,
-        guard=Guard(*values["guard"]) if "guard" in values else None,
-        capacity=Capacity(*values["capacity"]) if "capacity" in values else None,
-        breaker=BreakerRule(*values["breaker"]) if "breaker" in values else None,
         budgets=tuple(Budget(*budget) for budget in values.get("budgets", ())),
         on_exhausted=values.get("on_exhausted") or _unsaid_on_exhausted(values),
+        **{name: make(*values[name]) for name, make in _LISTS.items() if name in values},
         **{name: values[name] for name in _PLAIN if name in values},
     )
 
@@ -138,7 +119,7 @@ def policy_to_json(policy: QuietHoursPolicy) -> Fields:
     return {
         "name": policy.name,
         "timezone": policy.hours.zone.name,
-        "windows": [[w.window.start, w.window.end, w.weekdays] for w in policy.hours.windows],
+        "windows": [[*one.window, one.weekdays] for one in policy.hours.windows],
         "dates": [list(span) for span in policy.hours.dates],
         "action": policy.action,
     }

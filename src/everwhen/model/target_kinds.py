@@ -214,40 +214,13 @@ def some_of(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OF_THE_CLIENT = frozenset(
-    (
-        "connection",
-        "content-length",
-        "expect",
-        "http2-settings",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "trailers",
-        "transfer-encoding",
-        "upgrade",
-    )
+    """connection content-length expect http2-settings keep-alive proxy-authenticate proxy-authorization
+    proxy-connection te trailer trailers transfer-encoding upgrade""".split()
 )
 # Headers that only describe the content, the client and the job: every other header may hold a credential.
 _PLAIN = frozenset(
-    (
-        "accept",
-        "accept-charset",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "content-encoding",
-        "content-language",
-        "content-type",
-        "everwhen-attempt",
-        "everwhen-job-id",
-        "everwhen-slot-at",
-        "idempotency-key",
-        "traceparent",
-        "user-agent",
-    )
+    """accept accept-charset accept-encoding accept-language cache-control content-encoding content-language
+    content-type everwhen-attempt everwhen-job-id everwhen-slot-at idempotency-key traceparent user-agent""".split()
 )
 
 

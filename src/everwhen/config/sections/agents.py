@@ -1,4 +1,4 @@
-"""The `agents` section: herdctl's agents, each with a map of schedules."""
+"""The `agents` section: each agent has a map of schedules, with keys of its own beside the general ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from everwhen.config.document import Node
 from everwhen.config.sections.collector import NOTHING, ScheduleCollector, find_tenant, join
 from everwhen.errors import SchedulerError
-from everwhen.model.agent_schedule import agent_target, general_fields_of_agent
 from everwhen.model.defaults import with_defaults
+from everwhen.model.group import agent_target, general_fields_of_agent
 from everwhen.model.schedule import Target
 
 MOST_JITTER = 10  # percent
@@ -82,7 +82,7 @@ def _refuse_mixture(entry: Node, fields: dict[str, Any]) -> None:
 
 
 def _translated(fields: dict[str, Any]) -> dict[str, Any]:
-    """Translate herdctl's keys and the general ones: a trigger without `type` is recognised by its key."""
+    """Translate the keys of a schedule: a trigger without `type` is recognised by its key."""
     if fields.get("type") is not None:
         return general_fields_of_agent(fields)
     for kind, keys in _TYPES.items():

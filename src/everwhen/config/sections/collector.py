@@ -4,7 +4,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,28 +36,35 @@ class NoPlugins:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a schedule is checked by beside its own keys and the rest of its file."""
+
+    now: int
+    local_zone: Callable[[], str]
+    timezone: str = "UTC"
+    misfire_grace: str | int = "auto"
+    dispatch: str = "local"
+    quiet_hours: frozenset[str] = frozenset()  # the ids of the policies in the database
+    plugins: Plugins = field(default_factory=NoPlugins)
+    plugin_dirs: str = "plugins"
+    python_fault: Callable[[str], str | None] | None = None
+    owner: str | None = None  # of whoever submits a single schedule: what names no owner is theirs
+    bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
+
+
 @dataclass(slots=True)
 class ScheduleCollector:
     """The schedules accepted so far, and the rules by which new ones are checked."""
 
     report: Report
-    now: int
-    timezone: str
-    local_zone: Callable[[], str]
-    misfire_grace: str | int = "auto"
-    dispatch: str = "local"
+    rules: Rules
     shape: Shape = "general"
     is_file: bool = True  # or a single schedule, whose messages reveal less about others
-    owner: str | None = None  # of the submitter of a single schedule: the default owner
     may_be_past: bool = True  # with a warning, else refused (T6)
-    bound_to: str | None = None  # the program whose processes alone take the jobs
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # including invalid ones
-    stored_policies: Collection[str] = ()  # the ids of those in the database
     budgets: dict[str, Fields] = field(default_factory=dict)
-    plugins: Plugins = field(default_factory=NoPlugins)
-    plugin_dirs: str = "plugins"
-    python_fault: Callable[[str], str | None] | None = None
     group_places: dict[str, tuple[Place, str]] = field(default_factory=dict)  # by name, with the kind
     groups: dict[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     manifests: dict[str, Manifest | None] = field(default_factory=dict)
@@ -94,11 +101,11 @@ class ScheduleCollector:
                 schedule_id,
                 complete,
                 target=target,
-                now=self.now,
-                timezone=self.timezone,
+                now=self.rules.now,
+                timezone=self.rules.timezone,
                 group=group,
                 tenant=tenant,
-                bound_to=self.bound_to,
+                bound_to=self.rules.bound_to,
             )
         except SchedulerError as error:
             if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may have been left out
@@ -126,16 +133,16 @@ class ScheduleCollector:
     def _completed(self, fields: Mapping[str, Any], group: str | None) -> Fields:
         """Complete the fields with values from elsewhere: the service's misfire grace, the host's zone, budgets."""
         complete = {key: value for key, value in fields.items() if value is not None}
-        complete.setdefault("timezone", self.timezone)
+        complete.setdefault("timezone", self.rules.timezone)
         if complete["timezone"] == "local":
-            complete["timezone"] = self.local_zone()
+            complete["timezone"] = self.rules.local_zone()
         if complete.get("circuit_breaker") is False:
             del complete["circuit_breaker"]
         for key in ("max_outstanding", "max_concurrent"):
             if complete.get(key) == 0:
                 del complete[key]
-        if self.misfire_grace != "auto":
-            complete.setdefault("misfire_grace", self.misfire_grace)
+        if self.rules.misfire_grace != "auto":
+            complete.setdefault("misfire_grace", self.rules.misfire_grace)
         names = [name for name in (group, complete.get("owner")) if name is not None and name in self.budgets]
         if names:
             complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
@@ -143,14 +150,14 @@ class ScheduleCollector:
 
     def _refuse_unchainable(self, node: Node, definition: Definition, spelled: Mapping[str, str]) -> None:
         """Report what cannot run without a scheduler when it is loaded, not when it fails to run."""
-        for key, fault in chain_faults(definition) if self.dispatch == RQ_CHAIN else ():
+        for key, fault in chain_faults(definition) if self.rules.dispatch == RQ_CHAIN else ():
             _complain(node, TimetableError(fault, key=key, value=None), spelled)
 
     def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
         wanted = definition.quiet_hours_id
-        if wanted is None or wanted in self.policy_places or wanted in self.stored_policies:
+        if wanted is None or wanted in self.policy_places or wanted in self.rules.quiet_hours:
             return
-        known = (*self.policy_places, *self.stored_policies)
+        known = (*self.policy_places, *self.rules.quiet_hours)
         hint = unknown("policy", wanted, known).removeprefix("unknown policy")
         node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
 
@@ -163,9 +170,9 @@ class ScheduleCollector:
         ):
             return
         try:
-            found = first_slot(Plan(schedule_id, definition, None), self.now)
+            found = first_slot(Plan(schedule_id, definition, None), self.rules.now)
             if found.slot_at is None and not self.may_be_past:
-                raise_past(definition, self.now)
+                raise_past(definition, self.rules.now)
         except SchedulerError as error:
             _complain(node, error, {})
             return

@@ -1,4 +1,4 @@
-"""The `plugins` section: Ductile's plugins and their schedules, checked against the installed manifests."""
+"""The `plugins` section: plugins and their schedules, checked against the installed manifests."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manife
         return collector.manifests[name]
     manifest: Manifest | None = None
     try:
-        plugin = collector.plugins.find(name)
+        plugin = collector.rules.plugins.find(name)
         manifest = plugin.manifest if plugin is not None else None
         for warning in plugin.warnings if plugin is not None else ():
             node.complain(warning, severity="warning")
         if plugin is None:
             severity: Severity = "warning" if node.value.get("enabled") is False else "error"
             node.complain(
-                f'plugin "{shown(name)}" is not installed in {collector.plugin_dirs}', severity=severity
+                f'plugin "{shown(name)}" is not installed in {collector.rules.plugin_dirs}', severity=severity
             )
     except ManifestError as error:
         node.complain(str(error))
