@@ -12,10 +12,9 @@ from typing import Any
 from everwhen.config.document import Node
 from everwhen.config.files import File, Stamp, directories_of, read_files, stamp_of, stamps_now
 from everwhen.config.problems import Problem, Report
-from everwhen.config.sections.agents import read_agents
-from everwhen.config.sections.collector import Fields, NoPlugins, Rules, ScheduleCollector, read_workflows
+from everwhen.config.sections.collector import Fields, NoPlugins, Rules, ScheduleCollector
 from everwhen.config.sections.general import read_schedules
-from everwhen.config.sections.plugins import read_plugins
+from everwhen.config.sections.groups import read_agents, read_plugins, read_workflows
 from everwhen.config.sections.policies import read_budgets, read_quiet_hours, warn_of_idle_budgets
 from everwhen.config.settings import Settings, service_fields, settings_of
 from everwhen.config.show import section_entries

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from everwhen.config.document import Block, Node, plain_document
-from everwhen.config.environment import references_in
+from everwhen.config.files import references_in
 from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
 from everwhen.config.schema import AGENTS, QUIET_HOURS, SCHEDULE
-from everwhen.config.sections.agents import read_agents
 from everwhen.config.sections.collector import Fields, Rules, ScheduleCollector
 from everwhen.config.sections.general import group_in, read_schedule
+from everwhen.config.sections.groups import read_agents
 from everwhen.config.sections.policies import read_quiet_hours
 from everwhen.config.target_fields import RUN
 from everwhen.errors import SubmissionError, TimetableError, shown

@@ -10,18 +10,16 @@ from typing import Any
 
 from everwhen.config.document import Node
 from everwhen.config.problems import Place, Report
-from everwhen.config.target_fields import target_of
 from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, TimetableError, shown
-from everwhen.model.declare import Declared, declare, timeout_of
+from everwhen.model.declare import Declared, declare
 from everwhen.model.defaults import Shape
-from everwhen.model.group import RESERVED, Workflow, is_anothers, is_longer, tenant_of
+from everwhen.model.group import Workflow
 from everwhen.model.plugin import Manifest, Plugin, Plugins
 from everwhen.model.queue import RQ_CHAIN, chain_faults
 from everwhen.model.scalars import unknown
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
-from everwhen.model.target_kinds import GROUP_KINDS
 from everwhen.timetable.trigger import Once, OnRequest
 
 Fields = dict[str, Any]
@@ -189,70 +187,3 @@ def _complain(node: Node, error: SchedulerError, spelled: Mapping[str, str]) -> 
     word = str(getattr(error, "key", ""))
     key = spelled.get(word, word)
     node.complain(str(error), *([key] if key in node.value else []))
-
-
-# The `workflows` section: what a workflow_id starts.
-#
-# Schedules of workflows come from the `schedules` section or over REST.
-
-
-_NOT_A_WORKFLOW = "is started by the workflow; a workflow itself runs over command, http or python"
-
-
-def read_workflows(node: Node, collector: ScheduleCollector) -> None:
-    for workflow_id, child in node.entries():
-        fields = join(child, workflow_id, "workflow", collector)
-        run = fields.get("run")
-        if run is None:
-            continue
-        for kind in GROUP_KINDS:
-            if kind in run:
-                child["run"].complain(_NOT_A_WORKFLOW, kind)
-                return
-        collector.workflows[workflow_id] = Workflow(
-            workflow_id, target_of(run), fields.get("name") or "", tuple(fields.get("triggers") or ())
-        )
-
-
-# What plugins, agents and workflows share: one name space, and keys of the group.
-
-
-def join(node: Node, name: str, kind: str, collector: ScheduleCollector) -> dict[str, Any]:
-    """Reserve the name, or report that it is taken; return the group's own valid fields."""
-    place = node.place
-    first, first_kind = collector.group_places.setdefault(name, (place, kind))
-    if first is not place:
-        node.complain(
-            f"the name is taken by a{'n' if first_kind == 'agent' else ''} {first_kind}, in {first}"
-        )
-    fields = node.fields()
-    collector.groups.setdefault((kind, name), fields)
-    return fields
-
-
-def find_tenant(
-    node: Node, fields: dict[str, Any], kind: str, group: dict[str, Any], command: str | None = None
-) -> str | None:
-    """Return the owner that uses another owner's shared group; None if the schedule belongs to the group's owner.
-
-    Report the keys that such an owner may not set, and an owner who does not own the group (X9).
-    """
-    owner = fields.get("owner")
-    if is_anothers(group, owner):
-        node.complain(f'must be "{group["owner"]}", whose {kind} it runs; leave it out', "owner")
-    tenant = tenant_of(group, owner)
-    if tenant is None:
-        return None
-    for key in RESERVED:
-        if key in fields:
-            node.complain(f"is what the shared {kind} says for all; leave it out", key)
-    if "timeout" in fields and _is_too_long(fields["timeout"], kind, group, command):
-        node.complain(f"is longer than that of the shared {kind}; take a shorter one", "timeout")
-    return tenant
-
-
-def _is_too_long(value: Any, kind: str, group: dict[str, Any], command: str | None) -> bool:
-    try:
-        return is_longer(timeout_of(value, 0), kind, group, command)
-    except SchedulerError:  # reported where it is declared
-        return False

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.config.document import Node
-from everwhen.config.sections.collector import NOTHING, ScheduleCollector, find_tenant
-from everwhen.config.sections.plugins import find_manifest, refuse_faults
+from everwhen.config.sections.collector import NOTHING, ScheduleCollector
+from everwhen.config.sections.groups import find_manifest, find_tenant, refuse_faults
 from everwhen.config.target_fields import target_of
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.defaults import with_defaults
