@@ -200,9 +200,7 @@ def python_fault(name: str) -> str | None:
     return None
 
 
-def plugins_in(directories: Iterable[Path]) -> Plugins:
-    """Return the plugins that are installed in these directories."""
-    return PluginFolders(directories)
+plugins_in: Callable[[Iterable[Path]], Plugins] = PluginFolders
 
 
 def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | None = None) -> Queue | None:

@@ -69,7 +69,7 @@ def _read(
         text = ""
     written = read_again(text, str(path), report, last)
     document = resolved(written, environ, report) if "${" in text else written
-    return File(path, stamp, written, Node(document, (), document.root, report))
+    return File(path, stamp, written, document.node(report))
 
 
 def _text(path: Path, is_included: bool) -> str:

@@ -155,7 +155,6 @@ def _rules(settings: Settings, collector: ScheduleCollector) -> tuple[object, ..
 
 
 def _settings(main: Node, host: Host, report: Report) -> Settings:
-    """Return the settings, as far as they are valid."""
     (section,) = _sections_of(main, "service") or [Node(main.document, ("service",), None, report)]
     return settings_of(service_fields(section, host.environ), local_zone=host.local_zone)
 

@@ -231,5 +231,4 @@ class Declarations:
     schedules: tuple[Declared, ...] = ()
     policies: tuple[QuietHoursPolicy, ...] = ()
     digest: str = ""
-    warnings: tuple[str, ...] = ()
     sections: Mapping[str, str] = field(default_factory=dict)  # entries that declare no schedules, as JSON

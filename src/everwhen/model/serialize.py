@@ -1,6 +1,6 @@
-"""A definition as plain words and back: what a revision's row holds. Instants and durations stay exact.
+"""A definition as plain values and back, as the row of a revision holds it. Instants and durations stay exact.
 
-The words are JSON-ready and say everything; only what differs from the default is written.
+Only what differs from the default is written.
 """
 
 from __future__ import annotations
@@ -36,18 +36,16 @@ _spell = JSONEncoder(separators=(",", ":")).encode
 
 @by_identity(most=4_096)
 def text_of(definition: Definition) -> str:
-    """The definition in words, as a revision's row holds them."""
     return _spell(fields_of(definition))
 
 
 @lru_cache(maxsize=4_096)
 def definition_in(text: str) -> Definition:
-    """The definition that a revision's row holds; rows that say the same share it."""
+    """Return the definition that the row of a revision holds; equal rows share it."""
     return definition_of(loads(text))
 
 
 def fields_of(definition: Definition) -> Fields:
-    """The definition in words."""
     values: Fields = {
         "trigger": _trigger_to_json(definition.trigger),
         "timezone": definition.zone.name,
@@ -66,7 +64,6 @@ def fields_of(definition: Definition) -> Fields:
 
 
 def definition_of(values: Mapping[str, Any]) -> Definition:
-    """The definition that the words say."""
     return Definition(
         trigger=_trigger_of(values["trigger"]),
         zone=zone(values["timezone"]),
@@ -79,7 +76,7 @@ def definition_of(values: Mapping[str, Any]) -> Definition:
 
 
 def _unsaid_on_exhausted(values: Mapping[str, Any]) -> OnExhausted:
-    """What a revision means that does not say it: before there was `on_exhausted`, `max_retries` meant `stop`."""
+    """Return the default of a revision: before there was `on_exhausted`, `max_retries` meant `stop`."""
     return "continue" if values.get("max_retries") is None else "stop"
 
 
@@ -115,7 +112,6 @@ def _trigger_of(values: Mapping[str, Any]) -> Trigger:
 
 
 def policy_to_json(policy: QuietHoursPolicy) -> Fields:
-    """A quiet-hours policy in words."""
     return {
         "name": policy.name,
         "timezone": policy.hours.zone.name,
@@ -126,7 +122,6 @@ def policy_to_json(policy: QuietHoursPolicy) -> Fields:
 
 
 def policy_of(policy_id: str, values: Mapping[str, Any]) -> QuietHoursPolicy:
-    """The quiet-hours policy that the words say."""
     hours = QuietHours(
         zone(values["timezone"]),
         tuple(QuietWindow(Window(start, end), weekdays) for start, end, weekdays in values["windows"]),

@@ -90,7 +90,6 @@ class Answer(NamedTuple):
 
     @property
     def fields(self) -> tuple[str, str, str, str]:
-        """Return the fields that are stored."""
         return self.token_id, self.key, self.digest, self.answer
 
     def stored_at(self, now: int) -> int:

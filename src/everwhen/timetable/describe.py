@@ -24,7 +24,6 @@ _TIMES_LISTED = 6
 
 
 def describe(trigger: Trigger, zone: Zone) -> str:
-    """Describe a trigger in English."""
     match trigger:
         case Every():
             is_day = trigger.seconds == 86_400  # of elapsed time, not of the calendar
@@ -58,7 +57,6 @@ def describe_seconds(seconds: int) -> str:
 
 
 def describe_cron(expression: CronExpression) -> str:
-    """Describe a cron expression in English."""
     times = _times(expression.minutes, expression.hours)
     days, months = _days(expression.days), _months(expression.days)
     if times.startswith("at ") and not days:
