@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
@@ -181,8 +181,7 @@ def move_of(stack: Stack) -> Move | None:
     return SqliteMove(stack.database).move()
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(NamedTuple):
     """The adapters for one kind of database."""
 
     database: Any

@@ -8,7 +8,7 @@ from everwhen.cli.node_resources import NodeResources
 from everwhen.cli.serving import _opened, _service
 from everwhen.config.read import Host, read_configuration
 from everwhen.store.opened import store_of
-from everwhen.target import Nobody
+from everwhen.target import Several
 from everwhen.telemetry.metrics import Metrics
 
 
@@ -20,7 +20,7 @@ def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path
     stack = _opened(settings.database, settings, is_forced=False)
     try:
         node_resources = NodeResources(stack, configuration, settings)
-        service = _service(stack, settings, "up", None, node_resources, Nobody(), queue=None, links=None)
+        service = _service(stack, settings, "up", None, node_resources, Several(), queue=None, links=None)
         service.start()
         service.stop()
         (node,) = store_of(stack.runtime).upkeep.nodes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -160,7 +159,7 @@ def compare_settlements(
             befall(runtime, fate, f"g.s{number}")
         pairs = list(zip(claimed, told, strict=False))
         ends = [end_of(one, outcome) for one, (outcome, _) in pairs]
-        ends = [replace(end, fence=end.fence + off) for end, (_, (_, off)) in zip(ends, pairs, strict=True)]
+        ends = [end._replace(fence=end.fence + off) for end, (_, (_, off)) in zip(ends, pairs, strict=True)]
         ends += ends[:1] if again else []
         assert what_it_writes(runtime, settle_jobs, ends) == what_it_writes(
             runtime, settle_by_full_path, ends

@@ -14,7 +14,6 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -26,7 +25,7 @@ from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import JobEnd, Outcome, drifted
 from everwhen.store.slots import Slots
-from everwhen.target import Nobody, Observer, StopFlag, Target
+from everwhen.target import Observer, Several, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
 
@@ -60,7 +59,7 @@ class Worker:
         self._max_workers = max_workers
         self._wake = wake or Wake()
         self._on_settled = on_settled
-        self._observer = observer or Nobody()
+        self._observer = observer or Several()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
         self._lock = threading.Lock()
@@ -275,7 +274,7 @@ class Worker:
         if left is not None:
             left.add_done_callback(lambda _left: self._await_work(running, outcome))
             return
-        self._ended.put((running, replace(outcome, is_still_running=False)))
+        self._ended.put((running, outcome._replace(is_still_running=False)))
         self._wake.set()
 
     def seconds_to_next(self, at_most: float) -> float:
@@ -396,7 +395,7 @@ class Worker:
         outcome = await self._outcome_of(running)
         is_by_signal = isinstance(outcome, Outcome) and outcome.is_interrupted
         if is_by_signal and not await running.run.is_node_stopping():
-            return replace(outcome, is_interrupted=False)  # killed by another process: an ordinary failure
+            return outcome._replace(is_interrupted=False)  # killed by another process: an ordinary failure
         return outcome
 
     async def _outcome_of(self, running: Running) -> Outcome:
@@ -424,7 +423,7 @@ class Worker:
             running.timer.cancel()
         outcome = running.outcome()
         if running.is_left_behind:
-            outcome = replace(outcome, is_still_running=True)
+            outcome = outcome._replace(is_still_running=True)
         if outcome.is_interrupted or outcome.status == "lost":
             self._returned.put((running, outcome.status == "lost"))
         elif running.ending != "abandoned":

@@ -109,8 +109,7 @@ class Declined(NamedTuple):
     row_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """The stretches of time in which recorded heartbeats show that a scheduler was alive, in order."""
 
     stretches: tuple[tuple[int, int], ...] = ()

@@ -6,7 +6,6 @@ import this module, so what only changes need is imported when it is used.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
@@ -43,11 +42,11 @@ def list_jobs(
         uid = _uid_of(runtime, schedule_id)
         if uid is None or not caller.token.sees(_owner_of(runtime, uid)):
             return NOTHING
-        wanted = replace(wanted, uid=uid)
+        wanted = wanted._replace(uid=uid)
     elif caller.is_hidden(wanted.group):
         return NOTHING
     elif caller.token.owner is not None:
-        wanted = replace(wanted, owner=caller.token.owner)
+        wanted = wanted._replace(owner=caller.token.owner)
     return store_of(runtime).ledger.job_page(wanted, limit=limit, before=before, offset=offset)
 
 

@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from everwhen.decide.retention import cutoffs
@@ -86,7 +85,7 @@ def _watched(record: History, expected: int, progress: Progress) -> History:
             progress(min(number / expected, 0.99))  # `expected` does not count deleted schedules
             yield history
 
-    return replace(record, histories=histories())
+    return record._replace(histories=histories())
 
 
 # Deletion of rows beyond their retention, in portions small enough not to disturb the service.

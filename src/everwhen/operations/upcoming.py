@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice, takewhile
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.errors import TimetableError
-from everwhen.model.declare import Declared
 from everwhen.model.history import Recorded
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
@@ -22,6 +21,9 @@ from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.describe import describe, describe_dst
 from everwhen.timetable.occurrences import series_of
+
+if TYPE_CHECKING:
+    from everwhen.model.declare import Declared
 
 _ALONE = Conditions()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from everwhen.decide.fast_path import awaits_successes
@@ -360,7 +359,7 @@ def storable_outcome(outcome: Outcome) -> Outcome:
     error, result = _clean(outcome.error), _clean(outcome.result)
     if error == outcome.error and result == outcome.result:  # nearly always
         return outcome
-    return replace(outcome, error=error, result=result)
+    return outcome._replace(error=error, result=result)
 
 
 def _clean(text: str | None) -> str | None:

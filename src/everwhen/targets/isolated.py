@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def main() -> None:
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
     outcome = _outcome(fields["function"], read_run(fields["run"], _log, cancelled), cancelled)
     if cancelled.is_set() and outcome.status != "succeeded":
-        outcome = replace(outcome, is_interrupted=True)
+        outcome = outcome._replace(is_interrupted=True)
     sys.stdout.flush()
     report = {name: getattr(outcome, name) for name in _REPORTED}
     Path(os.environ[OUTCOME]).write_text(json.dumps(report))

@@ -125,8 +125,7 @@ async def with_secrets(
     output = secrets.output(run.output)
     outcome = await perform(fields, replace(run, output=output))
     output.end()
-    return replace(
-        outcome,
+    return outcome._replace(
         error=secrets.mask(outcome.error),
         result=secrets.mask(outcome.result),
         events=secrets.mask(outcome.events) or "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -149,7 +148,7 @@ def status_to_json(
 # Tokens as they are answered: without their secrets.
 
 
-_LIMITS: Object = dict.fromkeys(each.name for each in fields(TokenLimits))
+_LIMITS: Object = dict.fromkeys(TokenLimits._fields)
 
 
 class Limits(View):
