@@ -20,7 +20,6 @@ from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome, message_of
 from everwhen.model.policy import BACKOFF_CAP, MOST_RESCUES, OnLost
-from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 
 
@@ -64,7 +63,7 @@ def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared:
         else:
             is_own_left |= job.is_own
     if draft.cancelled and not is_own_left:
-        continue_idle_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft)
     return draft.decision()
 
 
@@ -86,12 +85,11 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
         if not draft.jobs:
             note_failed_slot(draft, job, draft.state.failed_slots)
         if outcome.invalidates and draft.state.status == "active":
-            _end_open_slots(draft, "paused")
+            end_open_slots(draft, "paused")
             draft.become("invalid", "schedule.invalidated", draft.state.last_error)
     else:
         draft.end_retries(job)
-    retries = draft.jobs
-    if not retries:
+    if not draft.jobs:  # no retry
         _end_slot(draft, job)
 
 
@@ -100,43 +98,31 @@ def _succeed(draft: Draft, job: Job) -> None:
     draft.state = row_changes.succeed(draft.state, draft.now, job.job_id)
     if _is_complete(draft):
         if draft.state.status not in ("done", "dead"):
-            _end_open_slots(draft)
+            _end_superseded(draft)
             draft.become("done", "schedule.done", "done")
         draft.cancel_own("done")
 
 
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
-    """Count a failure; then retry the slot, or end it (R3)."""
-    draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
-    if _is_exhausted(draft):
-        _die(draft)
-    if not (_may_retry(draft, job, outcome) and _retry(draft, job, outcome)):
-        _end_failed_slot(draft)
+    """Count a failure; then retry the slot, or end it (R3).
 
-
-def _is_exhausted(draft: Draft) -> bool:
-    """Return whether, with `on_exhausted: stop`, failures in a row exceed `max_retries`, over any number of slots."""
+    With `on_exhausted: stop`, the schedule dies when failures in a row exceed `max_retries`, over any number of slots.
+    """
     definition = draft.plan.definition
-    return definition.stops_when_exhausted and draft.state.current_retry > (definition.max_retries or 0)
+    most, stops = definition.max_retries, definition.stops_when_exhausted
+    draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
+    if stops and draft.state.current_retry > (most or 0):
+        _die(draft)
+    may_retry = most is not None and job.retry < most and not outcome.is_final and not _is_complete(draft)
+    if not (may_retry and draft.state.status in ("active", "done") and _retry(draft, job, outcome)):
+        draft.state = row_changes.fail_slot(draft.state, stops)  # only here does `failed_slots` grow
 
 
 def _die(draft: Draft) -> None:
     if draft.state.status != "dead":
-        _end_open_slots(draft)
+        _end_superseded(draft)
         draft.become("dead", "schedule.died", "dead", last_error=draft.state.last_error)
     draft.cancel_own("dead")
-
-
-def _may_retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
-    most = draft.plan.definition.max_retries
-    if most is None or job.retry >= most or outcome.is_final:
-        return False
-    return draft.state.status in ("active", "done") and not _is_complete(draft)
-
-
-def _end_failed_slot(draft: Draft) -> None:
-    """Count an own slot that ended failed, whatever the schedule does next: only here does `failed_slots` grow."""
-    draft.state = row_changes.fail_slot(draft.state, draft.plan.definition.stops_when_exhausted)
 
 
 def _is_complete(draft: Draft) -> bool:
@@ -145,10 +131,10 @@ def _is_complete(draft: Draft) -> bool:
     return bool(most) and draft.state.current_repeat >= most
 
 
-def _end_open_slots(draft: Draft, reason: SkipReason = "superseded") -> None:
+def _end_superseded(draft: Draft) -> None:
     """End the slots that a schedule holds, or has reached and not decided, because the schedule ends."""
     if draft.state.status == "active":
-        end_open_slots(draft, reason)
+        end_open_slots(draft, "superseded")
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
@@ -183,10 +169,10 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
 
 def _end_slot(draft: Draft, job: Job) -> None:
     """Record the end of the slot's last attempt; a chain continues from here."""
-    draft.state = state = row_changes.end_slot(draft.state, draft.now)
+    draft.state = row_changes.end_slot(draft.state, draft.now)
     is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
     if is_last:  # a grid that was edited into a chain may have left several
-        continue_idle_chain(draft, max(job.slot_at, state.last_slot_at or 0))
+        continue_idle_chain(draft, job.slot_at)
 
 
 # The rescue of a running job whose node's lease has expired (R8), or whose node ended it while stopping (G1).
