@@ -5,21 +5,21 @@ Overlap, guard and capacity are left out: the jobs that run now do not predict t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.sentences import cause, spoken
-from everwhen.decide.slots import NextSlot, slot_after_span
+from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import moment_of
 from everwhen.model.limits import Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
-from everwhen.model.schedule import Plan, Schedule, State
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.timetable.civil_time import Zone
-from everwhen.timetable.trigger import Every, OnRequest
+from everwhen.timetable.trigger import OnRequest
+from everwhen.timetable.windows import EVERY_WEEKDAY, QuietWindow
 
 SYSTEM = "system"
 APPROVAL = "approval"
@@ -82,8 +82,18 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
 
 def explain_status(schedule: Schedule, now: int) -> str | None:
     """Say why a schedule that is not active fires nothing, and how to continue; None when it is active."""
-    text = _status_sentence(schedule, now)
-    return None if text is None else f"The schedule is {text}."
+    state = schedule.state
+    match state.status:
+        case "active":
+            return None
+        case "paused":
+            text = _paused_sentence(schedule)
+        case "invalid":
+            healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
+            text = f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
+        case "done" | "dead":  # pragma: no branch
+            text = f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
+    return f"The schedule is {text}."
 
 
 def explain_system(conditions: Conditions, zone: Zone) -> str | None:
@@ -155,12 +165,10 @@ def _begin(schedule: Schedule) -> NextSlot | None:
 def _slots(
     schedule: Schedule, calendar: Calendar, begins: NextSlot, start: int
 ) -> Iterator[tuple[int, int, bool]]:
-    trigger = schedule.definition.trigger
     if begins.slot_at is None or begins.due_at is None:
         return
     if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
-        assert isinstance(trigger, Every)
-        interval = trigger.seconds * SECOND
+        interval = interval_of(schedule.plan)
         for number in count(max(-(-(start - begins.due_at) // interval), 0)):  # pragma: no branch
             further = number * interval
             yield begins.slot_at + further, begins.due_at + further, number > 0
@@ -175,20 +183,6 @@ def _slots(
 # -- how to continue --
 
 
-def _status_sentence(schedule: Schedule, now: int) -> str | None:
-    state = schedule.state
-    match state.status:
-        case "active":
-            return None
-        case "paused":
-            return _paused_sentence(schedule)
-        case "invalid":
-            healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
-            return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
-        case "done" | "dead":  # pragma: no branch
-            return f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
-
-
 def _paused_sentence(schedule: Schedule) -> str:
     state = schedule.state
     note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
@@ -200,9 +194,8 @@ def _paused_sentence(schedule: Schedule) -> str:
         approve = f"everwhen schedules approve {state.schedule_id} --revision {state.revision}"
         return f"waiting for the approval of an operator. To approve it: {approve}"
     if state.paused_by == "config":
-        return (
-            "paused by enabled: false in the configuration. To go on: remove it, then everwhen config reload"
-        )
+        by, resume = " by enabled: false in the configuration", "remove it, then everwhen config reload"
+        return f"paused{by}. To go on: {resume}"
     by = f" by a {state.paused_by}" if state.paused_by in ("person", "token") else ""
     return f"paused{by}{note}. To go on: {resume}"
 
@@ -255,3 +248,63 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipR
     if is_limited and guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
         return "outstanding_limit"
     return None
+
+
+# The clause for a reason, filled in with the figures of a schedule's definition. The texts are in `model.reasons`.
+
+
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+
+
+def cause(
+    text: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were", are: str = "are"
+) -> str:
+    """Return the clause for a reason, with the schedule's own figures."""
+    return text[reason].format_map(_figures(plan, at) | {"were": were, "are": are})
+
+
+def spoken(zone: Zone, instant: int) -> str:
+    """Return an instant as people read it: time, zone, weekday and date, in the schedule's zone."""
+    moment = zone.localized(moment_of(instant))
+    return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
+
+
+def _time(zone: Zone, instant: int) -> str:
+    return f"{zone.localized(moment_of(instant)):%H:%M:%S}".removesuffix(":00")
+
+
+def _figures(plan: Plan, at: int) -> dict[str, object]:
+    definition = plan.definition
+    zone = definition.zone
+    return {
+        "time": _time(zone, at),
+        "weekday": f"{zone.localized(moment_of(at)):%A}",
+        "window": f"{definition.only_between} {zone.name}" if definition.only_between else "of then",
+        "quiet": "of then" if plan.quiet is None else _quiet(plan.quiet, at),
+        "breaker": definition.breaker.key if definition.breaker else "of then",
+        "guard": "no more" if definition.guard is None else _jobs(definition.guard.limit),
+        "capacity": "no more" if definition.capacity is None else _jobs(definition.capacity.limit),
+        "group": definition.group or "its group",
+        "budgets": ", ".join(budget.key for budget in definition.budgets) or "of then",
+        "queue_limit": definition.queue_limit,
+        "catch_up_limit": definition.catch_up_limit,
+    }
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _quiet(policy: QuietHoursPolicy, at: int) -> str:
+    """Return `nights (Mon Tue Wed Thu Fri 22:00-07:00 Europe/Paris)`, for example, with all windows."""
+    spans = [_quiet_window(window) for window in policy.hours.windows]
+    if policy.hours.dates:
+        spans.append("its dates")
+    return f"{policy.name or policy.policy_id} ({', '.join(spans)} {policy.hours.zone.name})"
+
+
+def _quiet_window(quiet: QuietWindow) -> str:
+    if quiet.weekdays == EVERY_WEEKDAY:
+        return str(quiet.window)
+    days = " ".join(name for number, name in enumerate(_DAYS) if quiet.weekdays >> number & 1)
+    return f"{days} {quiet.window}"

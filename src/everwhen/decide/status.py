@@ -49,7 +49,7 @@ def resume(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
     if schedule.state.status != "paused":
         raise StatusError("resume", schedule.state.status)
     draft = Draft(schedule, now, shared)
-    _reactivate_from(draft, schedule, _after_span(schedule, now), "schedule.resumed", by=by)
+    _reactivate_from(draft, _after_span(schedule, now), "schedule.resumed", by=by)
     return draft.decision()
 
 
@@ -74,7 +74,7 @@ def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
         raise StatusError("revive", schedule.state.status, "it has no slot to come; give it a new time first")
     draft = Draft(schedule, now, shared)
     draft.state = draft.state._replace(current_repeat=0, current_retry=0)
-    _reactivate_from(draft, schedule, _after_span(schedule, now), "schedule.revived", by=by)
+    _reactivate_from(draft, _after_span(schedule, now), "schedule.revived", by=by)
     return draft.decision()
 
 
@@ -98,7 +98,7 @@ def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Make a schedule that is valid again active, with the next slot of its old grid."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "invalid":
-        _reactivate_from(draft, schedule, _on_old_grid(draft), "schedule.restored")
+        _reactivate_from(draft, _on_old_grid(draft), "schedule.restored")
     return draft.decision()
 
 
@@ -133,11 +133,12 @@ def delete(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool
     return draft.decision()
 
 
-def comes_later(schedule: Schedule) -> bool:
+def comes_later(schedule: Schedule | Draft) -> bool:
     """Return whether the next slot only comes later: with a request, or when the run in flight has ended."""
-    if isinstance(schedule.definition.trigger, OnRequest):
+    definition = schedule.plan.definition
+    if isinstance(definition.trigger, OnRequest):
         return True
-    return schedule.definition.is_chain and any(job.is_own for job in schedule.outstanding)
+    return definition.is_chain and any(job.is_own for job in schedule.outstanding)
 
 
 def _after_span(schedule: Schedule, now: int) -> NextSlot:
@@ -153,13 +154,11 @@ def _on_old_grid(draft: Draft) -> NextSlot:
     return next_slot(draft.plan, state.anchor_at, max(now, state.last_slot_at or now))
 
 
-def _reactivate_from(
-    draft: Draft, schedule: Schedule, found: NextSlot, kind: EventType, *, by: str | None = None
-) -> None:
-    if comes_later(schedule):
-        reactivate(draft, NextSlot(draft.state.anchor_at, None, None), kind, by=by, waits=True)
-    else:
-        reactivate(draft, found, kind, by=by)
+def _reactivate_from(draft: Draft, found: NextSlot, kind: EventType, *, by: str | None = None) -> None:
+    waits = comes_later(draft)
+    reactivate(
+        draft, NextSlot(draft.state.anchor_at, None, None) if waits else found, kind, by=by, waits=waits
+    )
 
 
 def reactivate(
