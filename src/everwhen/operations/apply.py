@@ -29,6 +29,7 @@ from everwhen.model.declare import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
+from everwhen.operations.schedules import policy_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import Once, parse_after
@@ -209,7 +210,7 @@ class _Writing:
 
     def _new(self, declared: Declared) -> NewSchedule:
         definition = counted_from(self.now, declared.definition)
-        plan = Plan(declared.schedule_id, definition, self._quiet(definition))
+        plan = Plan(declared.schedule_id, definition, policy_of(definition, self.policies))
         creation = edit.create(
             plan,
             secrets.token_hex(6),
@@ -227,20 +228,12 @@ class _Writing:
             # An `after` whose text did not change keeps its instant.
             if after.trigger != before.trigger:
                 after = counted_from(self.now, after)
-            schedule_id, quiet = change.declared.schedule_id, self._quiet(after)
+            schedule_id, quiet = change.declared.schedule_id, policy_of(after, self.policies)
             rewrite = partial(reconcile.rewrite, after, quiet, may_be_past=self.may_be_past, actor=self.by)
             found.append((schedule_id, partial(rewrite, is_upgrade=schedule_id in self.applied.upgraded)))
         for declared in self.changes.switched:
             found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
         return found
-
-    def _quiet(self, definition: Definition) -> QuietHoursPolicy | None:
-        wanted = definition.quiet_hours_id
-        if wanted is None:
-            return None
-        if wanted not in self.policies:
-            raise MissingQuietHoursError(wanted)
-        return self.policies[wanted]
 
 
 def counted_from(now: int, definition: Definition) -> Definition:

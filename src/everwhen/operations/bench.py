@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from everwhen.errors import SchedulerError
-from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, create_schedules
@@ -79,11 +78,8 @@ def _fire(runtime: Runtime) -> None:
 def _work(runtime: Runtime) -> None:
     store = store_of(runtime)
     while claimed := store.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
-        store.slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
-
-
-def _end(claimed: ClaimedJob) -> JobEnd:
-    return JobEnd(claimed.job.job_id, claimed.job.fence, SUCCEEDED)
+        ends = [JobEnd(one.job.job_id, one.job.fence, SUCCEEDED) for one in claimed]
+        store.slots.settle(runtime.clock.now(), ends)
 
 
 def _look(runtime: Runtime) -> None:

@@ -157,15 +157,8 @@ def copy_database(
         # The mark of an earlier attempt stays: only the target knows whether that attempt succeeded.
         if is_own and not is_there:
             with suppress(SchedulerError):
-                _take_back(source, found)
+                source.forget_move() if found is None else source.begin_move(found, now=found.at, silent=0)
         raise
-
-
-def _take_back(source: SqliteMove, before: Move | None) -> None:
-    if before is None:
-        source.forget_move()
-    else:
-        source.begin_move(before, now=before.at, silent=0)
 
 
 def _continued(found: Move | None, to: str, is_forced: bool) -> Move | None:

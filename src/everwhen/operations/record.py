@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
-from everwhen.model.schedule import State
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -62,14 +60,9 @@ def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = Non
     found += [_entry(recorded.event) for recorded in events]
     if before is None:
         schedule = store.catalogue.get(uid)
-        found += _held(schedule.state) if schedule is not None else []
+        if schedule is not None and schedule.state.held_slot_at is not None:
+            found.append(SlotEntry(schedule.state.held_slot_at, "held", schedule.state.held_reason))
     return sorted(found, key=lambda entry: -entry.slot_at)[:limit]
-
-
-def _held(state: State) -> list[SlotEntry]:
-    if state.held_slot_at is None:
-        return []
-    return [SlotEntry(state.held_slot_at, "held", state.held_reason)]
 
 
 def _entry(event: Event) -> SlotEntry:
@@ -88,32 +81,24 @@ def figures_of(runtime: Runtime, uid: str) -> Figures:
     """Compute the statistics of the last jobs of a schedule."""
     jobs = store_of(runtime).ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
     ended = [job for job in jobs if job.ended_at is not None]
-    return Figures(
+    lengths = sorted((job.ended_at or 0) - job.started_at for job in ended if job.started_at is not None)
+    last = len(lengths) - 1
+    figures = Figures(
         looked_at=len(jobs),
         succeeded=sum(job.status == "succeeded" for job in ended),
         failed=sum(job.status in FAILURES for job in ended),
         cancelled=sum(job.status == "cancelled" for job in ended),
-        **_durations(
-            sorted(
-                job.ended_at - job.started_at
-                for job in ended
-                if job.ended_at is not None and job.started_at is not None
-            )
-        ),
         since=jobs[-1].created_at if jobs else None,
     )
-
-
-def _durations(lengths: Sequence[int]) -> dict[str, int]:
     if not lengths:
-        return {}
-    last = len(lengths) - 1
-    return {
-        "shortest": lengths[0],
-        "median": lengths[last // 2],
-        "nearly_longest": lengths[last * 95 // 100],
-        "longest": lengths[-1],
-    }
+        return figures
+    return replace(
+        figures,
+        shortest=lengths[0],
+        median=lengths[last // 2],
+        nearly_longest=lengths[last * 95 // 100],
+        longest=lengths[-1],
+    )
 
 
 def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:
