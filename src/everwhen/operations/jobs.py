@@ -214,7 +214,7 @@ def fire_schedule(
     caller's token, and for the limits of the token that created the schedule, whichever token calls.
     """
     fire = partial(by_hand.fire, payload=payload)
-    ask = partial(request_job, runtime, schedule_id, fire, permit, budget, of_makers=True)
+    ask = partial(request_job, runtime, schedule_id, fire, permit=permit, budget=budget, of_makers=True)
     if once is None:
         return ask()
     asked: list[Answer] = []
