@@ -1,8 +1,7 @@
 """The start and the stop of a node: the report of the downtime before, and the wait for running jobs (G1).
 
-The log line at start: how long no scheduler ran, what was missed meanwhile, and what is caught up.
-
-It is logged once, when the whole backlog has been decided, by a node that found no other scheduler running.
+The log line at start says how long no scheduler ran, what was missed meanwhile, and what is caught up. It is logged
+once, when the whole backlog has been decided, by a node that found no other scheduler running.
 """
 
 from __future__ import annotations
@@ -35,16 +34,15 @@ class Downtime:
         """Log the line, once."""
         mark, self._mark = self._mark, None
         last = self._last_heartbeat_at
-        if mark is None or last is None or self._is_another_alive(node, last):
+        if mark is None or last is None:
+            return
+        others = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.node != node]
+        if any(one.heartbeat_at > last for one in others):
             return
         text = describe_window(self._runtime.vitals.tally(mark))
         down = describe_seconds((self._started_at - last) // SECOND)
         since = moment_of(last).isoformat(timespec="seconds")
         log.info("was down for %s, since the last heartbeat at %s: %s", down, since, text)
-
-    def _is_another_alive(self, node: str, last: int) -> bool:
-        nodes = self._runtime.upkeep.nodes()
-        return any(one.is_scheduler and one.node != node and one.heartbeat_at > last for one in nodes)
 
 
 def describe_window(tally: Tally) -> str:

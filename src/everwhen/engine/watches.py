@@ -1,11 +1,10 @@
 """Watches of a node: steps and skew of the clock (E9), stalls of the scheduler, and overdue slots.
 
-Detection of clock steps, by comparing wall time and monotonic time between two looks (E9), and of clock skew.
-
-When the clock steps back, nothing fires twice, because the rows have moved on; when it steps forward, the skipped
-slots are missed. Either way the step is recorded, and leases of other nodes are not evaluated for one whole lease.
-Skew is the difference between this host's clock and the database's. Slots use the database's clock, so a difference
-fires nothing wrong; but the timestamps in the host's own logs are off by as much.
+A step is found by comparing wall time and monotonic time between two looks. When the clock steps back, nothing fires
+twice, because the rows have moved on; when it steps forward, the skipped slots are missed. Either way the step is
+recorded, and leases of other nodes are not evaluated for one whole lease. Skew is the difference between this host's
+clock and the database's. Slots use the database's clock, so a difference fires nothing wrong; but the timestamps in
+the host's own logs are off by as much.
 """
 
 from __future__ import annotations
@@ -127,16 +126,13 @@ class OverdueWatch:
         clock = self._runtime.clock
         if clock.monotonic() - self._looked < LOOK_EVERY:
             return
-        self._looked = clock.monotonic()
-        if self._runtime.catalogue.system_paused_at() is None and self._is_first(node):
-            events = list(self._found(clock.now()))
+        self._looked, now = clock.monotonic(), clock.now()
+        alive = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.is_alive]
+        is_first = all(one.node >= node for one in alive if now - one.heartbeat_at < SILENT)
+        if is_first and self._runtime.catalogue.system_paused_at() is None:
+            events = list(self._found(now))
             if events:
                 self._runtime.slots.record(events)
-
-    def _is_first(self, node: str) -> bool:
-        now = self._runtime.clock.now()
-        others = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.is_alive]
-        return all(one.node >= node for one in others if now - one.heartbeat_at < SILENT)
 
     def _found(self, now: int) -> Iterator[Event]:
         wake_at = self._runtime.slots.next_wake_at()
