@@ -47,6 +47,14 @@ log = logging.getLogger("everwhen")
 class Service:
     """One node, in one role. `up` is both: a scheduler loop and a worker loop."""
 
+    status: Status = "stopped"
+    started_at: int | None = None
+    _started = _asked_for_cancels = 0.0
+    _keeper: Loop | None = None
+    _greeter: Loop | None = None
+    _downtime: Downtime | None = None  # until it is logged
+    _has_left = False  # after the second request to stop: everything that can be recorded is
+
     def __init__(
         self,
         runtime: Runtime,
@@ -68,8 +76,6 @@ class Service:
         greet: Greet | None = None,
         when_cut_off: WhenCutOff = "continue",
     ) -> None:
-        self.status: Status = "stopped"
-        self.started_at: int | None = None
         self.role = role
         self._runtime = store = store_of(runtime)
         self._targets, self._check_interval = targets, check_interval
@@ -102,14 +108,9 @@ class Service:
         self._skew_watch, self._overdue_watch = SkewWatch(), OverdueWatch(runtime)
         self._stall_watch = StallWatch(store.clock, self._record)
         self._steps: list[ClockStep] = []  # of the clock, noticed and not recorded yet
-        self._started = self._asked_for_cancels = 0.0
         self._loops: list[Loop] = []
-        self._keeper: Loop | None = None
-        self._greeter: Loop | None = None
-        self._downtime: Downtime | None = None  # until it is logged
         self._stopped = threading.Event()  # fires and claims nothing more
         self._gone = threading.Event()  # and has nothing left to keep alive
-        self._has_left = False  # after the second request to stop: everything that can be recorded is
         self._janitor = self._new_janitor()
 
     @property
