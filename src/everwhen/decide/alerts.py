@@ -27,9 +27,6 @@ def threshold_of(draft: Draft, slot_at: int) -> int:
     return SELDOM if following is None or following - slot_at >= HOUR else OFTEN
 
 
-# Overdue slots: which are due or held for too long, and the event that reports it (ALERTS 2).
-
-
 def overdue_since(schedule: Schedule) -> int | None:
     """Return when the next slot becomes overdue: its due_at plus the gap to the following slot, at least 1m."""
     state = schedule.state

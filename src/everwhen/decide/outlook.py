@@ -180,9 +180,6 @@ def _slots(
         slot_at = calendar.next_after(slot_at)
 
 
-# -- how to continue --
-
-
 def _paused_sentence(schedule: Schedule) -> str:
     state = schedule.state
     note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
@@ -215,9 +212,6 @@ def _revive_hint(schedule: Schedule, now: int) -> str:
     return f"It has no slot to come; to use it again, give it a new time: everwhen schedules update {schedule_id}"
 
 
-# The check whether a schedule would fire now, in the order of E2.
-
-
 def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:
     """Check status, overlap, capacity and due time, then closed times, breaker, budget and guard; report the first."""
     reason = _first_reason(schedule, now, shared)
@@ -248,9 +242,6 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipR
     if is_limited and guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
         return "outstanding_limit"
     return None
-
-
-# The clause for a reason, filled in with the figures of a schedule's definition. The texts are in `model.reasons`.
 
 
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")

@@ -18,6 +18,7 @@ from everwhen.model.serialize import fields_of, policy_to_json
 from everwhen.timetable.trigger import Once
 
 MANY = 10
+MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,6 @@ def switch(is_enabled: bool, schedule: Schedule, now: int, shared: Shared) -> De
 def switches(declared: Declared) -> list[Change]:
     """Return the changes of status that a declaration requires, in order."""
     return [status.restore, partial(switch, declared.is_enabled)]
-
-
-# The effect of a change on the firings of the next days: which stay, move, vanish or appear. Pure arithmetic.
-
-
-MOST = 10_000
 
 
 class FiringTimes(NamedTuple):

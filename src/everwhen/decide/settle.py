@@ -175,13 +175,11 @@ def _end_slot(draft: Draft, job: Job) -> None:
         continue_idle_chain(draft, job.slot_at)
 
 
-# The rescue of a running job whose node's lease has expired (R8), or whose node ended it while stopping (G1).
-
-
 def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
-    """Return None to put the job back to queued, same id, new fencing token; otherwise it ends as lost, a failure.
+    """Decide about a running job whose node's lease has expired (R8).
 
-    A rescue is not a retry: it repeats an attempt whose outcome is unknown.
+    Return None to put it back to queued, same id, new fencing token; otherwise it ends as lost, a failure. A rescue is
+    not a retry: it repeats an attempt whose outcome is unknown.
     """
     if on_lost == "fail":
         return Outcome("lost", error="its worker died while running it, and it must not run twice")
@@ -191,7 +189,7 @@ def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
 
 
 def give_back(on_lost: OnLost) -> Outcome | None:
-    """Return None to put the job back to queued, which is not a rescue, as no node died; otherwise it ends as lost."""
+    """Decide the same for a node that stops (G1): no rescue, as no node died."""
     if on_lost == "fail":
         return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None

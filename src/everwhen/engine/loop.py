@@ -89,9 +89,6 @@ class WakeableSleep:
             left -= LOOK_AGAIN
 
 
-# A sleep that ends early on a change or a stop, and otherwise after the given time.
-
-
 class Wake:
     """Set by any thread, waited for by one loop. A wake-up that comes before the wait is not lost."""
 

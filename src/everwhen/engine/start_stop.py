@@ -17,6 +17,8 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+LOOK_AGAIN = 0.05
+FIRST_LOOK = 1.0
 
 log = logging.getLogger("everwhen")
 
@@ -76,13 +78,6 @@ def describe_seconds(seconds: int) -> str:
         if count:
             found.append(f"{count}{unit}")
     return " ".join(found[:2]) or "0s"
-
-
-# The wait for running jobs before a stop, limited to the time they are given (G1).
-
-
-LOOK_AGAIN = 0.05
-FIRST_LOOK = 1.0
 
 
 def drain(worker: Worker, wake: Wake, seconds: float) -> int:

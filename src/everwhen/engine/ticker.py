@@ -110,9 +110,6 @@ def ticker_of(runtime: Runtime) -> Ticker:
     return Ticker(store_of(runtime).slots, runtime.clock)
 
 
-# The end of pauses with an end instant (`until`), which is one of the loop's wake-ups.
-
-
 def end_pauses(runtime: Runtime) -> int:
     """Resume every schedule whose pause has ended; return how many there were."""
     store = store_of(runtime)

@@ -77,14 +77,11 @@ class SkewWatch:
             log.info("this host's clock agrees with the database's again")
 
 
-# The watch over a scheduler's stalls: each is recorded once, and later if the database itself causes it.
-
-
 Record = Callable[[EventType, dict[str, object]], None]
 
 
 class StallWatch:
-    """Called by the heartbeat, which continues when the loop does not."""
+    """Records each stall once. Called by the heartbeat, which continues when the loop does not."""
 
     def __init__(self, clock: Clock, record: Record) -> None:
         self._clock = clock

@@ -36,6 +36,7 @@ from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
 MOST_NAMED = 50
+MOST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +271,6 @@ def _applied(changes: ConfigChanges, upgraded: frozenset[str], sections: tuple[s
         ),
         sections=sections,
     )
-
-
-# Reload: read the file again, and apply it as a whole or not at all. A refusal is recorded.
-
-
-MOST_LINES = 50
 
 
 def reload(

@@ -114,9 +114,6 @@ def list_messages(
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
-# -- merging --
-
-
 def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:
     """Merge the sequences, newest first; at one instant a job is newer than an event, so it comes first."""
     numbered = [[(number, entry) for _, entry in lane.found] for number, lane in enumerate(lanes)]
@@ -143,9 +140,6 @@ def _rest(lane: _Lane, shown: int) -> Key | None:
         return lane.found[shown - 1][0]
     *same, last = lane.found[0][0]
     return (*same, last + 1)
-
-
-# -- the sequences --
 
 
 def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:

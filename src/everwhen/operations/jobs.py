@@ -156,10 +156,6 @@ def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[in
     return [slot for slot in planned if slot not in taken]
 
 
-# Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The ticker fires
-# slots.
-
-
 @dataclass(frozen=True, slots=True)
 class Firing:
     """The result of a request: the id of its job, or the reason why there is none."""

@@ -21,6 +21,8 @@ from everwhen.store.postgres.copy import PostgresCopyTarget
 from everwhen.store.sqlite.move import SourceSchema, SqliteMove
 from everwhen.verify.ledger import LedgerReport, check_ledger
 
+PORTION = 500
+
 
 def back_up(
     runtime: Runtime, path: Path, *, may_replace: bool = False, progress: Progress = lambda _share: None
@@ -69,9 +71,6 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# The check of the ledger: every slot exactly once, every count as the jobs make it (L1).
-
-
 def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:
     """Check the whole ledger, from one snapshot; the service may run meanwhile."""
     store = store_of(runtime)
@@ -87,12 +86,6 @@ def _watched(record: History, expected: int, progress: Progress) -> History:
             yield history
 
     return replace(record, histories=histories())
-
-
-# Deletion of rows beyond their retention, in portions small enough not to disturb the service.
-
-
-PORTION = 500
 
 
 def prune(

@@ -117,9 +117,6 @@ def _create(world: VirtualWorld, counts: SimulationCounts, declared: Declaration
             world.create(uid, Plan(one.schedule_id, definition, quiet))
 
 
-# Scenarios: the behaviour of runs in a simulation.
-
-
 _WHOLE = 1 << 32
 _FAILED = Outcome("failed", error="so the scenario says")
 

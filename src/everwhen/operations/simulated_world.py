@@ -26,6 +26,7 @@ from everwhen.model.schedule import Plan, Schedule, State
 
 NODE = "virtual"
 Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it ends
+COLUMNS = 60
 
 
 @dataclass(slots=True)
@@ -244,12 +245,6 @@ class VirtualWorld:
 
 def _schedule(row: _Row) -> Schedule:
     return Schedule(row.state, row.plan, list(row.outstanding.values()))
-
-
-# The counts of a simulation: a time line and totals for each schedule, and the peak of running jobs.
-
-
-COLUMNS = 60
 
 
 @dataclass(slots=True)

@@ -51,9 +51,6 @@ def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | No
     return store_of(runtime).tokens.answer(caller.token.token_id, key, since=since)
 
 
-# -- creating --
-
-
 def create_entries(
     runtime: Runtime,
     declared: Sequence[Declared],
@@ -204,9 +201,6 @@ def speaking(definition: Definition, caller: Caller, before: Definition | None =
     return replace(definition, target=spoken_by(definition.target, caller.actor))
 
 
-# -- editing --
-
-
 def edit_entry(
     runtime: Runtime,
     schedule_id: str,
@@ -297,9 +291,6 @@ def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: 
 def refuse_declared_external(entry: Entry) -> None:
     if entry.source != SOURCE:
         raise SourceError(f'schedule "{entry.schedule.state.schedule_id}"', entry.source)
-
-
-# -- approving and declining schedules that wait for approval, and resuming, which may approve as well (AP2) --
 
 
 def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:

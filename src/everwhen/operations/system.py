@@ -88,9 +88,6 @@ def next_wake_at(runtime: Runtime) -> int | None:
     return store_of(runtime).slots.next_wake_at()
 
 
-# Descriptions of database faults that any caller may read: they contain no host and no file.
-
-
 DATABASE_IS_SILENT = "the database does not answer"
 
 _CHOICES: Mapping[StoreFault, str] = {
@@ -114,9 +111,6 @@ def describe_fault(error: BaseException) -> str:
             return "the broker does not answer"
         case _:
             return f"an error in everwhen ({type(error).__name__})"
-
-
-# Counts over the whole database for monitoring: its current condition, and what was decided since a mark.
 
 
 class Condition(NamedTuple):

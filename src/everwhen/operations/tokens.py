@@ -17,6 +17,7 @@ from everwhen.store.opened import store_of
 PREFIX = "ew_"
 SHORTEST_PRESET = 16
 LONGEST_NAME = 200
+LASTS = 12 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +131,6 @@ def _refuse_nonsense(name: str, role: str, owner: str | None) -> None:
 def _created(token: Token, now: int, actor: str | None) -> Event:
     detail = {"token_id": token.token_id, "name": token.name, "role": token.role}
     return Event("token.created", now, owner=token.owner, actor=actor, detail=detail)
-
-
-# Browser sessions: started with a token, identified by a secret in a cookie.
-#
-# They end by hand, by time or with the token.
-
-
-LASTS = 12 * HOUR
 
 
 @dataclass(frozen=True, slots=True)

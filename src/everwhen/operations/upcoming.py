@@ -99,10 +99,6 @@ def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterat
         )
 
 
-# A preview of a schedule before it is created: in words, its next instants, and what clock changes do to
-# them.
-
-
 @dataclass(frozen=True, slots=True)
 class Preview:
     """The trigger in words, and the slots, each with a note if a clock change affects it."""

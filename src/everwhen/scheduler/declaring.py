@@ -79,9 +79,6 @@ def _digest(declared: Sequence[Declared]) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-# Agents that a program brings: the same words, and the same checks, as behind the agents door of a file.
-
-
 Agents = Iterable[AgentScheduleInfo] | Mapping[str, Mapping[str, Any]]
 _HOST = ["on_trigger"]  # stands for the command of an agent that the host runs, until it was judged
 
@@ -114,9 +111,6 @@ def _without_command(declared: Declared) -> Declared:
     spec = {key: value for key, value in json.loads(declared.target.spec).items() if key != "command"}
     target = Target(declared.target.kind, json.dumps(spec))
     return replace(declared, target=target, definition=replace(declared.definition, target=target))
-
-
-# The functions that a program declares, by the schedules that run them; kept in memory, found by the targets.
 
 
 class Task(NamedTuple):
@@ -177,9 +171,6 @@ def _as_function(on_trigger: TriggerCallback) -> Callable[[PythonRun], Any]:
         return await on_trigger(TriggerInfo(None, local_id(run.schedule_id), "", run))
 
     return await_host if is_async(on_trigger) else run_on_host
-
-
-# From what a program says about a schedule to a declaration: the words of a file, spelled in Python.
 
 
 ON_TRIGGER = "on_trigger"

@@ -77,9 +77,6 @@ def open_node(
     return Node(stack, service, loop)
 
 
-# The event loop that a program's coroutines run on: the program's own while it is lent, else one of ours.
-
-
 class HostLoop:
     """Inside `async with` a coroutine finds the loop, and so the connections and locks, of its program."""
 

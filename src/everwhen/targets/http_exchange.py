@@ -43,6 +43,7 @@ from everwhen.version import __version__
 
 CONNECT_TIMEOUT = 10.0
 MOST_HOPS = 10
+MOST_SESSIONS = 100
 SHOWN = 4_096
 OUTSIDE = "api"  # the source of definitions that came over REST or MCP
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -175,16 +176,12 @@ def _fault_without_address(error: Exception) -> str:
     return _network_fault(error)
 
 
-# Connections of the http target: kept open and reused, but never for the work of another owner.
-#
-# What one owner's request leaves on a connection must not become the response to another owner's.
-
-
-MOST_SESSIONS = 100
-
-
 class SessionKey(NamedTuple):
-    """The owner of the connections, and whether they reach public addresses only."""
+    """The owner of the connections, and whether they reach public addresses only.
+
+    Connections are kept open and reused, but never for the work of another owner: what one owner's request leaves on a
+    connection must not become the response to another owner's.
+    """
 
     owner: str | None
     is_guarded: bool
@@ -235,14 +232,13 @@ class HttpSessions:
             await self._shared.pop(idle).session.close()
 
 
-# The request of a run: its method, headers and body, and which of them a redirect may repeat to which host.
-
-
 _WITHOUT_BODY = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
+    """The request of a run: its method, headers and body; a redirect repeats some of them."""
+
     method: str
     url: URL
     headers: Mapping[str, str]

@@ -291,9 +291,6 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-# The part of a stream that is kept: its first and its last bytes, so that memory is bounded.
-
-
 READ_LIMIT = 10 * 1024 * 1024
 HEAD = 64 * 1024
 TAIL = 192 * 1024
@@ -337,9 +334,6 @@ class Captured:
     def last(self, most: int) -> str:
         """Return the last bytes as text."""
         return (self.head + self.tail)[-most:].decode(errors="replace").strip()
-
-
-# The environment of a run's processes: a small safe base, the listed variables, and the run itself.
 
 
 _SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")

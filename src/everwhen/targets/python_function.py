@@ -19,6 +19,10 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem
 from everwhen.target import Run, StopFlag
 
+LONGEST_RESULT = 64 * 1024
+NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
+_log = logging.getLogger("everwhen.run")
+
 
 class UnknownFunctionError(Exception):
     """The named function cannot be loaded."""
@@ -48,7 +52,7 @@ def load(name: str) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(module_name)
     except BaseException as error:  # third-party code runs during its import
-        hint = "; install it, or put it on PYTHONPATH" if type(error) is ModuleNotFoundError else ""
+        hint = "; install it, or put it on PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
         text = f"cannot import {module_name!r}: {type(error).__name__}: {error}{hint}"
         raise UnknownFunctionError(text) from error
     for part in path.split("."):
@@ -101,9 +105,6 @@ def _arguments(function: Callable[..., Any], about: object) -> tuple[object, ...
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     takes_one = any(p.kind in (*positional, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
     return (about,) if takes_one else ()
-
-
-# The argument of `on_trigger(info)` for a host that runs schedules itself.
 
 
 TriggerCallback = Callable[["TriggerInfo"], Any]
@@ -161,14 +162,6 @@ class TriggerInfo:
 
 SchedulerTriggerCallback = Callable[[TriggerInfo], object]
 """`on_trigger(info)`, plain or async: its return value settles the job, an exception fails it."""
-
-
-# The `run` argument of Python targets: the job, its slot, and a log; the same in a thread and a child.
-
-
-LONGEST_RESULT = 64 * 1024
-NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
-_log = logging.getLogger("everwhen.run")
 
 
 class Cancelled:

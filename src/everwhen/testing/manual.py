@@ -407,9 +407,6 @@ def _microseconds(duration: Duration) -> int:
     return duration // timedelta(microseconds=1)
 
 
-# The scheduler of a program inside a test: its declarations, and real calls of its functions.
-
-
 class Program:
     """The scheduler of a program. A test really calls its functions; commands, requests and so on only succeed."""
 
