@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from everwhen.decide import breaker as breakers
 from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
-from everwhen.model.instants import moment_of
+from everwhen.model.events import Event
+from everwhen.model.instants import MINUTE, moment_of
 from everwhen.model.limits import Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
@@ -299,3 +300,34 @@ def _quiet_window(quiet: QuietWindow) -> str:
         return str(quiet.window)
     days = " ".join(name for number, name in enumerate(_DAYS) if quiet.weekdays >> number & 1)
     return f"{days} {quiet.window}"
+
+
+def overdue_since(schedule: Schedule) -> int | None:
+    """Return when the next slot is overdue (ALERTS 2): its due_at plus the gap to the following slot, at least 1m."""
+    state = schedule.state
+    if state.next_slot_at is None or state.next_run_at is None:
+        return None
+    return state.next_run_at + _patience(schedule, state.next_slot_at)
+
+
+def held_too_long_since(schedule: Schedule) -> int | None:
+    """Return the same for the held slot; one that waits for an opening is never overdue."""
+    state = schedule.state
+    if state.held_slot_at is None or state.held_since is None or state.held_key is None:
+        return None
+    return state.held_since + _patience(schedule, state.held_slot_at)
+
+
+def overdue_event(schedule: Schedule, slot_at: int, since: int, now: int) -> Event:
+    state = schedule.state
+    is_held = slot_at == state.held_slot_at
+    detail = {"due_at": state.held_due_at if is_held else state.next_run_at, "overdue_at": since}
+    reason, about = state.held_reason if is_held else None, (state.schedule_id, state.uid, state.owner)
+    return Event("schedule.overdue", now, *about, slot_at=slot_at, reason=reason, detail=detail)
+
+
+def _patience(schedule: Schedule, slot_at: int) -> int:
+    if schedule.definition.is_chain:
+        return MINUTE
+    following = schedule.plan.calendar(schedule.state.anchor_at).next_after(slot_at)
+    return MINUTE if following is None else max(following - slot_at, MINUTE)

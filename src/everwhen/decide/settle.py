@@ -9,18 +9,22 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.alerts import note_failed_slot
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_idle_chain
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
+from everwhen.model.instants import HOUR
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome, message_of
 from everwhen.model.policy import BACKOFF_CAP, MOST_RESCUES, OnLost
 from everwhen.model.schedule import Schedule
+from everwhen.timetable.trigger import OnRequest
+
+# Failed slots in a row, where slots are an hour or more apart, and where they are closer.
+SELDOM, OFTEN = 1, 3
 
 
 class Settlement(NamedTuple):
@@ -47,7 +51,10 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
 def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Decide what the end of a job changes for its schedule, with every rule applied."""
     draft = Draft(schedule, now, shared)
-    _let_go(draft, job, is_still_running=outcome.is_still_running)
+    if job.origin != "backfill":  # which the row does not count
+        draft.state = row_changes.end_job(draft.state)
+        if not outcome.is_still_running:  # work that continues counts as running
+            draft.state = row_changes.release(draft.state)
     if job.is_own:
         _settle_own(draft, job, outcome)
     return draft.decision()
@@ -67,15 +74,6 @@ def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared:
     return draft.decision()
 
 
-def _let_go(draft: Draft, job: Job, *, is_still_running: bool) -> None:
-    """Stop counting the job on the row, which counts no backfill; work that continues counts as running."""
-    if job.origin == "backfill":
-        return
-    draft.state = row_changes.end_job(draft.state)
-    if not is_still_running:
-        draft.state = row_changes.release(draft.state)
-
-
 def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
     draft.count_outcome(job, outcome)
     if outcome.status == "succeeded":
@@ -83,7 +81,7 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
     elif outcome.is_failure:
         _fail(draft, job, outcome)
         if not draft.jobs:
-            note_failed_slot(draft, job, draft.state.failed_slots)
+            note_failed_slot(draft, job)
         if outcome.invalidates and draft.state.status == "active":
             end_open_slots(draft, "paused")
             draft.become("invalid", "schedule.invalidated", draft.state.last_error)
@@ -193,3 +191,18 @@ def give_back(on_lost: OnLost) -> Outcome | None:
     if on_lost == "fail":
         return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None
+
+
+def note_failed_slot(draft: Draft, job: Job) -> None:
+    """Record `schedule.failing` when the own slots failed in a row reach the threshold (ALERTS 2)."""
+    failed_slots = draft.state.failed_slots
+    if failed_slots == _threshold(draft, job.slot_at):
+        detail = {"failed_slots": failed_slots, "last_error": draft.state.last_error}
+        draft.record("schedule.failing", slot_at=job.slot_at, job_id=job.job_id, detail=detail)
+
+
+def _threshold(draft: Draft, slot_at: int) -> int:
+    if isinstance(draft.plan.definition.trigger, OnRequest):
+        return OFTEN
+    following = draft.plan.calendar(draft.state.anchor_at).next_after(slot_at)
+    return SELDOM if following is None or following - slot_at >= HOUR else OFTEN

@@ -18,9 +18,8 @@ from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Greet, Greeting, Lease
 from everwhen.engine.loop import Loop, Wake, WakeableSleep
-from everwhen.engine.start_stop import Downtime, drain
 from everwhen.engine.ticker import Ticker, end_pauses
-from everwhen.engine.watches import ClockStep, ClockWatch, OverdueWatch, SkewWatch, StallWatch
+from everwhen.engine.watches import ClockStep, ClockWatch, Downtime, OverdueWatch, SkewWatch, StallWatch
 from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.events import Event, EventType
@@ -278,7 +277,7 @@ class Service:
         """Wait for running jobs; return how many were still running after the deadline, and were ended."""
         left = 0
         try:
-            left = drain(self.worker, self._worker_wake, max(deadline - self._runtime.clock.monotonic(), 0.0))
+            left = self.worker.drain(max(deadline - self._runtime.clock.monotonic(), 0.0))
         finally:
             self.worker.abandon(ABANDON)
         return left

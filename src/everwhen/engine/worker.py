@@ -21,7 +21,7 @@ from typing import TypeVar, cast
 
 from everwhen.clock import Clock
 from everwhen.engine.call_executor import CallExecutor, LoopThread
-from everwhen.engine.loop import Wake
+from everwhen.engine.loop import LOOK_AGAIN, Loop, Wake
 from everwhen.engine.running import Ending, OutputBook, Running, failed_by, run_of
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 SETTLED_AT_ONCE = 500
 LOOK_EXTERNAL = 1.0
+FIRST_LOOK = 1.0
 
 log = logging.getLogger("everwhen")
 
@@ -277,6 +278,32 @@ class Worker:
             self._loop.call(one.end, ending)
         return running
 
+    def drain(self, seconds: float) -> int:
+        """Settle the jobs that end within that time; return how many are still running after it (G1).
+
+        Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
+        processes to end afterwards.
+        """
+        if not self._running:
+            return 0
+        looked, over = threading.Event(), threading.Event()
+
+        def settle_once() -> None:
+            try:
+                self.settle()
+            finally:
+                looked.set()
+            if not self._running:
+                over.set()
+            elif not over.is_set():
+                self._wake.wait(LOOK_AGAIN)
+
+        Loop("drain", "settlement", settle_once, over).start()
+        looked.wait(FIRST_LOOK)  # jobs that have ended by now are settled, also with no time to wait
+        over.wait(seconds)
+        over.set()
+        return len(self._running)
+
     def abandon(self, seconds: float) -> None:
         """End the running jobs without settling them: they are given back when the node stops, else rescued.
 
@@ -328,8 +355,11 @@ class Worker:
         with self._lock:
             if self._is_over or not batch:
                 return
-            if self._running:
-                self._find_older(batch)
+            # A node considered dead (a laptop that slept) may reclaim what it still runs.
+            newer = {running.run.job_id: running for running in batch}
+            for older in self._running.values():
+                if older.run.job_id in newer:
+                    newer[older.run.job_id].before.append(older)
             self._running.update({running.held: running for running in batch})
         try:
             self._loop.call(self._begin, batch)  # one hand-over for the whole batch
@@ -338,13 +368,6 @@ class Worker:
                 for running in batch:
                     del self._running[running.held]
             raise
-
-    def _find_older(self, batch: Sequence[Running]) -> None:
-        """Find older runs of the same jobs: a node considered dead (a laptop that slept) may reclaim what it runs."""
-        ids = {running.run.job_id: running for running in batch}
-        for older in self._running.values():
-            if newer := ids.get(older.run.job_id):
-                newer.before.append(older)
 
     def _begin(self, batch: Sequence[Running]) -> None:
         loop = asyncio.get_running_loop()
@@ -381,17 +404,14 @@ class Worker:
         if adapter is None:
             return drifted(f'no target of kind "{target.kind}" on this node')
         try:
-            if self._is_async_kind(target.kind, adapter):
+            if target.kind not in self._is_async:
+                self._is_async[target.kind] = inspect.iscoroutinefunction(adapter.run)
+            if self._is_async[target.kind]:
                 return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
             work = partial(adapter.run, target.spec, running.run)
             return await running.run.until_told(self._call_executor.hand_over(partial(_guarded, work)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
-
-    def _is_async_kind(self, kind: str, adapter: Target) -> bool:
-        if kind not in self._is_async:
-            self._is_async[kind] = inspect.iscoroutinefunction(adapter.run)
-        return self._is_async[kind]
 
     def _finish(self, running: Running, _task: asyncio.Task[Outcome]) -> None:
         if running.timer is not None:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from everwhen.decide import edit, reconcile, status
+from everwhen.decide.draft import Draft
 from everwhen.decide.reconcile import ConfigChanges
 from everwhen.errors import (
     ConfigError,
@@ -24,11 +27,12 @@ from everwhen.errors import (
     RemovalError,
     UnknownScheduleError,
 )
-from everwhen.model.changes import Change, NewSchedule, Reconciliation
+from everwhen.model.changes import Change, Decision, NewSchedule, Reconciliation
 from everwhen.model.declare import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
-from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
+from everwhen.model.limits import Shared
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.operations.schedules import policy_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -36,6 +40,8 @@ from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
 MOST_NAMED = 50
+MOST_SHOWN = 20
+PORTION = 500
 MOST_LINES = 50
 
 
@@ -294,3 +300,65 @@ def reload(
 def config_revision(runtime: Runtime) -> tuple[int, str]:
     """Return the number and the digest of the configuration in force; 0 and an empty string when there is none."""
     return store_of(runtime).catalogue.config_revision()
+
+
+# The upgrade of schedules that the release before stored (SEMANTICS 10): each once, as a revision `upgraded`.
+
+
+Protect = Callable[[str, Definition], Definition | None]
+"""Returns the definition with the protections of what it runs; None when that is not known here."""
+
+
+def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
+    """Give schedules from REST or Python the protections of what they run; return the ids of the changed ones.
+
+    A schedule whose target is not configured here stays as it is, and is checked again at the next start.
+    """
+    store = store_of(runtime)
+    upgraded: list[str] = []
+    kept: list[Schedule] = []
+    for schedule in chain(
+        *(store.catalogue.from_before(source, only_groups=True) for source in ("api", "python"))
+    ):
+        schedule_id = schedule.state.schedule_id
+        protected = protect(schedule_id, schedule.definition)
+        if protected == schedule.definition:
+            kept.append(schedule)
+        elif protected is not None:
+            with suppress(UnknownScheduleError):  # deleted since it was read
+                store.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
+                upgraded.append(schedule_id)
+    for start in range(0, len(kept), PORTION):
+        store.catalogue.keep_as_they_are(kept[start : start + PORTION])
+    return upgraded
+
+
+def upgrade_notes(applied: Applied, protected: Sequence[str] = ()) -> list[str]:
+    """Return a line for operators on each way in which the upgrade changed schedules without an edit."""
+    changes = (
+        (protected, "limits, breaker and timeout of what it runs hold for"),
+        (applied.upgraded, "the same words mean more to this release, a new revision was written of"),
+        (
+            applied.no_longer_stop,
+            "when retries are used up (without on_exhausted: stop) the next slot fires of",
+        ),
+    )
+    return [f"upgrade: {what} {_first_of(ids)}" for ids, what in changes if ids]
+
+
+def _first_of(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - MOST_SHOWN:,} more" if len(ids) > MOST_SHOWN else ""
+    return ", ".join(ids[:MOST_SHOWN]) + more
+
+
+def _upgrade(protect: Protect) -> Callable[[Schedule, int, Shared], Decision]:
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        """Decide on the current row: another node may have been faster."""
+        schedule_id = schedule.state.schedule_id
+        protected = protect(schedule_id, schedule.definition)
+        if protected is None or protected == schedule.definition:
+            return Draft(schedule, now, shared).decision()
+        plan = Plan(schedule_id, protected, schedule.plan.quiet)
+        return edit.edit(schedule, plan, now, shared, may_be_past=True, actor="upgrade", is_upgrade=True)
+
+    return change

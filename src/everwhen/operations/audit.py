@@ -11,7 +11,7 @@ for tokens without one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -236,14 +236,11 @@ def _held(runtime: Runtime, wanted: Wanted, before: Key | None) -> _Lane:
     if not wanted.wants("schedule.held"):
         return _Lane()
     holds = store_of(runtime).firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
-    item = [((hold.since, hold.row_id), event_of_hold(hold)) for hold in _newest_holds(holds)]
+    newest = sorted(holds, key=lambda hold: (hold.since, hold.row_id), reverse=True)
+    item = [((hold.since, hold.row_id), event_of_hold(hold)) for hold in newest]
     met = [one for one in item if wanted.is_met(one[1])]
     found = [one for one in met if before is None or one[0] < before]
     return _Lane(found, None, len(met), len(holds) == MOST_HOLDS)
-
-
-def _newest_holds(holds: Iterable[Hold]) -> list[Hold]:
-    return sorted(holds, key=lambda hold: (hold.since, hold.row_id), reverse=True)
 
 
 def held_slots(runtime: Runtime) -> list[Hold]:

@@ -21,9 +21,8 @@ from everwhen.errors import ConfigError, DuplicateScheduleError, SchedulerError,
 from everwhen.model.declare import Declarations, Declared
 from everwhen.model.kinds import NAME, NO_NAME
 from everwhen.model.schedule import Target, local_id
-from everwhen.operations.apply import apply
+from everwhen.operations.apply import apply, upgrade_notes
 from everwhen.operations.quiet_hours import policy_ids
-from everwhen.operations.upgrade import upgrade_notes
 from everwhen.runtime import Runtime
 from everwhen.scheduler.options import AgentScheduleInfo
 from everwhen.targets.python_function import (

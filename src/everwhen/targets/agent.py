@@ -58,10 +58,6 @@ class AgentTarget:
         has_command = "command" in json.loads(definition.target.spec)
         return None if has_command or self._host else "it has no command, and no host runs it here"
 
-    def kill(self) -> None:
-        """End every process at once, after a second request to stop."""
-        self._processes.kill()
-
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
         fields.pop("secret", None)  # it authenticates callers; a node that runs the agent may lack it

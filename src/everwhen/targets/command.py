@@ -31,7 +31,7 @@ class CommandTarget:
         self.processes = processes or Processes()
 
     def kill(self) -> None:
-        """End every process at once, after a second request to stop."""
+        """End every process of the node at once, after a second request to stop: all targets share `processes`."""
         self.processes.kill()
 
     async def close(self) -> None:

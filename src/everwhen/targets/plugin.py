@@ -43,10 +43,6 @@ class PluginTarget:
         self._state_of = state_of
         self._processes = processes or Processes()
 
-    def kill(self) -> None:
-        """End every process at once, after a second request to stop."""
-        self._processes.kill()
-
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
         """Return why the plugin cannot run a schedule; None when it can."""
         try:
@@ -176,6 +172,7 @@ def request_of(
     payload: Mapping[str, Any],
 ) -> bytes:
     """Build the request for one run, on one line."""
+    about = "schedule_id schedule_name slot_at attempt origin catch_up repeat_number".split()
     request = {
         "protocol": PROTOCOL,
         "job_id": run.job_id,
@@ -183,15 +180,10 @@ def request_of(
         "config": config,
         "state": state,
         "payload": payload,
-        "context": _context(run),
+        "context": {key: getattr(run, key) for key in about} | {"slot_at": _zulu(run.slot_at)},
         "deadline_at": None if run.deadline_at is None else _zulu(run.deadline_at),
     }
     return json.dumps(request).encode() + b"\n"
-
-
-def _context(run: Run) -> dict[str, Any]:
-    keys = "schedule_id schedule_name slot_at attempt origin catch_up repeat_number".split()
-    return {key: getattr(run, key) for key in keys} | {"slot_at": _zulu(run.slot_at)}
 
 
 def _zulu(instant: int) -> str:

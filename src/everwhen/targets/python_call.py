@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,9 +65,6 @@ class PythonTarget:
         self._functions = functions
         self.processes = processes or Processes()
 
-    def kill(self) -> None:
-        self.processes.kill()
-
     async def close(self) -> None:
         # It blocks the loop, which has nothing else to do by now; an executor is not available when a program ends
         # and `atexit` stops its scheduler.
@@ -88,7 +85,9 @@ class PythonTarget:
         fields = json.loads(spec)
         if fields.get("isolate"):
             return await with_secrets(fields, run, self._run_isolated)
-        function = self._declared(fields, run)
+        function = None
+        if self._functions is not None and self._functions.name == fields.get("name"):
+            function = self._functions.find(run.schedule_id, fields["function"])
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
@@ -97,11 +96,6 @@ class PythonTarget:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
         return await call_on(self._hands, function, about, run)
-
-    def _declared(self, fields: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
-        if self._functions is None or fields.get("name") != self._functions.name:
-            return None
-        return self._functions.find(run.schedule_id, fields["function"])
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
