@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from everwhen.decide import edit, status
 from everwhen.decide.outlook import check_schedule
@@ -20,16 +19,14 @@ from everwhen.errors import (
     shown,
 )
 from everwhen.model.changes import Change, Decision, NewSchedule
-from everwhen.model.declare import Declared, declare
-from everwhen.model.defaults import with_defaults
+from everwhen.model.declare import Declared
 from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
-from everwhen.model.target_kinds import WITH_DEFAULTS, header_fault
+from everwhen.model.target_kinds import header_fault
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
-from everwhen.timetable.occurrences import FirstRun
 
 T = TypeVar("T")
 
@@ -41,53 +38,6 @@ Permit = Callable[[Schedule], None]
 
 def anybody(_schedule: Schedule) -> None:
     """Permit everything: the caller is a local user or a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A schedule as a caller submits it."""
-
-    schedule_id: str
-    fields: Mapping[str, Any]
-    target: Target
-    group: str | None = None
-    source: str = "api"
-    first_run: FirstRun = "immediately"
-    may_be_past: bool = False
-    uid: str | None = field(default=None)
-    bound_to: str | None = None  # the program whose processes alone take its jobs
-
-    @property
-    def is_enabled(self) -> bool:
-        return self.fields.get("enabled", True) is not False
-
-
-def create_schedules(
-    runtime: Runtime, submissions: Iterable[Submission], *, actor: str | None = None
-) -> list[State]:
-    """Create many schedules in one transaction, all or none."""
-    now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
-    new: list[NewSchedule] = []
-    for submission in submissions:
-        definition = define(runtime, submission, now)
-        plan = Plan(submission.schedule_id, definition, quiet.of(definition))
-        creation = edit.create(
-            plan,
-            submission.uid or next(uids),
-            now,
-            default_first_run=submission.first_run,
-            is_enabled=submission.is_enabled,
-            may_be_past=submission.may_be_past,
-            actor=actor,
-        )
-        new.append(NewSchedule(creation, plan, submission.source))
-    return _create(runtime, now, new)
-
-
-def _create(runtime: Runtime, now: int, new: Sequence[NewSchedule]) -> list[State]:
-    states = store_of(runtime).catalogue.create(now, new)
-    runtime.wake_scheduler()
-    return states
 
 
 def create_declared(
@@ -107,12 +57,9 @@ def create_declared(
         is_enabled, own = one.is_enabled, uid or next(uids)
         creation = edit.create(plan, own, now, is_enabled=is_enabled, may_be_past=may_be_past, actor=actor)
         new.append(NewSchedule(creation, plan, source))
-    return _create(runtime, now, new)
-
-
-def create_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
-    (state,) = create_schedules(runtime, [submission], actor=actor)
-    return state
+    states = store_of(runtime).catalogue.create(now, new)
+    runtime.wake_scheduler()
+    return states
 
 
 def uids_from(drawn: int) -> Iterator[str]:
@@ -122,23 +69,6 @@ def uids_from(drawn: int) -> Iterator[str]:
     calls collide less often than as many single draws would. The store refuses a uid that exists.
     """
     return (f"{(drawn + further) & 0xFFFF_FFFF_FFFF:012x}" for further in count())
-
-
-def define(runtime: Runtime, submission: Submission, now: int) -> Definition:
-    fields, kind = submission.fields, submission.target.kind
-    if kind in WITH_DEFAULTS:  # other kinds have no defaults, and most bulk loads have other kinds
-        fields = with_defaults(fields, kind)
-    if fields.get("timezone") == "local":  # only the runtime knows the zone of the host
-        fields = {**fields, "timezone": runtime.timezone}
-    return declare(
-        submission.schedule_id,
-        fields,
-        target=marked(submission.target, submission.source),
-        now=now,
-        timezone=runtime.timezone,
-        group=submission.group,
-        bound_to=submission.bound_to,
-    )
 
 
 def marked(target: Target, source: str) -> Target:
@@ -191,13 +121,6 @@ def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) ->
         except QuietHoursChangedError:
             continue
     return work(QuietHoursByName(runtime))
-
-
-def update_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
-    """Replace the definition of a schedule by a new revision."""
-    name, may_be_past = submission.schedule_id, submission.may_be_past
-    definition = define(runtime, submission, runtime.clock.now())
-    return replace_definition(runtime, name, definition, may_be_past=may_be_past, actor=actor)
 
 
 def replace_definition(
