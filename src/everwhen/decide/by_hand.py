@@ -135,7 +135,7 @@ def _enqueue(
     )
     draft.state = row_changes.request(state, origin != "backfill")
     if is_own(origin):  # it counts towards the guard, which never refuses it
-        draft.take_places(1)
+        draft.take_place()
     elif definition.capacity is not None:
         draft.shared.move(definition.capacity.key, outstanding=1)
 
@@ -157,15 +157,8 @@ def cancel_orphan(job: Job, now: int, shared: Shared) -> Event:
     """Cancel a job whose schedule is deleted: give its places back, and end the probe of its breaker (X4)."""
     give_places_back(job, shared)
     breakers.count_outcome(shared, job, Outcome("cancelled"), now, None)
-    return Event(
-        "job.cancelled",
-        now,
-        job.schedule_id,
-        job.uid,
-        slot_at=job.slot_at,
-        reason="person",
-        job_id=job.job_id,
-    )
+    schedule = (job.schedule_id, job.uid)
+    return Event("job.cancelled", now, *schedule, slot_at=job.slot_at, reason="person", job_id=job.job_id)
 
 
 def backfill(

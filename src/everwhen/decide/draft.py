@@ -41,15 +41,8 @@ class Draft:
 
     def decision(self, refusal: SkipReason | None = None) -> Decision:
         """Return the decision; `refusal`: why a requested firing got no job."""
-        return Decision(
-            self.before,
-            self.state,
-            self.plan,
-            self.jobs,
-            self.events,
-            cancelled=self.cancelled,
-            refusal=refusal,
-        )
+        changes = (self.jobs, self.events, self.cancelled)
+        return Decision(self.before, self.state, self.plan, *changes, refusal)
 
     # -- what can happen to a slot --
 
@@ -91,7 +84,7 @@ class Draft:
         self.jobs.append(job)
         self.state = row_changes.fire(state, self.now, slot_at)
         if not_before is None:
-            self.take_places(1)
+            self.take_place()
         else:  # a job that waits takes no place until it is claimed
             self.state = row_changes.defer(self.state)
         for budget in definition.budgets:
@@ -111,12 +104,10 @@ class Draft:
             detail = {"key": budget.key, "refill_at": refill_at}
             self.record("budget.reached", job_id=job_id, detail=detail)
 
-    def take_places(self, count: int) -> None:
-        definition = self.plan.definition
-        if definition.guard is not None:
-            self.shared.move(definition.guard.key, outstanding=count)
-        if definition.capacity is not None:
-            self.shared.move(definition.capacity.key, outstanding=count)
+    def take_place(self) -> None:
+        for limit in (self.plan.definition.guard, self.plan.definition.capacity):
+            if limit is not None:
+                self.shared.move(limit.key, outstanding=1)
 
     def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
         """End the slot without a job. Equal skips in a row are gathered where slots are close (L5).

@@ -15,12 +15,6 @@ from everwhen.store.opened import store_of
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs from which figures are computed
 
-_FATES: dict[str, Fate] = {
-    "schedule.skipped": "skipped",
-    "schedule.missed": "missed",
-    "schedule.caught_up": "caught_up",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class SlotEntry:
@@ -66,15 +60,11 @@ def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = Non
 
 
 def _entry(event: Event) -> SlotEntry:
-    first, last = event.detail.get("first"), event.detail.get("last")
-    return SlotEntry(
-        event.slot_at or 0,
-        _FATES[event.type],
-        event.reason,
-        count=event.slot_count,
-        first_at=first if isinstance(first, int) else event.slot_at,
-        last_at=last if isinstance(last, int) else event.slot_at,
-    )
+    fate: Fate = event.type.removeprefix("schedule.")  # type: ignore[assignment]  # one of OF_SLOTS
+    ends = (event.detail.get(end, event.slot_at) for end in ("first", "last"))
+    first, last = (at if isinstance(at, int) else event.slot_at for at in ends)
+    slot_at, count = event.slot_at or 0, event.slot_count
+    return SlotEntry(slot_at, fate, event.reason, count=count, first_at=first, last_at=last)
 
 
 def figures_of(runtime: Runtime, uid: str) -> Figures:

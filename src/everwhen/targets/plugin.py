@@ -126,11 +126,10 @@ def _error(response: Response, code: int, process: Process) -> str | None:
 
 
 def _response(process: Process) -> Response:
-    output = process.stdout.whole
-    if output is None:
-        head = first_bytes(process.stdout.head)
-        return Response(False, fault=f"{process.stdout.total} bytes on standard output are too many: {head}")
-    return response_of(output)
+    if (output := process.stdout.whole) is not None:
+        return response_of(output)
+    text = f"{process.stdout.total} bytes on standard output are too many: {first_bytes(process.stdout.head)}"
+    return Response(False, fault=text)
 
 
 def make_target(resources: Resources) -> PluginTarget:
