@@ -24,7 +24,6 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 SMALLEST_STEP = 2.0
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 log = logging.getLogger("everwhen")
 
@@ -209,7 +208,7 @@ def describe_seconds(seconds: int) -> str:
     ('2h 5m', '0s')
     """
     found, left = [], max(seconds, 0)
-    for size, unit in _UNITS:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")):
         count, left = divmod(left, size)
         if count:
             found.append(f"{count}{unit}")

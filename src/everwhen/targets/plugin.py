@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from everwhen.errors import ManifestError
@@ -105,9 +105,12 @@ def _outcome(memory: str, process: Process, code: int, run: Run) -> Outcome:
     if error and process.was_lost:
         return LOST
     if error:
-        is_final, is_interrupted = code == FINAL_EXIT or not response.may_retry, is_by_signal(code)
-        failed = Outcome("failed", error=error, is_final=is_final, is_interrupted=is_interrupted)
-        return replace(failed, events=response.events)
+        is_final, by_signal, events = (
+            code == FINAL_EXIT or not response.may_retry,
+            is_by_signal(code),
+            response.events,
+        )
+        return Outcome("failed", error=error, is_final=is_final, events=events, is_interrupted=by_signal)
     updates = response.state_updates
     also = None if updates is None else PluginUpdate(memory, json.dumps(updates))
     return Outcome("succeeded", result=response.result, also=also, events=response.events)
