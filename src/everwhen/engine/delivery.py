@@ -43,11 +43,8 @@ class SubscriberDelivery:
     """Delivers to one subscriber, one portion per step."""
 
     def __init__(self, messages: Messages, clock: Clock, subscriber: Subscriber, *, node: str) -> None:
-        self._messages = messages
-        self._clock = clock
-        self._subscriber = subscriber
-        self._name = subscriber.subscriber_id
-        self._node = node
+        self._messages, self._clock, self._node = messages, clock, node
+        self._subscriber, self._name = subscriber, subscriber.subscriber_id
 
     def subscribe(self) -> None:
         """Create the cursor: from now on the subscriber misses no message."""

@@ -105,12 +105,13 @@ def _outcome(memory: str, process: Process, code: int, run: Run) -> Outcome:
     if error and process.was_lost:
         return LOST
     if error:
-        is_final, by_signal, events = (
-            code == FINAL_EXIT or not response.may_retry,
-            is_by_signal(code),
-            response.events,
+        return Outcome(
+            "failed",
+            error=error,
+            is_final=code == FINAL_EXIT or not response.may_retry,
+            events=response.events,
+            is_interrupted=is_by_signal(code),
         )
-        return Outcome("failed", error=error, is_final=is_final, events=events, is_interrupted=by_signal)
     updates = response.state_updates
     also = None if updates is None else PluginUpdate(memory, json.dumps(updates))
     return Outcome("succeeded", result=response.result, also=also, events=response.events)
