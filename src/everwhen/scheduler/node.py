@@ -10,7 +10,6 @@ from typing import Any
 
 from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.service import Service
-from everwhen.errors import SchedulerError
 from everwhen.model.message import Subscriber
 from everwhen.scheduler.declaring import Tasks
 from everwhen.scheduler.options import SchedulerTriggerCallback
@@ -42,13 +41,6 @@ class Node:
     @property
     def is_of_this_process(self) -> bool:
         return self.process == os.getpid()
-
-    def refuse_fork_of_running(self) -> None:
-        """A thread that was inside the database's library at the fork leaves its locks locked for ever here."""
-        if self.service.status != "stopped":
-            raise SchedulerError(
-                "the scheduler was running when this process was forked; start it after the fork"
-            )
 
 
 def open_node(

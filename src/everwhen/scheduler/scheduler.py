@@ -274,7 +274,10 @@ class Scheduler(SchedulerOperations):
         with self._guard:
             node = self._opened
             if node is not None and not node.is_of_this_process:
-                node.refuse_fork_of_running()
+                # A thread that was inside the database's library at the fork leaves its locks locked for ever here.
+                if node.service.status != "stopped":
+                    text = "the scheduler was running when this process was forked; start it after the fork"
+                    raise SchedulerError(text)
                 self._of_parents.append(node)
                 node = None
             if node is None:

@@ -140,11 +140,8 @@ def make_target(resources: Resources) -> PluginTarget:
     return PluginTarget(resources.plugins, resources.plugin_state, resources.processes)
 
 
-# Protocol 2 of plugins: one JSON request on a plugin's standard input, one JSON response on its standard
-# output.
-#
-# This module runs nothing: bytes in, values out. Output that is not a response is a failure that shows its
-# first bytes.
+# Protocol 2 of plugins: one JSON request on a plugin's standard input, one JSON response on its standard output. Bytes
+# in, values out: nothing runs here. Output that is not a response is a failure that shows its first bytes.
 
 
 FIRST_BYTES = 200
