@@ -11,14 +11,7 @@ import pytest
 
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.outcome import JobEnd, Outcome
-from everwhen.operations.schedules import (
-    create_schedule,
-    delete_schedule,
-    get_schedule,
-    pause_schedule,
-    pause_system,
-    update_schedule,
-)
+from everwhen.operations.schedules import delete_schedule, get_schedule, pause_schedule, pause_system
 from everwhen.runtime import Runtime
 from everwhen.store.catalogue import Catalogue
 from everwhen.store.load import PlanCache
@@ -30,6 +23,7 @@ from everwhen.testing import ManualClock
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import submission
+from tests.submissions import create_schedule, update_schedule
 
 
 @dataclass

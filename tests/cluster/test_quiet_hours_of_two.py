@@ -12,7 +12,6 @@ from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, PolicyInUseError
 from everwhen.model.changes import NewSchedule
 from everwhen.model.schedule import Plan, QuietHoursPolicy
-from everwhen.operations.schedules import define
 from everwhen.store.change import create_schedules
 from everwhen.store.lanes import Lane
 from everwhen.store.load import PlanCache
@@ -23,6 +22,7 @@ from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.cluster.conftest import until_waiting
 from tests.conformance.tenant import Tenant, at, submission
+from tests.submissions import define
 
 
 def meanwhile(

@@ -11,7 +11,7 @@ import pytest
 from everwhen.model.history import Cause
 from everwhen.model.policy import Guard
 from everwhen.model.schedule import Definition
-from everwhen.operations.upgrade import protect_schedules
+from everwhen.operations.apply import protect_schedules
 from tests.conformance.tenant import FAILED, Tenant
 
 

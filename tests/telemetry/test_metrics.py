@@ -10,13 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.target import Run
 from everwhen.telemetry.durations import JobDurations
 from everwhen.telemetry.metrics import LoopSigns, Metrics
 from everwhen.testing import ManualClock
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

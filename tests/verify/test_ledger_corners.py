@@ -234,7 +234,7 @@ def test_an_earlier_failure_read_later_is_not_the_last() -> None:
     for number, (ended_at, word) in enumerate([(9, "late"), (5, "early")]):
         outcomes.add(job._replace(number=number, status="failed", ended_at=ended_at, error=word))
         outcomes.add(job._replace(number=number, job_id=word, ended_at=ended_at))
-    assert (outcomes.errors, outcomes.success_ids) == ({"late"}, {"late"})
+    assert (outcomes.failure.said, outcomes.success.said) == ({"late"}, {"late"})
 
 
 def test_why_passes_over_events_that_say_nothing_of_the_slots_fate() -> None:

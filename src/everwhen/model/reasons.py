@@ -1,6 +1,6 @@
 """The closed list of reasons, each with its text. Every slot that did not fire has one of these.
 
-A text is a clause with names of figures, which `decide.sentences` fills in. `were` and `are` in it are replaced by the
+A text is a clause with names of figures, which `decide.outlook` fills in. `were` and `are` in it are replaced by the
 verb in the right tense: what was, is, or will be in force.
 """
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.service import Service
-from everwhen.errors import SchedulerError
 from everwhen.model.message import Subscriber
 from everwhen.scheduler.declaring import Tasks
 from everwhen.scheduler.options import SchedulerTriggerCallback
@@ -43,13 +42,6 @@ class Node:
     def is_of_this_process(self) -> bool:
         return self.process == os.getpid()
 
-    def refuse_fork_of_running(self) -> None:
-        """A thread that was inside the database's library at the fork leaves its locks locked for ever here."""
-        if self.service.status != "stopped":
-            raise SchedulerError(
-                "the scheduler was running when this process was forked; start it after the fork"
-            )
-
 
 def open_node(
     options: NodeOptions,
@@ -75,9 +67,6 @@ def open_node(
         subscribers=subscribers,
     )
     return Node(stack, service, loop)
-
-
-# The event loop that a program's coroutines run on: the program's own while it is lent, else one of ours.
 
 
 class HostLoop:

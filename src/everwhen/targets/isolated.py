@@ -73,10 +73,5 @@ def _log(line: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-def read_outcome(report: str) -> Outcome:
-    """Parse the outcome that the child reported."""
-    return Outcome(**json.loads(report))
-
-
 if __name__ == "__main__":
     main()

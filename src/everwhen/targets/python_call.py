@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,8 @@ from typing import Any
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
-from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
-from everwhen.targets.isolated import OUTCOME, read_outcome
+from everwhen.targets.command import LOST, end_of_process, failure, is_by_signal
+from everwhen.targets.isolated import OUTCOME
 from everwhen.targets.process import Launch, Processes, environment_of
 from everwhen.targets.python_function import (
     Cancellable,
@@ -38,22 +38,17 @@ from everwhen.targets.registry import Hands, Resources
 from everwhen.targets.secrets import with_secrets
 
 
-class Calls:
-    """Calls functions on the executor of a node, and leaves behind those that do not end in time."""
-
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
-
-    async def call(self, function: Callable[..., Any], about: Cancellable, run: Run) -> Outcome:
-        """Call the function with `about` as its argument, and return its outcome."""
-        if not is_async(function):
-            return await run.until_told(self._hands.hand_over(partial(call, function, about)))
-        ended, cancel = self._hands.submit(call_async(function, about))
-        try:
-            return await run.until_told(ended)
-        except asyncio.CancelledError:
-            cancel()
-            raise
+async def call_on(hands: Hands, function: Callable[..., Any], about: Cancellable, run: Run) -> Outcome:
+    """Call the function with `about` as its argument, on the executor of a node; one that does not end in time is
+    left behind."""
+    if not is_async(function):
+        return await run.until_told(hands.hand_over(partial(call, function, about)))
+    ended, cancel = hands.submit(call_async(function, about))
+    try:
+        return await run.until_told(ended)
+    except asyncio.CancelledError:
+        cancel()
+        raise
 
 
 class PythonTarget:
@@ -67,12 +62,8 @@ class PythonTarget:
         self, hands: Hands, processes: Processes | None = None, functions: Functions | None = None
     ) -> None:
         self._hands = hands
-        self._calls = Calls(hands)
         self._functions = functions
         self.processes = processes or Processes()
-
-    def kill(self) -> None:
-        self.processes.kill()
 
     async def close(self) -> None:
         # It blocks the loop, which has nothing else to do by now; an executor is not available when a program ends
@@ -94,7 +85,9 @@ class PythonTarget:
         fields = json.loads(spec)
         if fields.get("isolate"):
             return await with_secrets(fields, run, self._run_isolated)
-        function = self._declared(fields, run)
+        function = None
+        if self._functions is not None and self._functions.name == fields.get("name"):
+            function = self._functions.find(run.schedule_id, fields["function"])
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
@@ -102,12 +95,7 @@ class PythonTarget:
             except UnknownFunctionError as error:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
-        return await self._calls.call(function, about, run)
-
-    def _declared(self, fields: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
-        if self._functions is None or fields.get("name") != self._functions.name:
-            return None
-        return self._functions.find(run.schedule_id, fields["function"])
+        return await call_on(self._hands, function, about, run)
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
@@ -120,16 +108,12 @@ class PythonTarget:
                 stdin=json.dumps({"function": fields["function"], "run": spell_run(run)}).encode(),
                 sink=run.output.write,
             )
-            try:
-                process = self.processes.start(launch)
-            except (OSError, ValueError) as error:
-                return not_started(sys.executable, error)
-            try:
-                code = await process.wait()
-            except asyncio.CancelledError:
-                return Outcome("cancelled", error=last_lines(process))
+            ended = await end_of_process(self.processes, launch)
+            if isinstance(ended, Outcome):
+                return ended
+            process, code = ended
             if report.exists() and code == 0:
-                return read_outcome(report.read_text())
+                return Outcome(**json.loads(report.read_text()))
             if process.was_lost:
                 return LOST
             return Outcome("failed", error=failure(code, process), is_interrupted=is_by_signal(code))

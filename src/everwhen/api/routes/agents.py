@@ -14,7 +14,7 @@ from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.queries import Entry, ScheduleFilter
-from everwhen.operations import approvals, schedules
+from everwhen.operations import schedules, submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
@@ -46,7 +46,7 @@ def list_schedules(
 def enable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as resume: only a paused one."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
-    approvals.resume_schedule(context.runtime, found, caller)
+    submissions.resume_schedule(context.runtime, found, caller)
     return _shown(context, caller, found)
 
 

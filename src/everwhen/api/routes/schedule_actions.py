@@ -34,7 +34,7 @@ from everwhen.api.schedule_payloads import (
 )
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
-from everwhen.operations import approvals, jobs, schedules, submissions
+from everwhen.operations import jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
@@ -75,7 +75,7 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
 def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
     """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
     approval of that revision; a schedule that waits for approval is not resumed without."""
-    approvals.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
+    submissions.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
     return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
@@ -85,7 +85,7 @@ def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match
 )
 def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
     """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
-    approvals.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
+    submissions.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
     return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
@@ -104,7 +104,7 @@ def decline(
 ) -> Response:
     """It is deleted."""
     note = None if body is None else body.note
-    approvals.decline_schedule(context.runtime, schedule_id, caller, note=note)
+    submissions.decline_schedule(context.runtime, schedule_id, caller, note=note)
     return nothing()
 
 
@@ -114,7 +114,7 @@ def decline(
 )
 def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries count from zero."""
-    permit = approvals.permit_revival(caller)
+    permit = submissions.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
     return shown(context, get_entry(context.runtime, schedule_id, caller))
 
@@ -202,7 +202,7 @@ def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be resumed says why, and the others are resumed."""
 
     def resume_one(schedule_id: str) -> None:
-        approvals.resume_schedule(context.runtime, schedule_id, caller)
+        submissions.resume_schedule(context.runtime, schedule_id, caller)
 
     return _many(context, caller, body.schedule_ids, resume_one)
 
