@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +11,15 @@ import click
 from everwhen.cli.client import Client, part
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import (
+    Answers,
     Text,
-    away,
+    answering,
     instant_option,
     json_option,
+    limit_option,
     moment_text,
+    print_fields,
+    print_firing,
     print_table,
     seconds_between,
     span_text,
@@ -55,19 +58,15 @@ def _path(job: str, *more: str) -> str:
     help="List only slots from this instant on; without offset in this machine's zone.",
 )
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-@json_option
-def list_(
-    client: Client, start: str | None, end: str | None, limit: int, as_json: bool, **filters: str | None
-) -> None:
+@limit_option
+@answering
+def list_(client: Client, start: str | None, end: str | None, limit: int, **filters: str | None) -> Answers:
     """List jobs, newest first."""
-    span = {"from": instant_option("--from", start, ""), "to": instant_option("--to", end, "")}
+    span = {"from": instant_option("--from", start), "to": instant_option("--to", end)}
     found = list(client.pages("/jobs/", limit, **filters, **span))
     if not found and filters["schedule_id"] is not None:
         client.get(f"/schedules/{part(filters['schedule_id'])}/")  # refuse a schedule that does not exist
-    if as_json:
-        print_json(found)
-        return
+    yield found
     columns = ("job", "schedule", "slot", "status", "origin", ">took", "")
     print_table(columns, [_row(one) for one in found], empty="no jobs")
 
@@ -94,27 +93,12 @@ def _took(one: dict[str, Any]) -> str:
 @command.command(name="show")
 @reaching
 @click.argument("job")
-@json_option
-def show(client: Client, job: str, as_json: bool) -> None:
+@answering
+def show(client: Client, job: str) -> Answers:
     """Show one job."""
     one = client.get(_path(job))
-    if as_json:
-        print_json(one)
-        return
-    rows = [
-        (Text(name, "dim"), _value(name, value))
-        for name, value in one.items()
-        if value not in (None, "", {}, 0)
-    ]
-    print_table(("", ""), rows)
-
-
-def _value(name: str, value: Any) -> str | Text:
-    if name == "status":
-        return status_text(value)
-    if name.endswith("_at") or name == "not_before":
-        return f"{moment_text(value)}  {away(value)}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    yield one
+    print_fields(one)
 
 
 @command.command(name="logs")
@@ -178,13 +162,11 @@ def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
 @command.command(name="cancel")
 @reaching
 @click.argument("jobs", nargs=-1, required=True)
-@json_option
-def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
+@answering
+def cancel(client: Client, jobs: tuple[str, ...]) -> Answers:
     """Cancel jobs. A queued one ends at once; a running one gets SIGTERM and, 5 s later, SIGKILL."""
     found = [client.post(_path(job, "cancel")) for job in jobs]
-    if as_json:
-        print_json(found if len(found) > 1 else found[0])
-        return
+    yield found if len(found) > 1 else found[0]
     for one in found:
         echo(f"{one['id']}: {one['status']}")
 
@@ -192,13 +174,9 @@ def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
 @command.command(name="rerun")
 @reaching
 @click.argument("job")
-@json_option
-def rerun(client: Client, job: str, as_json: bool) -> None:
+@answering
+def rerun(client: Client, job: str) -> Answers:
     """Run an ended job again, with the same slot and payload, by the current definition of its schedule."""
     found = client.post(_path(job, "rerun"))
-    if as_json:
-        print_json(found)
-    elif found["job"] is None:
-        echo(f"skipped: {found['skipped']}")
-    else:
-        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+    yield found
+    print_firing(found)

@@ -9,16 +9,17 @@ import click
 from everwhen.cli.client import Client, RefusedError, part
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import (
+    Answers,
     Text,
+    answering,
     away,
-    json_option,
     moment_text,
     print_table,
     print_text,
     seconds_between,
     span_text,
 )
-from everwhen.cli.terminal import echo, print_json
+from everwhen.cli.terminal import echo
 from everwhen.model.queue import RQ_CHAIN
 
 LATE = 5.0  # seconds of lag that an operator should see
@@ -31,13 +32,11 @@ def command() -> None:
 
 @command.command(name="status")
 @reaching
-@json_option
-def status(client: Client, as_json: bool) -> None:
+@answering
+def status(client: Client) -> Answers:
     """Show whether the service works: last tick, lag, next job, nodes, queue, overdue and held slots, open breakers."""
     found = client.get("/system/status/")
-    if as_json:
-        print_json(found)
-        return
+    yield found
     print_text(_headline(found))
     print_table(("", ""), _figures(found))
     if found["nodes"]:
@@ -115,17 +114,15 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
 
 @command.command(name="scheduler")
 @reaching
-@json_option
-def scheduler(client: Client, as_json: bool) -> None:
+@answering
+def scheduler(client: Client) -> Answers:
     """Show the loop of the service that answers: its status, its start, and its numbers of checks and firings."""
     found = client.get("/system/status/")
     fields = {
         name: found[name]
         for name in ("status", "started_at", "check_count", "trigger_count", "last_check_at", "lag")
     }
-    if as_json:
-        print_json(fields)
-        return
+    yield fields
     if fields["check_count"] is None:
         echo(f"{fields['status']}; the loop is in another process, so only its service knows its counts")
         return
@@ -140,25 +137,20 @@ def _shown(name: str, value: Any) -> str:
 
 @command.command(name="pause")
 @reaching
-@json_option
-def pause(client: Client, as_json: bool) -> None:
+@answering
+def pause(client: Client) -> Answers:
     """Stop firing slots and claiming jobs. Running jobs continue."""
-    _tell(client.post("/system/pause/"), "paused: nothing fires until everwhen system resume", as_json)
+    yield client.post("/system/pause/")
+    echo("paused: nothing fires until everwhen system resume")
 
 
 @command.command(name="resume")
 @reaching
-@json_option
-def resume(client: Client, as_json: bool) -> None:
+@answering
+def resume(client: Client) -> Answers:
     """Start firing slots and claiming jobs again."""
-    _tell(client.post("/system/resume/"), "resumed", as_json)
-
-
-def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-    else:
-        echo(fields)
+    yield client.post("/system/resume/")
+    echo("resumed")
 
 
 @command.command(name="breaker")
@@ -174,13 +166,11 @@ def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
     "--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="Show this many changes."
 )
 @click.option("--reset", is_flag=True, help="Close the breaker.")
-@json_option
-def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool, as_json: bool) -> None:
+@answering
+def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool) -> Answers:
     """Show the circuit breaker of a PLUGIN, an agent, a workflow or a schedule: its state and its history."""
     found = [_one(client, key, limit, reset) for key in _keys(client, plugin, name)]
-    if as_json:
-        print_json(found)
-        return
+    yield found
     for one in found:
         _show_breaker(one)
 
