@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Header, Path, Query
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -183,7 +182,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
 
 
 def responses(
-    model: type[BaseModel | View] | None,
+    model: type[View] | None,
     about: str,
     *problems: int,
     status: int = 200,
@@ -192,7 +191,7 @@ def responses(
     """Return the answers of a call: that of success, its own problems, and those that every call has."""
     well: dict[str, Any] = {"description": about}
     if model is not None:
-        well["model"] = model_of(model) if issubclass(model, View) else model
+        well["model"] = model_of(model)
     if media_type is not None:
         well["content"] = {media_type: {"schema": {"type": "string"}}}
     every = sorted({*problems, 400, 401, 403, 408, 413, 421, 422, 429, 431, 503})
@@ -201,7 +200,7 @@ def responses(
 
 def described(
     summary: str,
-    model: type[BaseModel | View] | None,
+    model: type[View] | None,
     about: str,
     *problems: int,
     status: int = 200,

@@ -11,12 +11,11 @@ from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, described, row_in
 from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations import approvals, schedules
 from everwhen.operations.access import Caller, get_entry, list_entries
-from everwhen.views.schedules import schedule_to_json, schedules_page
+from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["agents"])
 Name = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["reviewer"])]

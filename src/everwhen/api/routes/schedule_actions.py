@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 from fastapi import APIRouter
+from pydantic import FailFast, Field
 from starlette.responses import Response
 
 from everwhen.api.access import AuthenticatedRoute, Operator
+from everwhen.api.batches import ManyResults, results_to_json
 from everwhen.api.calls import (
     Context,
     IfMatch,
@@ -20,29 +23,63 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext
+from everwhen.api.payloads import Identifier, Line, Moment, Shape
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import (
-    ApproveBody,
-    BackfillAnswer,
-    BackfillBody,
-    DeclineBody,
-    ManyIds,
-    ManyResults,
-    PauseBody,
-    Schedule,
-    TriggerBody,
-)
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
+from everwhen.model.policy import IfRunning
 from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
-from everwhen.views.schedules import schedule_to_json
-from everwhen.views.values import Object, when_text
+from everwhen.views.schedules import BackfillAnswer, Schedule, schedule_to_json
+from everwhen.views.values import Object
 
 router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
+
+
+class PauseBody(Shape):
+    """Why, and until when."""
+
+    note: Line | None = Field(default=None, examples=["the printer is away"])
+    until: Moment | None = Field(default=None, description="It resumes by itself then.")
+
+
+class ApproveBody(Shape):
+    """Which revision was looked at."""
+
+    revision: int = Field(ge=1, lt=1 << 53, strict=True, examples=[1])
+
+
+class DeclineBody(Shape):
+    """Why."""
+
+    note: Line | None = Field(default=None, examples=["once a day is enough"])
+
+
+class TriggerBody(Shape):
+    """What to run it with."""
+
+    payload: Object | None = Field(
+        default=None, description="Merged over the schedule's; top-level keys win."
+    )
+    if_running: IfRunning = "queue"
+
+
+class BackfillBody(Shape):
+    """Which past slots get the jobs that they lack: [from, to)."""
+
+    from_: Moment = Field(alias="from")
+    to: Moment
+    if_running: IfRunning = "queue"
+    dry_run: bool = False
+
+
+class ManyIds(Shape):
+    """Schedules by id."""
+
+    schedule_ids: Annotated[list[Identifier], Field(max_length=10_000), FailFast()]
 
 
 @router.post(
@@ -161,13 +198,7 @@ def backfill(context: Context, caller: Operator, schedule_id: ScheduleId, body: 
         permit=caller.refuse_unapproved,
         budget=caller.budget,
     )
-    fields = {
-        "slots": [when_text(slot) for slot in found.slots],
-        "count": len(found.slots),
-        "dry_run": body.dry_run,
-        "skipped": found.skip_reason,
-    }
-    return answer(fields)
+    return answer(BackfillAnswer.of(found, dry_run=body.dry_run))
 
 
 # -- many at once --
@@ -183,8 +214,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
             results.append({"id": schedule_id, "schedule": fields, "problem": None})
         except SchedulerError as error:
             results.append({"id": schedule_id, "schedule": None, "problem": fields_of(error)})
-    failed = sum(one["problem"] is not None for one in results)
-    return answer({"items": results, "total": len(results), "failed": failed})
+    return answer(results_to_json(results))
 
 
 @router.post(

@@ -23,14 +23,13 @@ from everwhen.api.calls import (
 )
 from everwhen.api.payloads import SCHEDULE_BODY, Moment
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import RevisionList, Stats
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.limits import FOR_EVER
 from everwhen.operations import record, submissions, upcoming, why
 from everwhen.operations.access import get_entry, uid_for
 from everwhen.operations.upcoming import timeline
-from everwhen.views.schedules import revision_to_json, stats_to_json
+from everwhen.views.schedules import Revision, RevisionList, Stats
 from everwhen.views.slots import (
     Explanation,
     Preview,
@@ -148,7 +147,7 @@ def _instant(moment: datetime | None) -> int | None:
 def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """From the last 1,000 jobs of every origin."""
     uid = uid_for(context.runtime, schedule_id, caller)
-    return answer(stats_to_json(record.figures_of(context.runtime, uid)))
+    return answer(Stats.of(record.figures_of(context.runtime, uid)))
 
 
 @router.get(
@@ -158,7 +157,7 @@ def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Respo
 def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """Every definition that it had, and from when on it was in force."""
     uid = uid_for(context.runtime, schedule_id, caller)
-    found = [revision_to_json(one) for one in record.revisions_of(context.runtime, uid)]
+    found = [Revision.of(one) for one in record.revisions_of(context.runtime, uid)]
     return answer(list_to_json(found))
 
 

@@ -10,7 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.batches import MOST_VALUES_OF_MANY, Batch, BatchStream, is_ndjson, refuse_oversize
+from everwhen.api.batches import (
+    MOST_VALUES_OF_MANY,
+    Batch,
+    BatchStream,
+    CreatedResults,
+    is_ndjson,
+    refuse_oversize,
+    results_to_json,
+)
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Body,
@@ -35,10 +43,9 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY
+from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY, model_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
-from everwhen.api.schedule_payloads import CreatedResults, Schedule, ScheduleList
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
@@ -50,7 +57,7 @@ from everwhen.model.token import Answer
 from everwhen.operations import submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.schedules import delete_schedule
-from everwhen.views.schedules import schedule_to_json, schedules_page
+from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
 
@@ -166,9 +173,7 @@ def create_many(
     if body is None:
         return BatchStream(batch)
     wanted = refuse_oversize(body.raw, _wanted(body.fields))
-    items = batch.create(wanted, [_digest(body)] * len(wanted))
-    failed = sum(item["problem"] is not None for item in items)
-    return answer({"items": items, "total": len(items), "failed": failed})
+    return answer(results_to_json(batch.create(wanted, [_digest(body)] * len(wanted))))
 
 
 def _wanted(fields: Any) -> list[Any]:
@@ -231,7 +236,7 @@ def _digest(body: Body) -> str:
     response_model=None,
     responses={
         **responses(Schedule, "The schedule, replaced.", 404, 409),
-        201: {"description": "The schedule, new.", "model": Schedule},
+        201: {"description": "The schedule, new.", "model": model_of(Schedule)},
     },
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
