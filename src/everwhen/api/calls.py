@@ -7,6 +7,7 @@ A call is a plain function in `routes`: it runs on a thread, because operations 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -20,6 +21,7 @@ from everwhen.api.payloads import model_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
 from everwhen.api.request_guard import LARGE
 from everwhen.errors import SubmissionError
+from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
 from everwhen.model.queries import Entry
 from everwhen.operations.jobs import Firing, get_job
@@ -96,6 +98,7 @@ async def _context(request: Request) -> ApiContext:
 
 
 Context = Annotated[ApiContext, Depends(_context)]
+Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
 Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
 Offset = Annotated[
@@ -104,21 +107,16 @@ Offset = Annotated[
 Cursor = Annotated[
     str | None, Query(max_length=100, description="`next_cursor` of the page before; stands before offset.")
 ]
-IfMatch = Annotated[
-    str | None,
-    Header(
-        alias="If-Match", description='Only if the schedule is at this revision, such as "3".', max_length=100
-    ),
-]
+_IF_MATCH = 'Only if the schedule is at this revision, such as "3".'
+IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
+_KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
 IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="The same request with the same key gets the same answer for 24 hours, and does nothing twice.",
-        min_length=1,
-        max_length=200,
-    ),
+    str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=200)
 ]
+
+
+def instant_in(moment: datetime | None) -> int | None:
+    return None if moment is None else instant_of(moment)
 
 
 def revision_in(if_match: str | None) -> int | None:

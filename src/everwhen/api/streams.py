@@ -24,17 +24,8 @@ from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
 from everwhen.model.events import event_of_hold
 from everwhen.model.token import Token
+from everwhen.operations import event_feed
 from everwhen.operations.audit import held_slots
-from everwhen.operations.event_feed import (
-    FeedEntry,
-    JobWatch,
-    Place,
-    facts_of,
-    feed_after,
-    last_message_id,
-    last_place,
-    messages_after,
-)
 from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
 from everwhen.views.record import SaidMessage, event_to_json
@@ -188,20 +179,20 @@ async def _left(receive: Receive) -> None:
 
 def event_source(runtime: Runtime) -> Source:
     """Return what happens as items of a feed: events and firings; holds, starts and ends of jobs when they are seen."""
-    seen = partial(_seen, runtime, JobWatch(runtime))
-    return Source(partial(_feed_after, runtime), partial(last_place, runtime), seen)
+    seen = partial(_seen, runtime, event_feed.JobWatch(runtime))
+    return Source(partial(_feed_after, runtime), partial(event_feed.last_place, runtime), seen)
 
 
 def message_source(runtime: Runtime) -> Source:
-    return Source(partial(_messages_after, runtime), lambda: (last_message_id(runtime),))
+    return Source(partial(_messages_after, runtime), lambda: (event_feed.last_message_id(runtime),))
 
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = feed_after(runtime, Place._make(after), limit=limit)
+    found = event_feed.feed_after(runtime, event_feed.Place._make(after), limit=limit)
     return [_item(one.entry, one.sequence, one.number) for one in found]
 
 
-def _seen(runtime: Runtime, watch: JobWatch) -> dict[Hashable, Item]:
+def _seen(runtime: Runtime, watch: event_feed.JobWatch) -> dict[Hashable, Item]:
     """Return what has no number in a sequence: holds, and the jobs that started and ended since the last look."""
     holds = held_slots(runtime)
     found: dict[Hashable, Item] = {
@@ -212,13 +203,13 @@ def _seen(runtime: Runtime, watch: JobWatch) -> dict[Hashable, Item]:
     return found
 
 
-def _item(entry: FeedEntry, sequence: int | None, number: int) -> Item:
-    facts = facts_of(entry)
+def _item(entry: event_feed.FeedEntry, sequence: int | None, number: int) -> Item:
+    facts = event_feed.facts_of(entry)
     return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry)))
 
 
 def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = messages_after(runtime, after[0], limit=limit)
+    found = event_feed.messages_after(runtime, after[0], limit=limit)
     return [Item(0, one.id, one.owner, _frame("message", SaidMessage.of(one))) for one in found]
 
 

@@ -93,8 +93,7 @@ def show(client: Client, schedule: str) -> Answers:
     one = client.get(path_of(schedule))
     yield one
     print_text(Text.assemble((_called(one), "bold"), "  ", status_text(one["status"])))
-    when = one["description_text"]
-    print_text(Text(f"{when[:1].upper()}{when[1:]} ({one['timezone']})"))
+    print_text(Text(f"fires {one['description_text']} ({one['timezone']})"))
     if one["status_reason"]:
         print_text(Text(one["status_reason"], "yellow"))
     print_fields({name: value for name, value in one.items() if name not in _ELSEWHERE})

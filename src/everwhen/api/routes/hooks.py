@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
-from everwhen.api.calls import Context, ScheduleId, fired, responses
+from everwhen.api.calls import Context, ScheduleId, described, fired
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import parse_json
 from everwhen.api.problems import RefusedError
@@ -59,22 +59,11 @@ async def _hook_request(request: Request, caller: OperatorOrProof) -> HookReques
     return HookRequest(request, b"".join(pieces), caller)
 
 
-Knocking = Annotated[HookRequest, Depends(_hook_request)]
-OurSignature = Annotated[
-    str | None,
-    Header(
-        alias="Everwhen-Signature",
-        description="`t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}`, at most 5 minutes old.",
-        max_length=1_000,
-    ),
-]
+_OURS = "`t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}`, at most 5 minutes old."
+_GITHUBS = "GitHub's: `sha256={hex HMAC-SHA256 of the body}`, for schedules with `signature: github`."
+OurSignature = Annotated[str | None, Header(alias="Everwhen-Signature", description=_OURS, max_length=1_000)]
 GitHubSignature = Annotated[
-    str | None,
-    Header(
-        alias="X-Hub-Signature-256",
-        description="GitHub's: `sha256={hex HMAC-SHA256 of the body}`, for schedules with `signature: github`.",
-        max_length=200,
-    ),
+    str | None, Header(alias="X-Hub-Signature-256", description=_GITHUBS, max_length=200)
 ]
 _BODY = {
     "requestBody": {
@@ -83,47 +72,40 @@ _BODY = {
         "content": {"application/json": {"schema": {}}, "text/plain": {"schema": {"type": "string"}}},
     }
 }
-_ANSWERS = responses(
-    Fired, "The job, or why there is none; the same signature again gets what it got.", 404, status=202
+_CALL = described(
+    "",
+    Fired,
+    "The job, or why there is none; the same signature again gets what it got.",
+    404,
+    status=202,
 )
 
 
-@router.post(
-    "/hooks/{schedule_id}/",
-    summary="Fire a webhook schedule",
-    status_code=202,
-    response_model=None,
-    responses=_ANSWERS,
-    openapi_extra=_BODY,
-)
-def fire_webhook(
-    context: Context,
-    schedule_id: ScheduleId,
-    hook_request: Knocking,
-    _ours: OurSignature = None,
-    _githubs: GitHubSignature = None,
-) -> Response:
-    """With a token, or a signature of the body by the schedule's secret. Only a pause and if_running can skip it."""
-    return _fired(context, schedule_id, hook_request, "webhook")
+def _add_call(name: str, path: str, kind: Kind, about: str) -> None:
+    """Register the call that fires schedules of one kind."""
+
+    def fire(
+        context: Context,
+        schedule_id: ScheduleId,
+        hook_request: Annotated[HookRequest, Depends(_hook_request)],
+        _ours: OurSignature = None,
+        _githubs: GitHubSignature = None,
+    ) -> Response:
+        return _fired(context, schedule_id, hook_request, kind)
+
+    call = {**_CALL, "summary": f"Fire a {kind} schedule"}
+    router.post(f"/{path}/{{schedule_id}}/", **call, name=name, description=about, openapi_extra=_BODY)(fire)
 
 
-@router.post(
-    "/chat/{schedule_id}/",
-    summary="Fire a chat schedule",
-    status_code=202,
-    response_model=None,
-    responses=_ANSWERS,
-    openapi_extra=_BODY,
+_add_call(
+    "fire_webhook",
+    "hooks",
+    "webhook",
+    "With a token, or a signature of the body by the schedule's secret. Only a pause and if_running can skip it.",
 )
-def fire_chat(
-    context: Context,
-    schedule_id: ScheduleId,
-    hook_request: Knocking,
-    _ours: OurSignature = None,
-    _githubs: GitHubSignature = None,
-) -> Response:
-    """As with webhooks; where the schedule has no secret, only a token opens it."""
-    return _fired(context, schedule_id, hook_request, "chat")
+_add_call(
+    "fire_chat", "chat", "chat", "As with webhooks; where the schedule has no secret, only a token opens it."
+)
 
 
 def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kind: Kind) -> Response:

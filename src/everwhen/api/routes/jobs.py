@@ -16,35 +16,24 @@ from everwhen.api.calls import (
     Cursor,
     Limit,
     Offset,
+    Word,
     answer,
     described,
     fired,
+    instant_in,
     row_in,
 )
 from everwhen.api.payloads import Line, Moment, Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
-from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
-from everwhen.views.jobs import (
-    Fired,
-    Job,
-    JobInDetail,
-    JobList,
-    Log,
-    Positions,
-    job_in_detail,
-    log_text,
-    log_to_json,
-    read_positions,
-)
+from everwhen.views import jobs as view
 
 router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
-Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 
 
@@ -67,7 +56,7 @@ def _result_text(result: Any) -> str | None:
     return result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-@router.get("/jobs/", **described("List jobs", JobList, "A page."))
+@router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
 def list_jobs(
     context: Context,
     caller: Viewer,
@@ -85,8 +74,8 @@ def list_jobs(
     wanted = JobFilter(
         statuses=() if status is None else (status,),
         origins=() if origin is None else (origin,),
-        since=None if from_ is None else instant_of(from_),
-        until=None if to is None else instant_of(to),
+        since=instant_in(from_),
+        until=instant_in(to),
         group=group,
     )
     before = row_in(cursor)
@@ -99,21 +88,21 @@ def list_jobs(
         before=before,
         offset=0 if before else offset,
     )
-    return answer(JobList.of(page))
+    return answer(view.JobList.of(page))
 
 
-@router.get("/jobs/{job_id}/", **described("Look at a job", JobInDetail, "The job.", 404))
+@router.get("/jobs/{job_id}/", **described("Look at a job", view.JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
     job = job_access.get_job(context.runtime, job_id, caller)
-    return answer(job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
+    return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
 
 @router.get(
     "/jobs/{job_id}/log/",
     **described(
         "What a job printed",
-        Log,
+        view.Log,
         "As JSON, or as plain text where `Accept: text/plain` asks for it.",
         404,
         media_type="text/plain",
@@ -132,16 +121,16 @@ def get_log(
     seen = _positions_in(after)
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
-    found = log_to_json(pieces, seen, is_over=is_over)
+    found = view.log_to_json(pieces, seen, is_over=is_over)
     if _wants_text(accept):
         headers = {"everwhen-next-after": found["next_after"], "everwhen-is-over": str(is_over).lower()}
-        return Response(log_text(found["items"]).encode(), 200, headers, "text/plain; charset=utf-8")
+        return Response(view.log_text(found["items"]).encode(), 200, headers, "text/plain; charset=utf-8")
     return answer(found)
 
 
-def _positions_in(text: str | None) -> Positions:
+def _positions_in(text: str | None) -> view.Positions:
     """Return the positions in an `after`."""
-    found = read_positions(text)
+    found = view.read_positions(text)
     if found is None:
         raise RefusedError(
             422, "after is the next_after of an answer before.", faults=[("after", "is no position")]
@@ -155,15 +144,15 @@ def _wants_text(accept: str) -> bool:
     return wanted.startswith("text/")
 
 
-@router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", Job, "The job, cancelled.", 404))
+@router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", view.Job, "The job, cancelled.", 404))
 def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
-    return answer(Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
+    return answer(view.Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
 
 
 @router.post(
     "/jobs/{job_id}/rerun/",
-    **described("Run a job again", Fired, "The new job, or why there is none.", 404, 409, status=202),
+    **described("Run a job again", view.Fired, "The new job, or why there is none.", 404, 409, status=202),
 )
 def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
     """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
@@ -173,7 +162,7 @@ def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody
 
 @router.post(
     "/jobs/{job_id}/outcome/",
-    **described("Say how work ended", Job, "The job, over.", 404, 409),
+    **described("Say how work ended", view.Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(
@@ -206,4 +195,4 @@ def report_outcome(
     except UnknownJobError:
         refuse_guessing(context, request)
         raise
-    return answer(Job.of(job))
+    return answer(view.Job.of(job))

@@ -18,6 +18,7 @@ from everwhen.api.calls import (
     answer,
     described,
     fired,
+    instant_in,
     nothing,
     revision_in,
     shown,
@@ -26,7 +27,6 @@ from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Identifier, Line, Moment, Shape
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import SchedulerError, UnknownScheduleError
-from everwhen.model.instants import instant_of
 from everwhen.model.policy import IfRunning
 from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry
@@ -100,7 +100,7 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
         by="token",
         actor=caller.actor,
         note=body.note,
-        until=None if body.until is None else instant_of(body.until),
+        until=instant_in(body.until),
         permit=caller.refuse_stranger,
     )
 

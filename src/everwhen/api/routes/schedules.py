@@ -9,16 +9,8 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from everwhen.api import batches
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.batches import (
-    MOST_VALUES_OF_MANY,
-    Batch,
-    BatchStream,
-    CreatedResults,
-    is_ndjson,
-    refuse_oversize,
-    results_to_json,
-)
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Body,
@@ -30,6 +22,7 @@ from everwhen.api.calls import (
     Offset,
     ScheduleId,
     ScheduleJson,
+    Word,
     answer,
     described,
     etag,
@@ -76,7 +69,6 @@ _STATUSES: dict[str, Status] = {
     "exhausted": "done",
     "dead": "dead",
 }
-Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 
 
 @router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
@@ -139,7 +131,11 @@ def create_schedule(
 
 async def _batch_body(request: Request) -> Body | None:
     """The body of a batch; None when it is read line by line."""
-    return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
+    return (
+        None
+        if batches.is_ndjson(request)
+        else await parse_body(await request.body(), batches.MOST_VALUES_OF_MANY)
+    )
 
 
 _TWO = [GENERAL_EXAMPLE, MESSAGE_EXAMPLE]
@@ -147,7 +143,7 @@ _BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
 _BATCH["requestBody"]["content"][NDJSON] = {"schema": {"type": "string"}}
-_BATCH_ANSWERS = responses(CreatedResults, "One result per schedule, in their order.")
+_BATCH_ANSWERS = responses(batches.CreatedResults, "One result per schedule, in their order.")
 _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
 
 
@@ -169,11 +165,11 @@ def create_many(
 
     With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
     """
-    batch = Batch(context, caller, idempotency_key)
+    batch = batches.Batch(context, caller, idempotency_key)
     if body is None:
-        return BatchStream(batch)
-    wanted = refuse_oversize(body.raw, _wanted(body.fields))
-    return answer(results_to_json(batch.create(wanted, [_digest(body)] * len(wanted))))
+        return batches.BatchStream(batch)
+    wanted = batches.refuse_oversize(body.raw, _wanted(body.fields))
+    return answer(batches.results_to_json(batch.create(wanted, [_digest(body)] * len(wanted))))
 
 
 def _wanted(fields: Any) -> list[Any]:
