@@ -15,12 +15,12 @@ from fastapi import APIRouter, Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
+from everwhen.api.access import OperatorOrProof, counted_body, refuse_haste, refuse_proof, unauthenticated
 from everwhen.api.calls import Context, ScheduleId, described, fired
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import parse_json
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import ROOT
+from everwhen.api.request_guard import ROOT, media_type
 from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signature, signatures_in
 from everwhen.errors import RequestError, UnknownScheduleError
 from everwhen.model.schedule import Schedule
@@ -48,15 +48,9 @@ class HookRequest(NamedTuple):
 
 
 async def _hook_request(request: Request, caller: OperatorOrProof) -> HookRequest:
-    """The body, counted while it comes: whoever sends it may be anybody."""
     most = context_of(request).settings.max_payload
-    pieces, length = [], 0
-    async for piece in request.stream():
-        length += len(piece)
-        if length > most:
-            raise RefusedError(413, f"The body of a hook has at most {most} bytes: it becomes a payload.")
-        pieces.append(piece)
-    return HookRequest(request, b"".join(pieces), caller)
+    detail = f"The body of a hook has at most {most} bytes: it becomes a payload."
+    return HookRequest(request, await counted_body(request, most, detail), caller)
 
 
 _OURS = "`t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}`, at most 5 minutes old."
@@ -127,7 +121,7 @@ def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kin
 
 def _data_in(hook_request: HookRequest) -> Any:
     """The body as data where it is JSON, and says so or says nothing; else as text."""
-    said = hook_request.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    said = media_type(hook_request.request.headers)
     if not hook_request.body:
         return None
     if said == "application/json" or said.endswith("+json"):
@@ -156,11 +150,7 @@ def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) ->
     except BadSignatureError as error:
         refuse_proof(context, hook_request.request, "signature", str(error))
     if not signatures:
-        raise RefusedError(
-            401,
-            "Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.",
-            headers={"www-authenticate": "Bearer"},
-        )
+        raise unauthenticated("Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.")
     scheme, key = _signed(find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
     if key is None:
         refuse_proof(context, hook_request.request, "signature", NO_PROOF)
@@ -178,15 +168,11 @@ def _signed(
     schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
 ) -> tuple[Scheme, str | None]:
     """The one scheme that the schedule takes, and what names the request, if it is signed that way."""
-    fields = {} if schedule is None else _target_to_json(schedule)
+    spec = None if schedule is None else json.loads(schedule.definition.target.spec or "null")
+    fields = spec if isinstance(spec, dict) else {}
     scheme: Scheme = "github" if fields.get("signature") == "github" else "everwhen"
     secret = "" if schedule is None else _secret_of(schedule, fields)
     return scheme, signatures.get(scheme, UNSIGNED).key(secret, body)
-
-
-def _target_to_json(schedule: Schedule) -> dict[str, Any]:
-    fields = json.loads(schedule.definition.target.spec or "null")
-    return fields if isinstance(fields, dict) else {}
 
 
 def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:

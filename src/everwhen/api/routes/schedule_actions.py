@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import FailFast, Field
 from starlette.responses import Response
 
-from everwhen.api.access import AuthenticatedRoute, Operator
+from everwhen.api.access import AuthenticatedRoute, Operator, Viewer
 from everwhen.api.batches import ManyResults, results_to_json
 from everwhen.api.calls import (
+    DEFAULT_LIMIT,
     Context,
+    Cursor,
     IfMatch,
+    Limit,
     ScheduleId,
     answer,
     described,
@@ -21,6 +24,7 @@ from everwhen.api.calls import (
     instant_in,
     nothing,
     revision_in,
+    row_in,
     shown,
 )
 from everwhen.api.context import ApiContext
@@ -28,15 +32,17 @@ from everwhen.api.payloads import Identifier, Line, Moment, Shape
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.policy import IfRunning
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations import approvals, jobs, schedules, submissions
-from everwhen.operations.access import Caller, get_entry
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
-from everwhen.views.schedules import BackfillAnswer, Schedule, schedule_to_json
+from everwhen.views.schedules import BackfillAnswer, Schedule, ScheduleList, schedule_to_json, schedules_page
 from everwhen.views.values import Object
 
 router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
+agents_router = APIRouter(prefix=ROOT, tags=["agents"])
 
 
 class PauseBody(Shape):
@@ -268,3 +274,61 @@ def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
         except UnknownScheduleError:  # somebody else was faster
             continue
     return nothing()
+
+
+# -- agents with their schedules by name, switched on and off: aliases of list, resume and pause --
+
+AgentName = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["reviewer"])]
+ScheduleName = Annotated[
+    str, Path(max_length=300, pattern=r"^[^\x00]+$", description="Its name in the file, or its id.")
+]
+
+
+@agents_router.get(
+    "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
+)
+def list_schedules(
+    context: Context, caller: Viewer, name: AgentName, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> Response:
+    """Newest first. An agent without schedules that the token may see is not there."""
+    wanted = ScheduleFilter(group=name, target="agent")
+    page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
+    if not page.total:
+        raise UnknownScheduleError(name)
+    return answer(schedules_page(page, context.place_of, limit=limit))
+
+
+@agents_router.post(
+    "/agents/{name}/schedules/{schedule}/enable/",
+    **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
+)
+def enable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
+    """The same as resume: only a paused one."""
+    found = _find(context, caller, name, schedule).schedule.state.schedule_id
+    approvals.resume_schedule(context.runtime, found, caller)
+    return shown(context, get_entry(context.runtime, found, caller))
+
+
+@agents_router.post(
+    "/agents/{name}/schedules/{schedule}/disable/",
+    **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
+)
+def disable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
+    """The same as pause: only an active one."""
+    found = _find(context, caller, name, schedule).schedule.state.schedule_id
+    _pause(context, caller, found, PauseBody())
+    return shown(context, get_entry(context.runtime, found, caller))
+
+
+def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entry:
+    if caller.is_hidden(name):
+        raise UnknownScheduleError(schedule)
+    for schedule_id in (f"{name}.{schedule}", schedule):
+        try:
+            entry = get_entry(context.runtime, schedule_id, caller)
+        except UnknownScheduleError:
+            continue
+        definition = entry.schedule.definition
+        if definition.group == name and definition.target.kind == "agent":
+            return entry
+    raise UnknownScheduleError(schedule)
