@@ -11,7 +11,7 @@ import click
 
 from everwhen.cli.configuration import (
     config_option,
-    database_option,
+    database_options,
     opened,
     refusals,
     show_warnings,
@@ -85,8 +85,7 @@ def schema() -> None:
 
 
 @command.command()
-@config_option
-@database_option
+@database_options
 @click.option("--yes", is_flag=True, help="Remove schedules even when they are more than half of all.")
 @answering
 def reload(path: Path, database: str | None, yes: bool) -> Answers:
@@ -119,8 +118,7 @@ def show(path: Path) -> Answers:
 
 
 @command.command()
-@config_option
-@database_option
+@database_options
 @json_option
 def diff(path: Path, database: str | None, as_json: bool) -> None:
     """Show what a reload would change, and which firings of the next 7 days move, vanish or appear.

@@ -45,6 +45,10 @@ def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return config_option(database_option(command))
+
+
 def _some_database(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
     if url is not None and not url.strip():  # an unset variable of a script
         raise click.BadParameter("it is empty; write sqlite:///FILE or postgresql://…, or leave it out")

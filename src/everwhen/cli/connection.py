@@ -51,6 +51,14 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+class CallingGroup(click.Group):
+    """A group of commands that call a service, or a database without one."""
+
+    def call(self, name: str, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
+        """Return a decorator that adds a command of that name, which gets a client as first argument."""
+        return lambda command: self.command(name=name, **more)(reaching(command))
+
+
 def _meant(url: str | None, path: Path | None, database: str | None) -> str | None:
     """Return the URL of the service, or None when a database is named; refuse a command line with both."""
     if url is None or (path is None and database is None):

@@ -5,7 +5,8 @@ Results go to stdout, progress and notes to stderr. What only one command needs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, read_database_settings
+from everwhen.cli.configuration import database_options, read_database_settings
 from everwhen.cli.local import warn_of_move
 from everwhen.cli.progress import Bar
 from everwhen.cli.screen import Answers, answering_line, json_option
@@ -36,21 +37,31 @@ def command() -> None:
     """Maintain the database. The service may be running, except during a restore or a copy."""
 
 
+def _on_database(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--config` and `--database`, and pass the settings with that database as first argument."""
+
+    @functools.wraps(function)
+    def wrapped(path: Path, database: str | None, **options: Any) -> Any:
+        settings = read_database_settings(path)
+        return function(settings if database is None else replace(settings, database=database), **options)
+
+    return database_options(wrapped)
+
+
 @command.command()
-@config_option
-@database_option
+@_on_database
 @click.option(
     "--after",
     is_flag=True,
     help="Also remove what only the previous release needs; none of its processes may run any more.",
 )
 @answering_line
-def migrate(path: Path, database: str | None, after: bool) -> Answers:
+def migrate(settings: Settings, after: bool) -> Answers:
     """Migrate the schema to what this release needs.
 
     Every start does this by itself. Run it before an update, or to see it happen. A second run does nothing.
     """
-    url = _settings(path, database).database
+    url = settings.database
     echo(f"migrating {shown_url(url)} …", err=True)
     done = migrate_database(url, after=after)
     yield {"database": shown_url(url), "applied": [step._asdict() for step in done]}
@@ -61,17 +72,16 @@ def migrate(path: Path, database: str | None, after: bool) -> Answers:
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @json_option
-def check(path: Path, database: str | None, as_json: bool) -> None:
+def check(settings: Settings, as_json: bool) -> None:
     """Check that every slot is in the ledger exactly once, and that every count agrees.
 
     Reads one snapshot and changes nothing. Prints a sentence for each fault; exit code 1 when there is one.
     """
     from everwhen.operations.maintenance import prove
 
-    with _opened(_settings(path, database)) as stack, Bar("checking") as bar:
+    with _opened(settings) as stack, Bar("checking") as bar:
         report = prove(stack.runtime, bar.show)
     if as_json:
         print_json_line(_report_to_json(report))
@@ -96,12 +106,11 @@ def _ages(command: Any) -> Any:
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @_ages
 @click.option("--dry-run", is_flag=True, help="Only count the rows that would be deleted.")
 @answering_line
-def prune(path: Path, database: str | None, dry_run: bool, **ages: int | None) -> Answers:
+def prune(settings: Settings, dry_run: bool, **ages: int | None) -> Answers:
     """Delete what is older than service.retention allows, or than the ages given here (90d, 12h).
 
     The service does this by itself, every hour, a little at a time. Outstanding work and the last entry of every
@@ -109,7 +118,6 @@ def prune(path: Path, database: str | None, dry_run: bool, **ages: int | None) -
     """
     from everwhen.operations import maintenance
 
-    settings = _settings(path, database)
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
     with _opened(settings) as stack:
         echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
@@ -122,12 +130,11 @@ def prune(path: Path, database: str | None, dry_run: bool, **ages: int | None) -
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @click.argument("target", metavar="PATH", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @answering_line
-def backup(path: Path, database: str | None, target: Path, force: bool) -> Answers:
+def backup(settings: Settings, target: Path, force: bool) -> Answers:
     """Copy the whole database to PATH: one consistent snapshot, taken while the service runs.
 
     Only the owner can read the copy. It holds hashes of tokens and the output of jobs. `everwhen db restore` reads
@@ -135,7 +142,6 @@ def backup(path: Path, database: str | None, target: Path, force: bool) -> Answe
     """
     from everwhen.operations.maintenance import back_up
 
-    settings = _settings(path, database)
     with _opened(settings, may_be_older=True) as stack, Bar("copying") as bar:
         size = back_up(stack.runtime, target, may_replace=force, progress=bar.show)
     yield {"database": shown_url(settings.database), "path": str(target), "bytes": size}
@@ -143,8 +149,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool) -> Answe
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
     "--catch-up",
@@ -152,12 +157,12 @@ def backup(path: Path, database: str | None, target: Path, force: bool) -> Answe
     help="Treat the time since the backup as an outage: nothing ran, and queued jobs run now.",
 )
 @answering_line
-def restore(path: Path, database: str | None, source: Path, catch_up: bool) -> Answers:
+def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
     """Replace the whole database with a backup; on an error, leave it as it is.
 
     Stop every process first. Nothing that may have fired after the backup fires again, and no job id is used twice.
     """
-    url = _settings(path, database).database
+    url = settings.database
     with Bar("restoring") as bar:
         done = restore_database(url, source, catch_up=catch_up, progress=bar.show)
     values = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
@@ -186,14 +191,6 @@ def copy_to(source: str, target: str, force: bool) -> Answers:
         received = move_database(source, target, is_forced=force, progress=bar.show)
     yield _received_to_json(received, source, target)
     _tell_received(received, source, target)
-
-
-# -- opening --
-
-
-def _settings(path: Path, database: str | None) -> Settings:
-    settings = read_database_settings(path)
-    return settings if database is None else replace(settings, database=database)
 
 
 @contextmanager

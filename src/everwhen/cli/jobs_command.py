@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, part
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -31,7 +31,7 @@ from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
 LOOK_EVERY = 0.5
 
 
-@click.group(name="jobs")
+@click.group(name="jobs", cls=CallingGroup)
 def command() -> None:
     """Manage jobs: list, show, logs, cancel, rerun."""
 
@@ -40,8 +40,7 @@ def _path(job: str, *more: str) -> str:
     return "/".join(("/jobs", part(job), *more, ""))
 
 
-@command.command(name="list")
-@reaching
+@command.call("list")
 @click.option("--schedule", "schedule_id", help="List only jobs of this schedule.")
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
 @click.option(
@@ -90,8 +89,7 @@ def _took(one: dict[str, Any]) -> str:
     return span_text(seconds_between(one["started_at"], one["ended_at"]))
 
 
-@command.command(name="show")
-@reaching
+@command.call("show")
 @click.argument("job")
 @answering
 def show(client: Client, job: str) -> Answers:
@@ -101,8 +99,7 @@ def show(client: Client, job: str) -> Answers:
     print_fields(one)
 
 
-@command.command(name="logs")
-@reaching
+@command.call("logs")
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
 @click.option("--raw", is_flag=True, help="Print the bytes unchanged, including control characters.")
@@ -159,8 +156,7 @@ def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
         pause.wait(LOOK_EVERY)
 
 
-@command.command(name="cancel")
-@reaching
+@command.call("cancel")
 @click.argument("jobs", nargs=-1, required=True)
 @answering
 def cancel(client: Client, jobs: tuple[str, ...]) -> Answers:
@@ -171,8 +167,7 @@ def cancel(client: Client, jobs: tuple[str, ...]) -> Answers:
         echo(f"{one['id']}: {one['status']}")
 
 
-@command.command(name="rerun")
-@reaching
+@command.call("rerun")
 @click.argument("job")
 @answering
 def rerun(client: Client, job: str) -> Answers:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from everwhen.cli.api_server import token_file_option
-from everwhen.cli.configuration import config_option, database_option
+from everwhen.cli.configuration import database_options
 from everwhen.cli.serving import NodeOptions, run_node
 
 _MOVED = "Start also on a database that `everwhen db copy` moved to another address."
@@ -21,8 +21,7 @@ def _scheduling_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--force", is_flag=True, help=_MOVED),
         click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules."),
         click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes."),
-        database_option,
-        config_option,
+        database_options,
     ):
         command = option(command)
     return command
@@ -52,8 +51,7 @@ def scheduler(**options: Any) -> None:
 
 
 @click.command(name="worker")
-@config_option
-@database_option
+@database_options
 @click.option(
     "--queue", "queues", metavar="A,B", help="Run only jobs of these queues (default: of every queue)."
 )

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, part
-from everwhen.cli.connection import body_options, reaching, submission
+from everwhen.cli.connection import CallingGroup, body_options, submission
 from everwhen.cli.screen import Answers, Text, answering, print_fields, print_table
 from everwhen.cli.terminal import echo
 
 
-@click.group(name="quiet-hours")
+@click.group(name="quiet-hours", cls=CallingGroup)
 def command() -> None:
     """Manage quiet hours: list, show, create, update, delete."""
 
@@ -21,8 +21,7 @@ def _path(policy: str) -> str:
     return f"/quiet-hours/{part(policy)}/"
 
 
-@command.command(name="list")
-@reaching
+@command.call("list")
 @answering
 def list_(client: Client) -> Answers:
     """List all quiet hours."""
@@ -44,8 +43,7 @@ def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
     )
 
 
-@command.command(name="show")
-@reaching
+@command.call("show")
 @click.argument("policy")
 @answering
 def show(client: Client, policy: str) -> Answers:
@@ -55,8 +53,7 @@ def show(client: Client, policy: str) -> Answers:
     print_fields(one)
 
 
-@command.command(name="create")
-@reaching
+@command.call("create")
 @click.argument("policy")
 @body_options
 @answering
@@ -70,8 +67,7 @@ def create(client: Client, policy: str, **given: Any) -> Answers:
     echo(f"created {policy}")
 
 
-@command.command(name="update")
-@reaching
+@command.call("update")
 @click.argument("policy")
 @body_options
 @answering
@@ -81,8 +77,7 @@ def update(client: Client, policy: str, **given: Any) -> Answers:
     echo(f"changed {policy}")
 
 
-@command.command(name="delete")
-@reaching
+@command.call("delete")
 @click.argument("policy")
 @answering
 def delete(client: Client, policy: str) -> Answers:

@@ -58,6 +58,11 @@ class Reloader:
         self._turn = threading.Lock()  # one reload at a time, whichever thread requests it
         self._threads: list[threading.Thread] = []
 
+    @property
+    def current(self) -> Configuration:
+        """Return the configuration in force."""
+        return self._current
+
     def start(self, *, watch: bool = False) -> None:
         loops = [self._reload, self._watch] if watch else [self._reload]
         for loop in loops:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, path_of
-from everwhen.cli.connection import KeyedCommand, body_options, reaching, submission
+from everwhen.cli.connection import CallingGroup, KeyedCommand, body_options, submission
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -29,7 +29,7 @@ from everwhen.cli.terminal import echo, escape_controls, print_json, secho
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
 
 
-@click.group(name="schedules")
+@click.group(name="schedules", cls=CallingGroup)
 def command() -> None:
     """Manage schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
     upcoming."""
@@ -38,8 +38,7 @@ def command() -> None:
 # -- reading --
 
 
-@command.command(name="list")
-@reaching
+@command.call("list")
 @click.option("--status", help="List only schedules of this status: active, paused, invalid, done, dead.")
 @click.option("--group", help="List only schedules of this plugin, agent or workflow.")
 @click.option("--owner", help="List only schedules of this owner.")
@@ -84,8 +83,7 @@ def _last(one: dict[str, Any]) -> Text:
     return Text(away(one["last_success_at"]), "dim")
 
 
-@command.command(name="show")
-@reaching
+@command.call("show")
 @click.argument("schedule")
 @answering
 def show(client: Client, schedule: str) -> Answers:
@@ -109,8 +107,7 @@ _ELSEWHERE = frozenset(
 )
 
 
-@command.command(name="upcoming")
-@reaching
+@command.call("upcoming")
 @click.argument("schedule", required=False)
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
 @answering
@@ -144,8 +141,7 @@ def _prospect(one: dict[str, Any]) -> Text:
 # -- creating and changing --
 
 
-@command.command(name="create", cls=KeyedCommand)
-@reaching
+@command.call("create", cls=KeyedCommand)
 @body_options
 @answering
 def create(client: Client, **given: Any) -> Answers:
@@ -157,8 +153,7 @@ def create(client: Client, **given: Any) -> Answers:
     return _told([client.post("/schedules/", submission(**given))], "created")
 
 
-@command.command(name="update", cls=KeyedCommand)
-@reaching
+@command.call("update", cls=KeyedCommand)
 @click.argument("schedule")
 @body_options
 @answering
@@ -179,8 +174,7 @@ def _told(schedules: list[dict[str, Any]], what: str) -> Answers:
 # -- actions --
 
 
-@command.command(name="pause")
-@reaching
+@command.call("pause")
 @click.argument("schedules", nargs=-1, required=True)
 @click.option("--note", help="Record the reason with the pause.")
 @click.option(
@@ -195,8 +189,7 @@ def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: s
     return _told([client.post(path_of(schedule, "pause"), body) for schedule in schedules], "paused")
 
 
-@command.command(name="resume")
-@reaching
+@command.call("resume")
 @click.argument("schedules", nargs=-1, required=True)
 @answering
 def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
@@ -204,8 +197,7 @@ def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
     return _told([client.post(path_of(schedule, "resume")) for schedule in schedules], "resumed")
 
 
-@command.command(name="approve")
-@reaching
+@command.call("approve")
 @click.argument("schedule")
 @click.option(
     "--revision", type=click.IntRange(1), required=True, help="Name the revision that you reviewed."
@@ -216,8 +208,7 @@ def approve(client: Client, schedule: str, revision: int) -> Answers:
     return _told([client.post(path_of(schedule, "approve"), {"revision": revision})], "approved")
 
 
-@command.command(name="decline")
-@reaching
+@command.call("decline")
 @click.argument("schedule")
 @click.option("--note", help="Record the reason in the audit.")
 @answering
@@ -228,8 +219,7 @@ def decline(client: Client, schedule: str, note: str | None) -> Answers:
     echo(f"declined {schedule}")
 
 
-@command.command(name="revive")
-@reaching
+@command.call("revive")
 @click.argument("schedules", nargs=-1, required=True)
 @answering
 def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
@@ -237,8 +227,7 @@ def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
     return _told([client.post(path_of(schedule, "revive")) for schedule in schedules], "revived")
 
 
-@command.command(name="trigger")
-@reaching
+@command.call("trigger")
 @click.argument("schedule")
 @click.option("--payload", metavar="JSON", help="Override keys of the schedule's payload with these.")
 @click.option(
@@ -260,8 +249,7 @@ def trigger(client: Client, schedule: str, payload: str | None, if_running: str 
     print_firing(found)
 
 
-@command.command(name="backfill")
-@reaching
+@command.call("backfill")
 @click.argument("schedule")
 @click.option(
     "--from",
@@ -295,8 +283,7 @@ def backfill(
     secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
 
 
-@command.command(name="delete")
-@reaching
+@command.call("delete")
 @click.argument("schedules", nargs=-1, required=True)
 @click.option("--cancel", is_flag=True, help="Also end its running jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, opened, show_warnings, this_host
+from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
 from everwhen.cli.progress import Bar
 from everwhen.cli.screen import Answers, Text, answering, print_table, print_text
 from everwhen.cli.terminal import echo
@@ -27,8 +27,7 @@ MOST_DAYS = 3_650
 
 
 @click.command(name="simulate")
-@config_option
-@database_option
+@database_options
 @click.option("--from", "start", metavar="TIME", help="Start at this instant (default: now).")
 @click.option("--to", "end", metavar="TIME", help="End at this instant (default: a week after the start).")
 @click.option(

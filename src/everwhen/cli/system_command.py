@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, RefusedError, part
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -25,13 +25,12 @@ from everwhen.model.queue import RQ_CHAIN
 LATE = 5.0  # seconds of lag that an operator should see
 
 
-@click.group(name="system")
+@click.group(name="system", cls=CallingGroup)
 def command() -> None:
     """Manage the service as a whole: status, scheduler, pause, resume, breaker."""
 
 
-@command.command(name="status")
-@reaching
+@command.call("status")
 @answering
 def status(client: Client) -> Answers:
     """Show whether the service works: last tick, lag, next job, nodes, queue, overdue and held slots, open breakers."""
@@ -112,8 +111,7 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
     )
 
 
-@command.command(name="scheduler")
-@reaching
+@command.call("scheduler")
 @answering
 def scheduler(client: Client) -> Answers:
     """Show the loop of the service that answers: its status, its start, and its numbers of checks and firings."""
@@ -135,8 +133,7 @@ def _shown(name: str, value: Any) -> str:
     return span_text(value) if name == "lag" else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-@command.command(name="pause")
-@reaching
+@command.call("pause")
 @answering
 def pause(client: Client) -> Answers:
     """Stop firing slots and claiming jobs. Running jobs continue."""
@@ -144,8 +141,7 @@ def pause(client: Client) -> Answers:
     echo("paused: nothing fires until everwhen system resume")
 
 
-@command.command(name="resume")
-@reaching
+@command.call("resume")
 @answering
 def resume(client: Client) -> Answers:
     """Start firing slots and claiming jobs again."""
@@ -153,8 +149,7 @@ def resume(client: Client) -> Answers:
     echo("resumed")
 
 
-@command.command(name="breaker")
-@reaching
+@command.call("breaker")
 @click.argument("plugin")
 @click.option(
     "--command",

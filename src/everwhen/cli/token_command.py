@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, opened
+from everwhen.cli.configuration import database_options, opened
 from everwhen.cli.screen import Answers, Text, answering, answering_line, print_table
 from everwhen.cli.terminal import echo, secho
 from everwhen.errors import TokenError
@@ -23,8 +23,7 @@ def command() -> None:
 
 
 @command.command(name="create")
-@config_option
-@database_option
+@database_options
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), default="operator", show_default=True)
 @click.option("--owner", help="Confine the token to the objects of this owner.")
@@ -62,8 +61,7 @@ def create(
 
 
 @command.command(name="list")
-@config_option
-@database_option
+@database_options
 @answering_line
 def list_(path: Path, database: str | None) -> Answers:
     """List every token, newest first."""
@@ -81,8 +79,7 @@ def _standing(token: Token) -> Text:
 
 
 @command.command(name="revoke")
-@config_option
-@database_option
+@database_options
 @click.argument("token_id")
 @answering
 def revoke(path: Path, database: str | None, token_id: str) -> Answers:
