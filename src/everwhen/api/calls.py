@@ -180,11 +180,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
 
 
 def responses(
-    model: type[View] | None,
-    about: str,
-    *problems: int,
-    status: int = 200,
-    media_type: str | None = None,
+    model: type[View] | None, about: str, *problems: int, status: int = 200, media_type: str | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """Return the answers of a call: that of success, its own problems, and those that every call has."""
     well: dict[str, Any] = {"description": about}

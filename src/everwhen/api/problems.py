@@ -40,12 +40,7 @@ class RefusedError(Exception):
     """A request that is refused before any operation is asked."""
 
     def __init__(
-        self,
-        status: int,
-        detail: str,
-        *,
-        faults: Faults = (),
-        headers: Mapping[str, str] | None = None,
+        self, status: int, detail: str, *, faults: Faults = (), headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -55,12 +50,7 @@ class RefusedError(Exception):
 
 
 def problem(
-    status: int,
-    kind: str,
-    detail: str,
-    *,
-    faults: Faults = (),
-    headers: Mapping[str, str] | None = None,
+    status: int, kind: str, detail: str, *, faults: Faults = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """One problem as an answer."""
     return _answered(problem_fields(status, kind, detail, faults), headers)

@@ -85,10 +85,7 @@ def open_front(
         node_hooks=node_hooks or NodeHooks(),
         jobs_kept=current().settings.retention.jobs,
         measured=Metrics(
-            runtime,
-            loop=None if node is None else loop,
-            durations=durations,
-            service=current().settings.name,
+            runtime, loop=None if node is None else loop, durations=durations, service=current().settings.name
         ),
     )
     server = ApiServer(create_app(context), settings)

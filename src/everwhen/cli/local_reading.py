@@ -275,10 +275,7 @@ CALLS: dict[tuple[str, ...], Call] = {
     ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
     ("schedules", "*", "why"): (_why, ("at",)),
     ("upcoming",): (_upcoming, ("limit",)),
-    ("jobs",): (
-        _jobs,
-        ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor"),
-    ),
+    ("jobs",): (_jobs, ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor")),
     ("jobs", "*"): (_job, ()),
     ("jobs", "*", "log"): (_log, ("after",)),
     ("system", "status"): (_status, ()),

@@ -37,11 +37,7 @@ OVERDUE_AFTER = 60 * SECOND
 MOST_OVERDUE = 100_000
 SHARED, RATIO = 1.0, 20.0  # how long a result is reused: seconds at least, and times the query's duration
 _SLOT_ORIGINS = ("schedule", "catch_up")
-_OUTCOMES = {
-    "schedule.skipped": "skipped",
-    "schedule.missed": "missed",
-    "schedule.caught_up": "caught_up",
-}
+_OUTCOMES = {"schedule.skipped": "skipped", "schedule.missed": "missed", "schedule.caught_up": "caught_up"}
 _SLOTS = [
     *(("fired", origin) for origin in _SLOT_ORIGINS),
     *(("skipped", reason) for reason in SKIP_REASONS),

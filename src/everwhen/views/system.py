@@ -103,8 +103,7 @@ class SystemStatus(View):
         "only while they run one."
     )
     lag: float = field(
-        lambda found: found.lag / SECOND,
-        about="For how many seconds the earliest due slot has been waiting.",
+        lambda found: found.lag / SECOND, about="For how many seconds the earliest due slot has been waiting."
     )
     queue: Queue = field("counts", via=Queue.of)
     overdue: int = field(about="Schedules that are behind by more than a minute; at most 1,000 are counted.")

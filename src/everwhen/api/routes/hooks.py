@@ -67,11 +67,7 @@ _BODY = {
     }
 }
 _CALL = described(
-    "",
-    Fired,
-    "The job, or why there is none; the same signature again gets what it got.",
-    404,
-    status=202,
+    "", Fired, "The job, or why there is none; the same signature again gets what it got.", 404, status=202
 )
 
 
