@@ -123,9 +123,7 @@ class ApiContext:
     readiness: Readiness = field(init=False)
     streams: Streams = field(init=False)
     metrics: Metrics = field(init=False)
-    known_tokens: dict[str, tuple[Token, float]] = field(
-        default_factory=dict
-    )  # by hash, with when it was seen
+    known_tokens: dict[str, tuple[Token, float]] = field(default_factory=dict)  # by hash, seen then
     insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
     _safe_kinds: frozenset[str] | None = field(init=False, default=None)

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import click
 
 from everwhen.cli.configuration import database_option
-from everwhen.cli.progress import Bar
-from everwhen.cli.screen import Answers, answering, print_table
+from everwhen.cli.screen import Answers, Bar, answering, print_table
 from everwhen.cli.terminal import echo
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench

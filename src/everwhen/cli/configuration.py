@@ -60,22 +60,16 @@ def is_missing(path: Path) -> bool:
     return path == DEFAULT and "EVERWHEN_CONFIG" not in os.environ and not path.exists()
 
 
-def read_settings(path: Path) -> Settings:
-    """Read only the settings, from the file (if there is one) and the environment: some commands need no schedules."""
-    return _settings(path, this_host())
+def read_settings(path: Path, *, checks_functions: bool = True) -> Settings:
+    """Read only the settings, from the file (if there is one) and the environment: some commands need no schedules.
 
-
-def _settings(path: Path, host: Host) -> Settings:
-    report = Report()
-    configuration = examine(path, host, report)
+    `checks_functions`: refuse a file that names Python functions which do not exist.
+    """
+    report, host = Report(), this_host()
+    configuration = examine(path, host if checks_functions else replace(host, python_fault=None), report)
     if not is_missing(path):
         report.refuse()
     return configuration.settings
-
-
-def read_database_settings(path: Path) -> Settings:
-    """Read the settings for commands that maintain the database, without checking the functions that the file names."""
-    return _settings(path, replace(this_host(), python_fault=None))
 
 
 def refusals(configuration: Configuration) -> list[str]:

@@ -14,10 +14,9 @@ from typing import Any
 
 import click
 
-from everwhen.cli.configuration import database_options, read_database_settings
+from everwhen.cli.configuration import database_options, read_settings
 from everwhen.cli.local import warn_of_move
-from everwhen.cli.progress import Bar
-from everwhen.cli.screen import Answers, answering_line, json_option
+from everwhen.cli.screen import Answers, Bar, answering_line, json_option
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
@@ -42,7 +41,7 @@ def _on_database(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(path: Path, database: str | None, **options: Any) -> Any:
-        settings = read_database_settings(path)
+        settings = read_settings(path, checks_functions=False)
         return function(settings if database is None else replace(settings, database=database), **options)
 
     return database_options(wrapped)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line
+from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line
 from everwhen.clock import local_zone_name, localized, now
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import zone
@@ -218,6 +218,29 @@ def _field_text(name: str, value: Any) -> str | Text | None:
     if name.endswith(("_at", "_since")) or name == "not_before":
         return f"{moment_text(value)}  {away(value)}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+class Bar:
+    """A progress bar on stderr; it prints nothing where stderr is not a terminal."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._is_shown = sys.stderr.isatty()
+        self._last = ""
+
+    def show(self, share: float) -> None:
+        done = int(max(0.0, min(share, 1.0)) * 30)
+        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}"
+        if self._is_shown and line != self._last:
+            self._last = line
+            redraw_line(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._last:
+            redraw_line()
 
 
 def status_text(status: str) -> Text:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,21 +30,23 @@ from everwhen.cli.node_resources import (
     tell_of_upgrade,
     tell_of_workers,
 )
-from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
+from everwhen.cli.screen import STATUS_STYLES
 from everwhen.cli.terminal import echo, print_lines, secho, styled
+from everwhen.clock import now
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import ApiSettings, Settings
-from everwhen.errors import SchedulerShutdownError, shown_url
+from everwhen.errors import SchedulerShutdownError, shown, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
+from everwhen.model.outcome import Outcome
 from everwhen.model.queue import Links, Queue
 from everwhen.operations.apply import apply
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures
 from everwhen.signals import ProcessSignals, wait_until
-from everwhen.target import Several
+from everwhen.target import Run, Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
 
@@ -285,7 +288,29 @@ class _Hangups:
                 ask("SIGHUP")
 
 
-# -- the log of the engine --
+# -- lines about jobs, and the log of the engine --
+
+
+class JobLines:
+    """Prints one line when a job starts and one when it ends."""
+
+    def started(self, run: Run) -> None:
+        late = "" if run.origin == "schedule" else f" ({run.origin})"
+        line = f"{clock_time()}  {shown(run.schedule_name):<24} started{late}  "
+        echo(line, styled(run.job_id, dim=True), err=True)
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        word = styled(outcome.status, fg=STATUS_STYLES[outcome.status])
+        text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
+        first = shown(text.splitlines()[0]) if text else ""
+        tail = f"  {first}" if first else ""
+        echo(f"{clock_time()}  {shown(run.schedule_name):<24} ", word, tail, err=True)
+
+
+def clock_time() -> str:
+    """Return the local time: the time of day on a terminal, in a log file with the date and the offset."""
+    moment = now().astimezone()
+    return f"{moment:%H:%M:%S}" if sys.stderr.isatty() else moment.isoformat(timespec="milliseconds")
 
 
 def show_log() -> None:

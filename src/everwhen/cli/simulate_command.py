@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
-from everwhen.cli.progress import Bar
-from everwhen.cli.screen import Answers, Text, answering, print_table, print_text
+from everwhen.cli.screen import Answers, Bar, Text, answering, print_table, print_text
 from everwhen.cli.terminal import echo
 from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration

@@ -7,9 +7,9 @@ asks for the documentation, so importing a shape costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from everwhen.views.values import Object, when_text
 
@@ -17,43 +17,24 @@ When = Annotated[str, "date-time"]
 Read = Callable[[Any], Any]
 
 
-class Field:
+class Field(NamedTuple):
     """Where a field's value comes from, and what the documentation adds to its type."""
 
-    __slots__ = ("about", "examples", "is_optional", "source", "via")
-
-    def __init__(
-        self,
-        source: str | Read | None = None,
-        *,
-        via: Read | None = None,
-        about: str | None = None,
-        examples: list[Any] | None = None,
-        is_optional: bool = False,
-    ) -> None:
-        self.source = source
-        self.via = via
-        self.about = about
-        self.examples = examples
-        self.is_optional = is_optional
+    source: str | Read | None = None  # the path of an attribute, or a function of the value that is shown
+    via: Read | None = None  # converts what was found, unless that is None
+    about: str | None = None
+    examples: list[Any] | None = None
+    is_optional: bool = False  # may be left out
 
 
 def field(source: str | Read | None = None, **more: Any) -> Any:
-    """Describe a field: `source` is the path of an attribute, or a function of the value that is shown.
-
-    `via` converts what was found, unless that is None; `about` and `examples` go into the documentation;
-    `is_optional`: the field may be left out.
-    """
+    """Describe a field, as the value of its annotation."""
     return Field(source, **more)
 
 
 def each(convert: Read) -> Read:
     """Return a function that converts all items of a list."""
-
-    def convert_all(items: Iterable[Any]) -> list[Any]:
-        return [convert(item) for item in items]
-
-    return convert_all
+    return lambda items: [convert(item) for item in items]
 
 
 _PLAIN = Field()
@@ -78,11 +59,8 @@ class _Reading:
         # With one name it would return no tuple; what is beyond the keys is not used.
         self.get_all: Read = attrgetter(*paths, paths[0]) if paths else lambda _: ()
         self.converted = [(key_of(name), via) for name, via in vias.items() if via is not None]
-        self.computed = [
-            (key_of(name), more.source)
-            for name, more in fields.items()
-            if name not in given and callable(more.source)
-        ]
+        sources = {name: more.source for name, more in fields.items() if name not in given}
+        self.computed = [(key_of(name), source) for name, source in sources.items() if callable(source)]
 
     def read(self, value: Any) -> Object:
         found = self.template.copy()
