@@ -59,10 +59,8 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    settings = context.settings
-    return Caller(
-        token, settings.allow_code_targets, settings.max_payload, context.safe_kinds, context.groups
-    )
+    code, most = context.settings.allow_code_targets, context.settings.max_payload
+    return Caller(token, code, most, context.safe_kinds, context.groups)
 
 
 async def authenticate_with_token(
@@ -161,7 +159,6 @@ ItsSession = Annotated[str | None, Depends(session_of)]
 
 
 def session_in(request: Request) -> str | None:
-    """The secret of the cookie."""
     secret = request.cookies.get(COOKIE)
     return secret if secret and len(secret) <= LONGEST_SECRET else None
 

@@ -54,7 +54,6 @@ is stable. Paths work with and without their last slash."""
 
 
 def create_app(context: ApiContext) -> FastAPI:
-    """The application of one process."""
     app = FastAPI(
         title="everwhen",
         version=__version__,

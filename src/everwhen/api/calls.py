@@ -18,7 +18,7 @@ from starlette.responses import Response
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
 from everwhen.api.payloads import model_of
-from everwhen.api.problems import MEDIA_TYPE, RefusedError
+from everwhen.api.problems import MEDIA_TYPE, InvalidError, RefusedError
 from everwhen.api.request_guard import LARGE
 from everwhen.errors import SubmissionError
 from everwhen.model.instants import instant_of
@@ -37,7 +37,6 @@ DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 
 
 def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer as JSON."""
     return Response(encoded(fields), status, dict(headers or {}), "application/json")
 
 
@@ -101,12 +100,10 @@ Context = Annotated[ApiContext, Depends(_context)]
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
 Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
-Offset = Annotated[
-    int, Query(ge=0, le=MOST_OFFSET, description="How many items to pass over; slow when large.")
-]
-Cursor = Annotated[
-    str | None, Query(max_length=100, description="`next_cursor` of the page before; stands before offset.")
-]
+_OFFSET = "How many items to pass over; slow when large."
+Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description=_OFFSET)]
+_CURSOR = "`next_cursor` of the page before; stands before offset."
+Cursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
 _IF_MATCH = 'Only if the schedule is at this revision, such as "3".'
 IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
 _KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
@@ -125,13 +122,9 @@ def revision_in(if_match: str | None) -> int | None:
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
     if not number.isdecimal() or len(number) > 18 or not number.isascii():
-        raise RefusedError(
-            422, 'If-Match names a revision, such as "3".', faults=[("If-Match", "is no revision")]
-        )
+        raise InvalidError("If-Match", "is no revision", 'If-Match names a revision, such as "3".')
     return int(number)
 
-
-# -- masks --
 
 _ANY_SECRET = "x" * 40
 
@@ -139,11 +132,8 @@ _ANY_SECRET = "x" * 40
 def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
     run = fields.get("run") if isinstance(fields, dict) else None
-    found = [
-        (path, "is the mask of an answer; write the secret itself, or leave run out")
-        for path in _masks_in(run)
-    ]
-    if found:
+    fault = "is the mask of an answer; write the secret itself, or leave run out"
+    if found := [(path, fault) for path in _masks_in(run)]:
         raise SubmissionError(found)
 
 
@@ -158,9 +148,6 @@ def _masks_in(value: Any, key: str = "", path: str = "run") -> Iterator[str]:
         yield path
 
 
-# -- cursors --
-
-
 def row_in(cursor: str | None) -> int | None:
     found = numbers_in(cursor, 1)
     return None if found is None else found[0]
@@ -172,7 +159,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
         return None
     numbers = read_cursor(cursor, count)
     if numbers is None:
-        raise RefusedError(422, "This is no cursor of a page before.", faults=[("cursor", "is no cursor")])
+        raise InvalidError("cursor", "is no cursor", "This is no cursor of a page before.")
     return numbers
 
 
@@ -229,10 +216,8 @@ def _documented(status: int) -> dict[str, Any]:
     return {"description": _ABOUT[status], "content": {MEDIA_TYPE: {"schema": schema}}}
 
 
-def request_body(
-    schema: Mapping[str, Any], examples: Mapping[str, Any], *, is_required: bool = True
-) -> dict[str, Any]:
+def request_body(schema: Mapping[str, Any], examples: Mapping[str, Any]) -> dict[str, Any]:
     """Return the documentation of a body that is checked by other means than a model."""
-    shown = {name: {"summary": name, "value": value} for name, value in examples.items()}
-    content = {"application/json": {"schema": dict(schema), "examples": shown}}
-    return {"requestBody": {"required": is_required, "content": content}}
+    described = {name: {"summary": name, "value": value} for name, value in examples.items()}
+    content = {"application/json": {"schema": dict(schema), "examples": described}}
+    return {"requestBody": {"required": True, "content": content}}

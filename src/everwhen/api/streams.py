@@ -36,6 +36,7 @@ HEARTBEAT, RECHECK = 15.0, 1.0
 PATIENCE = 10.0
 AGAIN = b"retry: 2000\n\n"  # milliseconds until a reader comes back
 STILL_HERE = b":\n\n"
+_LATER = {"retry-after": "60"}
 
 log = logging.getLogger("everwhen")
 _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -72,11 +73,9 @@ class Streams:
 
     def refuse_more(self, token: Token) -> None:
         if self._open.get(token.token_id, 0) >= MOST_OF_TOKEN:
-            raise RefusedError(
-                429, f"This token has {MOST_OF_TOKEN} streams open.", headers={"retry-after": "60"}
-            )
+            raise RefusedError(429, f"This token has {MOST_OF_TOKEN} streams open.", headers=_LATER)
         if self.count >= MOST:
-            raise RefusedError(429, "Too many streams are open here.", headers={"retry-after": "60"})
+            raise RefusedError(429, "Too many streams are open here.", headers=_LATER)
 
     @asynccontextmanager
     async def reader(self, feed: Feed, token: Token, after: Cursor | None) -> AsyncIterator[Reader]:
@@ -194,13 +193,11 @@ def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
 
 def _seen(runtime: Runtime, watch: event_feed.JobWatch) -> dict[Hashable, Item]:
     """Return what has no number in a sequence: holds, and the jobs that started and ended since the last look."""
-    holds = held_slots(runtime)
-    found: dict[Hashable, Item] = {
-        (one.uid, one.slot_at): _item(event_of_hold(one), None, 0) for one in holds
+    found: dict[Hashable, event_feed.FeedEntry] = {
+        (one.uid, one.slot_at): event_of_hold(one) for one in held_slots(runtime)
     }
-    for item in watch.look():
-        found[item.type, item.job_id, item.at] = _item(item, None, 0)
-    return found
+    found |= {(one.type, one.job_id, one.at): one for one in watch.look()}
+    return {key: _item(entry, None, 0) for key, entry in found.items()}
 
 
 def _item(entry: event_feed.FeedEntry, sequence: int | None, number: int) -> Item:

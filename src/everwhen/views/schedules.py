@@ -122,7 +122,6 @@ def _definition_to_json(definition: Definition) -> Object:
 
 
 def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
-    """A schedule as it is answered."""
     state = entry.schedule.state
     file, _, line = (place or "").rpartition(":")
     return {

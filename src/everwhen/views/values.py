@@ -39,7 +39,6 @@ def when_text(instant: int | None) -> str | None:
 
 
 def list_to_json(items: list[Object]) -> Object:
-    """A list that is answered as a whole."""
     return {"items": items, "total": len(items)}
 
 

@@ -24,7 +24,7 @@ from everwhen.api.calls import (
     row_in,
 )
 from everwhen.api.payloads import Line, Moment, Shape
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError, RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
 from everwhen.model.job import JobStatus, Origin
@@ -35,6 +35,11 @@ from everwhen.views import jobs as view
 
 router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
+After = Annotated[str | None, Query(max_length=1_000, description="`next_after` of the answer before.")]
+_TOKEN = "The one-time token of the request that was answered 202."
+OutcomeToken = Annotated[
+    str | None, Header(alias="Everwhen-Outcome-Token", max_length=500, description=_TOKEN)
+]
 
 
 class RerunBody(Shape):
@@ -50,10 +55,6 @@ class OutcomeBody(Shape):
     result: Annotated[Any, Field(description="Anything; what is no text is kept as JSON.")] = None
     error: Line | None = None
     retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
-
-
-def _result_text(result: Any) -> str | None:
-    return result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 @router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
@@ -98,27 +99,24 @@ def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
 
+_AS_TEXT = "As JSON, or as plain text where `Accept: text/plain` asks for it."
+
+
 @router.get(
     "/jobs/{job_id}/log/",
-    **described(
-        "What a job printed",
-        view.Log,
-        "As JSON, or as plain text where `Accept: text/plain` asks for it.",
-        404,
-        media_type="text/plain",
-    ),
+    **described("What a job printed", view.Log, _AS_TEXT, 404, media_type="text/plain"),
 )
 def get_log(
     context: Context,
     caller: Viewer,
     job_id: JobId,
-    after: Annotated[
-        str | None, Query(max_length=1_000, description="`next_after` of the answer before.")
-    ] = None,
+    after: After = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
-    seen = _positions_in(after)
+    seen = view.read_positions(after)
+    if seen is None:
+        raise InvalidError("after", "is no position", "after is the next_after of an answer before.")
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     found = view.log_to_json(pieces, seen, is_over=is_over)
@@ -126,16 +124,6 @@ def get_log(
         headers = {"everwhen-next-after": found["next_after"], "everwhen-is-over": str(is_over).lower()}
         return Response(view.log_text(found["items"]).encode(), 200, headers, "text/plain; charset=utf-8")
     return answer(found)
-
-
-def _positions_in(text: str | None) -> view.Positions:
-    """Return the positions in an `after`."""
-    found = view.read_positions(text)
-    if found is None:
-        raise RefusedError(
-            422, "after is the next_after of an answer before.", faults=[("after", "is no position")]
-        )
-    return found
 
 
 def _wants_text(accept: str) -> bool:
@@ -170,25 +158,21 @@ def report_outcome(
     context: Context,
     job_id: JobId,
     body: OutcomeBody,
-    outcome_token: Annotated[
-        str | None,
-        Header(
-            alias="Everwhen-Outcome-Token",
-            max_length=500,
-            description="The one-time token of the request that was answered 202.",
-        ),
-    ] = None,
+    outcome_token: OutcomeToken = None,
 ) -> Response:
     """Of a request that was answered 202. The token is good for one report; no other token is needed."""
     if not outcome_token:
         raise RefusedError(401, "Send the token of the request: Everwhen-Outcome-Token: TOKEN.")
+    result = body.result
+    if result is not None and not isinstance(result, str):
+        result = json.dumps(result, ensure_ascii=False)
     try:
         job = jobs.report_outcome(
             context.runtime,
             job_id,
             outcome_token,
             status=body.status,
-            result=_result_text(body.result),
+            result=result,
             error=body.error,
             retry=body.retry,
         )

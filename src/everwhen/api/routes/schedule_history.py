@@ -62,9 +62,8 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
 
 
 def _with_a_target(fields: Any) -> Any:
-    if not isinstance(fields, dict) or any(
-        fields.get(key) is not None for key in ("run", "workflow_id", "type")
-    ):
+    keys = ("run", "workflow_id", "type")
+    if not isinstance(fields, dict) or any(fields.get(key) is not None for key in keys):
         return fields
     return {**fields, "run": ANYTHING}
 

@@ -37,7 +37,7 @@ from everwhen.api.calls import (
 )
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY, model_of
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
@@ -69,6 +69,7 @@ _STATUSES: dict[str, Status] = {
     "exhausted": "done",
     "dead": "dead",
 }
+Key = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])]
 
 
 @router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
@@ -88,9 +89,7 @@ def list_schedules(
 ) -> Response:
     """Newest first. Filters are joined; `workflow_id` is the group of a workflow's schedules."""
     if status is not None and status not in _STATUSES:
-        raise RefusedError(
-            422, f"status is one of {', '.join(_STATUSES)}.", faults=[("status", "is unknown")]
-        )
+        raise InvalidError("status", "is unknown", f"status is one of {', '.join(_STATUSES)}.")
     wanted = ScheduleFilter(
         status=None if status is None else _STATUSES[status],
         group=group or workflow_id,
@@ -102,9 +101,8 @@ def list_schedules(
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     before = row_in(cursor)
-    page = list_entries(
-        context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
-    )
+    skipped = 0 if before else offset
+    page = list_entries(context.runtime, wanted, caller, limit=limit, before=before, offset=skipped)
     return answer(schedules_page(page, context.place_of, limit=limit))
 
 
@@ -121,10 +119,8 @@ def create_schedule(
     # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
-        (entry,) = submissions.create_entries(
-            context.runtime, [_declared(context, caller, body.fields)], caller
-        )
-        return _created(entry)
+        declared = _declared(context, caller, body.fields)
+        return _created(*submissions.create_entries(context.runtime, [declared], caller))
     known = _known(context, caller, idempotency_key, body)
     return known or _created_once(context, caller, idempotency_key, body)
 
@@ -175,11 +171,11 @@ def create_many(
 def _wanted(fields: Any) -> list[Any]:
     wanted = fields["schedules"] if isinstance(fields, dict) and set(fields) == {"schedules"} else fields
     if not isinstance(wanted, list):
-        fault = ("schedules", "must be a list of schedules, and the only key")
-        raise RefusedError(422, 'The body is [schedule, …] or {"schedules": [schedule, …]}.', faults=[fault])
+        fault = "must be a list of schedules, and the only key"
+        raise InvalidError("schedules", fault, 'The body is [schedule, …] or {"schedules": [schedule, …]}.')
     if len(wanted) > MOST_AT_ONCE:
-        fault = ("schedules", f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken")
-        raise RefusedError(422, "These are too many at once.", faults=[fault])
+        fault = f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken"
+        raise InvalidError("schedules", fault, "These are too many at once.")
     return wanted
 
 
@@ -239,9 +235,7 @@ def _digest(body: Body) -> str:
 def put_schedule(
     context: Context,
     caller: Operator,
-    key: Annotated[
-        str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])
-    ],
+    key: Key,
     body: ScheduleJson,
 ) -> Response:
     """The same call twice leaves one schedule. Keys belong to the token's owner."""
@@ -278,11 +272,11 @@ def update_schedule(
     def rewrite(schedule: ModelSchedule) -> Declared:
         return read_change(body.fields, schedule.state.schedule_id, schedule.definition, around)
 
-    enabled = body.fields.get("enabled") if isinstance(body.fields, dict) else None
+    runtime, enabled = context.runtime, body.fields.get("enabled") if isinstance(body.fields, dict) else None
     state = submissions.edit_entry(
-        context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
+        runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return shown(context, get_entry(context.runtime, state.schedule_id, caller))
+    return shown(context, get_entry(runtime, state.schedule_id, caller))
 
 
 @router.delete(

@@ -24,7 +24,7 @@ from everwhen.api.calls import (
 from everwhen.api.context import ApiContext
 from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import Moment
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream, Streams
 from everwhen.model.queries import MessageFilter
@@ -52,9 +52,6 @@ Behind = Annotated[
 ]
 
 
-# -- lists --
-
-
 @router.get("/audit/", **described("What happened", AuditList, "A page.", 404))
 def list_audit(
     context: Context,
@@ -78,9 +75,8 @@ def list_audit(
     where the next look begins; as long as it moves there may be more.
     """
     _refuse_unknown(type or ())
-    wanted = event_feed.Wanted(
-        frozenset(type or ()), None, job_id, owner, instant_in(from_), until=instant_in(to)
-    )
+    types, since, until = frozenset(type or ()), instant_in(from_), instant_in(to)
+    wanted = event_feed.Wanted(types, None, job_id, owner, since, until=until)
     if after is not None:
         return _listed_after(context, caller, wanted, schedule_id, after=after, limit=limit)
     last = None if cursor is not None else cursor_text(event_feed.last_place(context.runtime))
@@ -101,11 +97,8 @@ def list_audit(
 def _refuse_unknown(types: Sequence[str]) -> None:
     unknown = [word for word in types if word not in event_feed.TYPES]
     if unknown:
-        raise RefusedError(
-            422,
-            f"type is one of {', '.join(event_feed.TYPES)}.",
-            faults=[("type", f"{unknown[0][:50]} is unknown")],
-        )
+        known = f"type is one of {', '.join(event_feed.TYPES)}."
+        raise InvalidError("type", f"{unknown[0][:50]} is unknown", known)
 
 
 def _listed_after(
@@ -201,5 +194,5 @@ async def stream_messages(listener: Annotated[Listener, Depends(_listener)]) -> 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
     numbers = numbers_of(text)
     if numbers is None or len(numbers) > parts:
-        raise RefusedError(422, f"{name} is the id of an event of this stream.", faults=[(name, "is no id")])
+        raise InvalidError(name, "is no id", f"{name} is the id of an event of this stream.")
     return tuple(numbers)
