@@ -11,6 +11,7 @@ from everwhen.cli.client import Client
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import (
     Text,
+    from_option,
     instant_option,
     json_option,
     limit_option,
@@ -38,12 +39,7 @@ _RED = frozenset(
     metavar="TYPE",
     help="List only events of this type, such as schedule.skipped; may be repeated.",
 )
-@click.option(
-    "--from",
-    "start",
-    metavar="TIME",
-    help="List events from this instant on; without offset in this machine's zone.",
-)
+@from_option("List events from this instant on; without offset in this machine's zone.")
 @limit_option
 @click.option(
     "-f", "--follow", is_flag=True, help="Continue until Ctrl-C; with --json print one object per line."

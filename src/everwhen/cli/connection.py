@@ -64,9 +64,8 @@ def _meant(url: str | None, path: Path | None, database: str | None) -> str | No
     if url is None or (path is None and database is None):
         return url
     if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE:
-        raise click.UsageError(
-            "--url names a service, --database and --config name a database; give one of them"
-        )
+        message = "--url names a service, --database and --config name a database; give one of them"
+        raise click.UsageError(message)
     return None
 
 

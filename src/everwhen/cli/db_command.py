@@ -179,11 +179,12 @@ def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
 @click.option("--force", is_flag=True, help="Ignore an earlier copy to another address.")
 @answering_line
 def copy_to(source: str, target: str, force: bool) -> Answers:
-    """Move an SQLite installation to an empty PostgreSQL database, with its history, tokens and plugin state.
+    """Move an SQLite installation to an empty PostgreSQL database.
 
-    FROM is sqlite:///FILE, TO postgresql://USER@HOST/DATABASE. Stop every process on FROM first. Afterwards FROM is
-    marked as moved: it can be read and checked, but everwhen does not start on it any more. If the command is
-    interrupted, run it again: it continues where it stopped.
+    Its history, its tokens and the state of plugins move with it. FROM is sqlite:///FILE, TO
+    postgresql://USER@HOST/DATABASE. Stop every process on FROM first. Afterwards FROM is marked as moved: it can be
+    read and checked, but everwhen does not start on it any more. If the command is interrupted, run it again: it
+    continues where it stopped.
     """
     echo(f"copying {shown_url(source)} to {shown_url(target)} …", err=True)
     with Bar("copying") as bar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -14,6 +14,7 @@ from everwhen.cli.screen import (
     Answers,
     Text,
     answering,
+    from_option,
     instant_option,
     json_option,
     limit_option,
@@ -27,6 +28,7 @@ from everwhen.cli.screen import (
     until_interrupted,
 )
 from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
+from everwhen.model.job import JobStatus, Origin
 
 LOOK_EVERY = 0.5
 
@@ -43,19 +45,9 @@ def _path(job: str, *more: str) -> str:
 @command.call("list")
 @click.option("--schedule", "schedule_id", help="List only jobs of this schedule.")
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
-@click.option(
-    "--status",
-    help="List only jobs of this status: queued, running, succeeded, failed, timed_out, cancelled, lost.",
-)
-@click.option(
-    "--origin", help="List only jobs of this origin: schedule, catch_up, retry, manual, backfill, …"
-)
-@click.option(
-    "--from",
-    "start",
-    metavar="TIME",
-    help="List only slots from this instant on; without offset in this machine's zone.",
-)
+@click.option("--status", help=f"List only jobs of this status: {', '.join(get_args(JobStatus))}.")
+@click.option("--origin", help=f"List only jobs of this origin: {', '.join(get_args(Origin))}.")
+@from_option("List only slots from this instant on; without offset in this machine's zone.")
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
 @limit_option
 @answering
@@ -78,15 +70,9 @@ def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
         moment_text(one["slot_at"]),
         status_text(one["status"]),
         one["origin"],
-        _took(one),
+        span_text(seconds_between(one["started_at"], one["ended_at"])) if one["started_at"] else "",
         Text(said.strip().partition("\n")[0][:80], "red" if one["error"] else "dim"),
     )
-
-
-def _took(one: dict[str, Any]) -> str:
-    if one["started_at"] is None:
-        return ""
-    return span_text(seconds_between(one["started_at"], one["ended_at"]))
 
 
 @command.call("show")

@@ -15,6 +15,7 @@ from everwhen.cli.screen import (
     Text,
     answering,
     away,
+    from_option,
     instant_option,
     json_option,
     moment_text,
@@ -112,7 +113,10 @@ _ELSEWHERE = frozenset(
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
 @answering
 def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
-    """List what fires next: of one SCHEDULE, or of all of them, merged; with jitter, and the skips that are certain."""
+    """List what fires next, of one SCHEDULE or of all.
+
+    The instants have their jitter, and the skips that are certain are told.
+    """
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
     answer = client.get(path, limit=limit)
     yield answer["items"]
@@ -133,9 +137,8 @@ def _prospect(one: dict[str, Any]) -> Text:
         return Text(f"will be skipped: {one['skip_reason']}{until}", "yellow")
     if one.get("hold_reason"):
         return Text(f"will be held: {one['hold_reason']}{until}", "yellow")
-    return Text(
-        "about then: it is counted from the end of a run or a pause" if one["is_estimate"] else "", "dim"
-    )
+    estimate = "about then: it is counted from the end of a run or a pause"
+    return Text(estimate if one["is_estimate"] else "", "dim")
 
 
 # -- creating and changing --
@@ -204,7 +207,10 @@ def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
 )
 @answering
 def approve(client: Client, schedule: str, revision: int) -> Answers:
-    """Approve a SCHEDULE that waits for approval, at the revision that you looked at (see schedules show)."""
+    """Approve a SCHEDULE that waits for approval.
+
+    It is approved at the revision that you looked at; see schedules show.
+    """
     return _told([client.post(path_of(schedule, "approve"), {"revision": revision})], "approved")
 
 
@@ -251,13 +257,7 @@ def trigger(client: Client, schedule: str, payload: str | None, if_running: str 
 
 @command.call("backfill")
 @click.argument("schedule")
-@click.option(
-    "--from",
-    "start",
-    required=True,
-    metavar="TIME",
-    help="Start at this instant; without offset in the schedule's zone.",
-)
+@from_option("Start at this instant; without offset in the schedule's zone.", required=True)
 @click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
 @click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
 @click.option("--dry-run", is_flag=True, help="Only list the slots.")

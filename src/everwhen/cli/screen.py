@@ -78,6 +78,12 @@ def answering(
 
 # The same with the answer on one line, so that the answers of several calls can be told apart.
 answering_line = functools.partial(answering, print_answer=print_json_line)
+
+
+def from_option(about: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--from", "start", metavar="TIME", help=about, **more)
+
+
 limit_option = click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
 
 
@@ -123,7 +129,6 @@ class Text:
 
 
 def print_text(content: Text) -> None:
-    """Print one line."""
     plain = content.plain
     if _has_no_colours() and len(plain) <= WIDTH and _PLAIN.fullmatch(plain):
         click.echo(plain)

@@ -246,10 +246,8 @@ class Node:
             server.stop()
 
     def _figures(self) -> LoopFigures:
-        service, counts = self.service, self.service.ticker.counts
-        return LoopFigures(
-            service.status, service.started_at, counts.checks, counts.fired, counts.last_check_at
-        )
+        status, started_at, counts = self.service.status, self.service.started_at, self.service.ticker.counts
+        return LoopFigures(status, started_at, counts.checks, counts.fired, counts.last_check_at)
 
     def _stop(self) -> None:
         timeout, running = self._settings.shutdown_timeout, self.service.worker.running_count

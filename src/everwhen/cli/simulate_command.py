@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
-from everwhen.cli.screen import Answers, Bar, Text, answering, print_table, print_text
+from everwhen.cli.screen import Answers, Bar, Text, answering, from_option, print_table, print_text
 from everwhen.cli.terminal import echo
 from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration
@@ -27,7 +27,7 @@ MOST_DAYS = 3_650
 
 @click.command(name="simulate")
 @database_options
-@click.option("--from", "start", metavar="TIME", help="Start at this instant (default: now).")
+@from_option("Start at this instant (default: now).")
 @click.option("--to", "end", metavar="TIME", help="End at this instant (default: a week after the start).")
 @click.option(
     "--scenario",

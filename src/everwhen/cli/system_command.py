@@ -33,7 +33,10 @@ def command() -> None:
 @command.call("status")
 @answering
 def status(client: Client) -> Answers:
-    """Show whether the service works: last tick, lag, next job, nodes, queue, overdue and held slots, open breakers."""
+    """Show whether the service works, and what it does.
+
+    That is the last tick, the lag, the next job, nodes, the queue, overdue and held slots, and open breakers.
+    """
     found = client.get("/system/status/")
     yield found
     print_text(_headline(found))
@@ -64,11 +67,9 @@ def _headline(found: dict[str, Any]) -> Text:
 def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
     queue, following = found["queue"], found["next"]
     ticked = _last_sign(found)
+    sign = f"{span_text(seconds_between(ticked, None))} ago" if ticked else "never"
     rows: list[tuple[str, str | Text]] = [
-        (
-            "last sign of a scheduler",
-            f"{span_text(seconds_between(ticked, None))} ago" if ticked else "never",
-        ),
+        ("last sign of a scheduler", sign),
         ("lag", Text(span_text(found["lag"]), "yellow" if found["lag"] > LATE else "")),
         ("next", "nothing" if following is None else _next(following)),
         ("jobs", f"{queue['running']:,} running, {queue['queued']:,} queued"),
@@ -101,20 +102,17 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
     beat = away(node["heartbeat_at"]) if node["is_alive"] else ended
     style = "" if node["is_alive"] else "dim" if node["stopped_at"] else "red"
     skew = Text(f"{node['clock_skew']:+.3f}s", "yellow" if abs(node["clock_skew"]) > 2 else "")
-    return (
-        Text(node["id"], style),
-        node["role"],
-        node["version"],
-        beat,
-        skew,
-        moment_text(node["started_at"]),
-    )
+    since = moment_text(node["started_at"])
+    return Text(node["id"], style), node["role"], node["version"], beat, skew, since
 
 
 @command.call("scheduler")
 @answering
 def scheduler(client: Client) -> Answers:
-    """Show the loop of the service that answers: its status, its start, and its numbers of checks and firings."""
+    """Show the loop of the service that answers.
+
+    That is its status, its start, and its numbers of checks and firings.
+    """
     found = client.get("/system/status/")
     fields = {
         name: found[name]
@@ -163,7 +161,10 @@ def resume(client: Client) -> Answers:
 @click.option("--reset", is_flag=True, help="Close the breaker.")
 @answering
 def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool) -> Answers:
-    """Show the circuit breaker of a PLUGIN, an agent, a workflow or a schedule: its state and its history."""
+    """Show the circuit breaker of a PLUGIN, and its history.
+
+    PLUGIN may also be an agent, a workflow or a schedule.
+    """
     found = [_one(client, key, limit, reset) for key in _keys(client, plugin, name)]
     yield found
     for one in found:
@@ -176,10 +177,8 @@ def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
     known = [one["key"] for one in client.get("/breakers/")["items"]]
     of_plugin = [key for key in known if key == plugin or key.startswith(f"{plugin}:")]
     if not of_plugin:
-        raise RefusedError(
-            404,
-            f'no breaker of "{plugin}" ever counted a failure; those that did: {", ".join(known) or "none"}',
-        )
+        others = ", ".join(known) or "none"
+        raise RefusedError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')
     return of_plugin
 
 

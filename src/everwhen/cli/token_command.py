@@ -52,9 +52,8 @@ def create(
     """
     lasts = None if expires is None else parse_seconds(expires)
     with opened(path, database) as runtime:
-        made = create_token(
-            runtime, name, role, owner=owner, limits=limits_of(_limit_to_json(limits)), lasts=lasts
-        )
+        terms = limits_of(_limit_to_json(limits))
+        made = create_token(runtime, name, role, owner=owner, limits=terms, lasts=lasts)
     yield {**_token_to_json(made.token), "token": made.secret}
     echo(made.secret)
     secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
@@ -68,14 +67,14 @@ def list_(path: Path, database: str | None) -> Answers:
     with opened(path, database, may_create=False) as runtime:
         tokens = list_tokens(runtime)
     yield [_token_to_json(token) for token in tokens]
+    standing = [
+        Text("in force", "green") if one.revoked_at is None else Text("revoked", "dim") for one in tokens
+    ]
     rows = [
-        (token.token_id, token.role, token.owner or "–", _standing(token), token.name) for token in tokens
+        (one.token_id, one.role, one.owner or "–", text, one.name)
+        for one, text in zip(tokens, standing, strict=True)
     ]
     print_table(("token", "role", "owner", "", "name"), rows, empty="no tokens")
-
-
-def _standing(token: Token) -> Text:
-    return Text("revoked", "dim") if token.revoked_at is not None else Text("in force", "green")
 
 
 @command.command(name="revoke")
