@@ -27,8 +27,7 @@ from everwhen.model.queries import Entry
 from everwhen.operations.jobs import Firing, get_job
 from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import schedule_to_json
-from everwhen.views.shape import View
-from everwhen.views.values import encoded, read_cursor
+from everwhen.views.shape import View, encoded, read_cursor
 
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 

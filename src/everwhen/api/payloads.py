@@ -32,8 +32,7 @@ from everwhen.model.kinds import MOST_UNKNOWN, Kind, Record
 from everwhen.model.kinds import Object as ObjectKind
 from everwhen.model.scalars import Flag, Number, Word
 from everwhen.views.schedules import Schedule
-from everwhen.views.shape import View, key_of
-from everwhen.views.values import Object
+from everwhen.views.shape import Object, View, key_of
 
 # Text that every database can hold.
 Line = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00]*$")]

@@ -29,7 +29,7 @@ from everwhen.operations.audit import held_slots
 from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
 from everwhen.views.record import SaidMessage, event_to_json
-from everwhen.views.values import Object
+from everwhen.views.shape import Object
 
 MOST, MOST_OF_TOKEN = 1_000, 100
 HEARTBEAT, RECHECK = 15.0, 1.0

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote
 from everwhen.cli.client import PREFIX, Answer
 from everwhen.errors import SchedulerError, StoreError
 from everwhen.model.instants import instant_of
-from everwhen.views.values import Object, encoded, list_to_json, read_cursor
+from everwhen.views.shape import Object, encoded, list_to_json, read_cursor
 
 if TYPE_CHECKING:
     from everwhen.model.queries import Entry

@@ -14,7 +14,7 @@ from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.describe import describe, describe_dst, describe_seconds
 from everwhen.timetable.occurrences import Occurrences, Series, series_of
 from everwhen.timetable.trigger import Cron, Trigger, parse_every, parse_instant
-from everwhen.views.values import when_text
+from everwhen.views.shape import when_text
 
 MOST = 1_000
 

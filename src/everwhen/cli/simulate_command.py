@@ -20,7 +20,7 @@ from everwhen.operations.simulate import Line, Scenario, Simulation, recorded_ru
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.trigger import parse_instant
-from everwhen.views.values import when_text
+from everwhen.views.shape import when_text
 
 MOST_DAYS = 3_650
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.values import plain_queue
-from everwhen.views.shape import View, When, each, field
-from everwhen.views.values import Object, cursor_of, when_text
+from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import job as model

@@ -15,8 +15,7 @@ from everwhen.model.schedule import Status
 from everwhen.operations.access import Page, key_of
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
-from everwhen.views.shape import View, When, each, field
-from everwhen.views.values import Object, cursor_of, when_text
+from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.operations.record import Figures

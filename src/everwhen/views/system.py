@@ -16,8 +16,7 @@ from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
 from everwhen.operations import system
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
 from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
-from everwhen.views.shape import View, When, each, field
-from everwhen.views.values import Object, when_text
+from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import limits as model

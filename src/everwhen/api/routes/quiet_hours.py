@@ -18,8 +18,8 @@ from everwhen.config.submission import read_policy
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
 from everwhen.operations.submissions import new_id
+from everwhen.views.shape import Object, list_to_json
 from everwhen.views.system import QuietHours, QuietHoursList, policy_to_json
-from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["quiet hours"])
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]

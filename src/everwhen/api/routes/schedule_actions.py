@@ -39,7 +39,7 @@ from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import BackfillAnswer, Schedule, ScheduleList, schedule_to_json, schedules_page
-from everwhen.views.values import Object
+from everwhen.views.shape import Object
 
 router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
 agents_router = APIRouter(prefix=ROOT, tags=["agents"])

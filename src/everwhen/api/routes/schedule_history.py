@@ -31,7 +31,7 @@ from everwhen.operations.access import get_entry, uid_for
 from everwhen.operations.upcoming import timeline
 from everwhen.views import slots as view
 from everwhen.views.schedules import Revision, RevisionList, Stats
-from everwhen.views.values import list_to_json
+from everwhen.views.shape import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["history"])
 Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]

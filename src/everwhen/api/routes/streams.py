@@ -32,7 +32,7 @@ from everwhen.model.token import Token
 from everwhen.operations import audit, event_feed
 from everwhen.operations.access import Caller
 from everwhen.views.record import AuditList, MessageList, SaidMessage, event_to_json
-from everwhen.views.values import cursor_of, numbers_of
+from everwhen.views.shape import cursor_of, numbers_of
 
 router = APIRouter(prefix=ROOT, tags=["record"])
 

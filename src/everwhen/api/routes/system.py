@@ -31,7 +31,7 @@ from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
 from everwhen.views import system as view
-from everwhen.views.values import list_to_json, when_text
+from everwhen.views.shape import list_to_json, when_text
 
 router = APIRouter(prefix=ROOT, tags=["system"])
 breakers_router = APIRouter(prefix=ROOT, tags=["breakers"])

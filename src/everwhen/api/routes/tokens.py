@@ -21,8 +21,8 @@ from everwhen.model.token import AccessRole, limits_of
 from everwhen.operations import tokens
 from everwhen.timetable.interval import parse_seconds
 from everwhen.views import system as tokens_view
+from everwhen.views.shape import Object, list_to_json
 from everwhen.views.system import Me, NewToken, Token, TokenList
-from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
