@@ -24,6 +24,7 @@ from everwhen.errors import SubmissionError
 from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
 from everwhen.model.queries import Entry
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.jobs import Firing, get_job
 from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import schedule_to_json
@@ -39,8 +40,9 @@ def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = N
     return Response(encoded(fields), status, dict(headers or {}), "application/json")
 
 
-def shown(context: ApiContext, entry: Entry) -> Response:
-    """Return a schedule; its ETag is its revision."""
+def shown(context: ApiContext, caller: Caller, schedule_id: str) -> Response:
+    """Return a schedule as it stands; its ETag is its revision."""
+    entry = get_entry(context.runtime, schedule_id, caller)
     return answer(schedule_to_json(entry, context.place_of(entry)), headers={"etag": etag(entry)})
 
 

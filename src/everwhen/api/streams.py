@@ -45,14 +45,12 @@ _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class Streams:
     """The streams of one process: what feeds them, how many there are, and that they end."""
 
-    def __init__(
-        self, runtime: Runtime, events: Source, messages: Source, changes: Callable[[], int] | None
-    ) -> None:
+    def __init__(self, runtime: Runtime, changes: Callable[[], int] | None) -> None:
         self.patience = PATIENCE
         self.heartbeat = HEARTBEAT
         self._runtime = runtime
-        self.events = Feed(events, changes)
-        self.messages = Feed(messages, changes)
+        self.events = Feed(_event_source(runtime), changes)
+        self.messages = Feed(_message_source(runtime), changes)
         self._open: dict[str, int] = {}  # how many, by token
         self._loop: asyncio.AbstractEventLoop | None = None
         self._good: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
@@ -176,13 +174,13 @@ async def _left(receive: Receive) -> None:
 # -- what streams send --
 
 
-def event_source(runtime: Runtime) -> Source:
+def _event_source(runtime: Runtime) -> Source:
     """Return what happens as items of a feed: events and firings; holds, starts and ends of jobs when they are seen."""
     seen = partial(_seen, runtime, event_feed.JobWatch(runtime))
     return Source(partial(_feed_after, runtime), partial(event_feed.last_place, runtime), seen)
 
 
-def message_source(runtime: Runtime) -> Source:
+def _message_source(runtime: Runtime) -> Source:
     return Source(partial(_messages_after, runtime), lambda: (event_feed.last_message_id(runtime),))
 
 

@@ -96,7 +96,7 @@ def pause(
 ) -> Response:
     """Only an active one. Its queued jobs are cancelled; what runs goes on."""
     _pause(context, caller, schedule_id, body or PauseBody())
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBody) -> None:
@@ -119,7 +119,7 @@ def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match
     """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
     approval of that revision; a schedule that waits for approval is not resumed without."""
     approvals.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.post(
@@ -129,7 +129,7 @@ def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match
 def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
     """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
     approvals.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.post(
@@ -159,7 +159,7 @@ def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Respo
     """Its repeats and retries count from zero."""
     permit = approvals.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.post(
@@ -306,7 +306,7 @@ def enable(context: Context, caller: Operator, name: AgentName, schedule: Schedu
     """The same as resume: only a paused one."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     approvals.resume_schedule(context.runtime, found, caller)
-    return shown(context, get_entry(context.runtime, found, caller))
+    return shown(context, caller, found)
 
 
 @agents_router.post(
@@ -317,7 +317,7 @@ def disable(context: Context, caller: Operator, name: AgentName, schedule: Sched
     """The same as pause: only an active one."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     _pause(context, caller, found, PauseBody())
-    return shown(context, get_entry(context.runtime, found, caller))
+    return shown(context, caller, found)
 
 
 def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entry:

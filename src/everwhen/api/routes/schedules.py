@@ -244,14 +244,15 @@ def put_schedule(
     schedule_id, is_new = submissions.put_entry(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
-    entry = get_entry(context.runtime, schedule_id, caller)
-    return _created(entry) if is_new else shown(context, entry)
+    if is_new:
+        return _created(get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.get("/schedules/{schedule_id}/", **described("Look at a schedule", Schedule, "The schedule.", 404))
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.patch(
@@ -272,11 +273,11 @@ def update_schedule(
     def rewrite(schedule: ModelSchedule) -> Declared:
         return read_change(body.fields, schedule.state.schedule_id, schedule.definition, around)
 
-    runtime, enabled = context.runtime, body.fields.get("enabled") if isinstance(body.fields, dict) else None
+    enabled = body.fields.get("enabled") if isinstance(body.fields, dict) else None
     state = submissions.edit_entry(
-        runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
+        context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return shown(context, get_entry(runtime, state.schedule_id, caller))
+    return shown(context, caller, state.schedule_id)
 
 
 @router.delete(
