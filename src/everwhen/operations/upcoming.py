@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.errors import TimetableError
 from everwhen.model.declare import Declared
-from everwhen.model.history import Recorded
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter
