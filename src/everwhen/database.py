@@ -19,7 +19,7 @@ from everwhen.store.ledger import Ledger
 from everwhen.store.load import PlanCache
 from everwhen.store.opened import OpenStore
 from everwhen.store.schema.migrate import Migration, migrate, refuse_outdated
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import SqliteDatabase, open_sqlite, path_of
 from everwhen.store.sqlite.transaction import SqliteStore
 
@@ -257,7 +257,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     database = postgres.PostgresDatabase(url)
     by_database = postgres.DatabaseClock(database, SystemClock())
     try:
-        prepare(database, postgres.MIGRATIONS, clock or by_database)
+        prepare(database, POSTGRES_MIGRATIONS, clock or by_database)
     except BaseException:
         database.close()
         raise

@@ -7,10 +7,8 @@ from everwhen.store.postgres.horizon import Horizon
 from everwhen.store.postgres.listener import Listener
 from everwhen.store.postgres.restore import back_up, restore
 from everwhen.store.postgres.store import PostgresStore
-from everwhen.store.schema.postgres import MIGRATIONS
 
 __all__ = [
-    "MIGRATIONS",
     "DatabaseClock",
     "Horizon",
     "Listener",

@@ -39,7 +39,7 @@ from everwhen.store.restore import (
     refuse_beating,
 )
 from everwhen.store.schema.migrate import Applied, Migration, refuse_newer_backup
-from everwhen.store.schema.postgres import MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.version import __version__
 
 _LONGEST_WAIT = 86_400.0  # an index on millions of rows takes its time
@@ -74,7 +74,7 @@ def _restore(
     skipped = _lock_out_nodes(connection, now())
     with BackupReader(path) as reader:
         header = reader.header()
-        refuse_newer_backup(header.applied, MIGRATIONS, path)
+        refuse_newer_backup(header.applied, POSTGRES_MIGRATIONS, path)
         _make_room(connection, builder, header.applied, path)
         tables = set(own_tables(connection))
         for done, rows in enumerate(reader.tables()):
@@ -110,7 +110,7 @@ def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: A
     if builder.applied() == applied:
         connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
         return
-    if max((number for number, _ in applied), default=0) > MIGRATIONS[-1].number:
+    if max((number for number, _ in applied), default=0) > POSTGRES_MIGRATIONS[-1].number:
         raise BackupError(
             f"{path} has the schema of a newer release, and the database has not; restore it with that release; "
             "nothing was changed",
@@ -121,7 +121,7 @@ def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: A
     for table in tables:  # without CASCADE: objects of others that depend on them make it fail
         connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
     builder.prepare()
-    for migration in MIGRATIONS:
+    for migration in POSTGRES_MIGRATIONS:
         for step, script in (("before", migration.before), ("after", migration.after)):
             if (migration.number, step) in applied:
                 builder.run(script)
@@ -145,7 +145,7 @@ def _fill(connection: Connection[Any], rows: TableRows, expected: set[str], path
 
 def _bring_up_to_date(builder: PostgresBuilder, now: int) -> None:
     applied = builder.applied()
-    for migration in MIGRATIONS:
+    for migration in POSTGRES_MIGRATIONS:
         if (migration.number, "before") not in applied:
             builder.run(migration.before)
             builder.record(migration, "before", now)
@@ -212,7 +212,7 @@ def own_tables(connection: Connection[Any]) -> list[str]:
     return [name for (name,) in found.fetchall()]
 
 
-def named(kind: str, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
+def named(kind: str, migrations: Sequence[Migration] = POSTGRES_MIGRATIONS) -> list[str]:
     """Return the tables, or the views, that migrations create and do not remove again."""
     names: dict[str, None] = {}
     for script in (script for migration in migrations for script in (migration.before, migration.after)):

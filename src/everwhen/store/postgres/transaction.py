@@ -52,7 +52,7 @@ from everwhen.store.postgres.snapshot import PostgresSnapshot
 from everwhen.store.postgres.watermark import Marks
 from everwhen.store.records import INSERTED, Declined, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
-from everwhen.store.schema.postgres import MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.store.system_rows import BREAKERS, INSERT_EVENT, LIMITS
 from everwhen.store.transaction import Transaction
 
@@ -133,7 +133,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=dict).encode
 class PostgresTransaction(PostgresSnapshot, Transaction):
     """The methods of a transaction on one connection."""
 
-    migration = MIGRATIONS[-1].number
+    migration = POSTGRES_MIGRATIONS[-1].number
 
     def __init__(
         self,

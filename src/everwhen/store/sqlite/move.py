@@ -24,7 +24,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.vitals import Move
 from everwhen.runtime import Progress
 from everwhen.store.schema.migrate import migrate
-from everwhen.store.schema.sqlite import MIGRATIONS
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def own_tables() -> list[str]:
     """List the tables that the migrations of this release create."""
     database = SqliteDatabase(None)
     try:
-        migrate(database, MIGRATIONS, applied_at=0)
+        migrate(database, SQLITE_MIGRATIONS, applied_at=0)
         with database.read() as connection:
             return _tables(connection)
     finally:

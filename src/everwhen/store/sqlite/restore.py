@@ -25,7 +25,7 @@ from everwhen.store.backup_file import refuse_other_kind, usable_rows
 from everwhen.store.lanes import Lane
 from everwhen.store.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating
 from everwhen.store.schema.migrate import Applied, migrate, refuse_newer_backup
-from everwhen.store.schema.sqlite import MIGRATIONS
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import SqliteDatabase, usable
 from everwhen.store.sqlite.errors import translated
 from everwhen.store.sqlite.files import PRIVATE, FileLock, share_like
@@ -98,7 +98,7 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
             (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict != "ok":
                 raise _damaged(path, shown(verdict))
-            refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
+            refuse_newer_backup(_applied(copy, path), SQLITE_MIGRATIONS, path)
             _refuse_moved(copy, path)
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF in (*_DAMAGED, sqlite3.SQLITE_ERROR):  # the last: a table is missing
@@ -154,7 +154,7 @@ def _make_ready(growing: Path, path: Path, now: int, catch_up: bool, skipped: in
     database = SqliteDatabase(str(growing))
     try:
         with usable_rows(path, sqlite3.Error):
-            migrate(database, MIGRATIONS, applied_at=now)
+            migrate(database, SQLITE_MIGRATIONS, applied_at=now)
             store = SqliteStore(database)
             restored = store.write(
                 Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)

@@ -22,7 +22,7 @@ from everwhen.model.schedule import State
 from everwhen.store.dialect import DuplicateError, Statement
 from everwhen.store.records import Declined, Due, Finished, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE, STATE
-from everwhen.store.schema.sqlite import MIGRATIONS
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
 from everwhen.store.sqlite.queries import SqliteQueries
 from everwhen.store.transaction import Snapshot, Transaction
@@ -100,7 +100,7 @@ _encode = json.JSONEncoder(default=dict).encode
 class SqliteTransaction(SqliteSnapshot, Transaction):
     """The methods of a transaction on one connection."""
 
-    migration = MIGRATIONS[-1].number
+    migration = SQLITE_MIGRATIONS[-1].number
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock | None = None) -> None:
         super().__init__(connection)
