@@ -15,16 +15,15 @@ from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache, add_shared, load_schedule, schedules_of, system_paused_at
+from everwhen.store.load import add_shared, load_schedule, schedules_of, system_paused_at
 from everwhen.store.transaction import Row, Snapshot, Store, Transaction
 
 
 class Catalogue:
     """The declared schedules and policies; each method is one transaction."""
 
-    def __init__(self, store: Store, plans: PlanCache) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._plans = plans
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         """Write new schedules, all or none; refuse an id that exists."""
@@ -70,9 +69,7 @@ class Catalogue:
     ) -> Decision:
         from everwhen.store.change import change_schedule
 
-        return change_schedule(
-            tx, self._plans, now, schedule_id, decide=decide, remember=remember, limits=limits
-        )
+        return change_schedule(tx, now, schedule_id, decide=decide, remember=remember, limits=limits)
 
     def backfill(
         self,
@@ -88,7 +85,7 @@ class Catalogue:
         from everwhen.store.change import fill_slots
 
         def fill(tx: Transaction) -> Decision:
-            return fill_slots(tx, self._plans, now, schedule_id, slots=slots, decide=decide, limits=limits)
+            return fill_slots(tx, now, schedule_id, slots=slots, decide=decide, limits=limits)
 
         return self._store.write(Lane.API, fill)
 
@@ -97,7 +94,7 @@ class Catalogue:
 
         from everwhen.store.change import cancel_job_of_nobody
 
-        self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))
+        self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, now, job_id))
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         """Decide the end of a schedule and remove its row; the ledger stays."""
@@ -110,7 +107,7 @@ class Catalogue:
     def get(self, schedule_id: str) -> Schedule | None:
         """Return one schedule as it is now."""
         with self._store.read() as tx:
-            return load_schedule(tx, self._plans, schedule_id)
+            return load_schedule(tx, schedule_id)
 
     def entry(self, schedule_id: str) -> Entry | None:
         """Return one schedule as listings show it."""
@@ -133,7 +130,7 @@ class Catalogue:
             return self._entries(tx, found)
 
     def _entries(self, tx: Snapshot, found: Sequence[tuple[State, Row]]) -> list[Entry]:
-        schedules = schedules_of(tx, self._plans, [state for state, _ in found])
+        schedules = schedules_of(tx, [state for state, _ in found])
         return [Entry(schedule, *more) for schedule, (_, more) in zip(schedules, found, strict=True)]  # type: ignore[arg-type]
 
     def count(self, wanted: ScheduleFilter, *, most: int) -> int:
@@ -144,18 +141,18 @@ class Catalogue:
     def soonest(self, count: int, *, owner: str | None = None) -> list[Schedule]:
         """Return the schedules that are due soonest."""
         with self._store.read() as tx:
-            return schedules_of(tx, self._plans, tx.states_soonest(count, owner))
+            return schedules_of(tx, tx.states_soonest(count, owner))
 
     def of_source(self, source: str) -> list[Schedule]:
         """Return the schedules of a source: `config`, `api`, `python` (added), `python:{name}` (declared)."""
         with self._store.read() as tx:
-            return schedules_of(tx, self._plans, tx.states_of_source(source))
+            return schedules_of(tx, tx.states_of_source(source))
 
     def from_before(self, source: str, *, only_groups: bool = False) -> list[Schedule]:
         """Return schedules of a source, or its group schedules only, whose newest revision an earlier release wrote."""
         with self._store.read() as tx:
             states = tx.states_from_before(source, only_groups=only_groups)
-            return schedules_of(tx, self._plans, states)
+            return schedules_of(tx, states)
 
     def keep_as_they_are(self, schedules: Sequence[Schedule]) -> None:
         """Mark the newest revisions of these schedules as up to date: `from_before` no longer returns them."""
@@ -213,10 +210,10 @@ class Catalogue:
 
         from everwhen.store.change import reconcile
 
-        is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
+        is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, now, changes))
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
-            self._plans.remember(
+            self._store.plans.remember(
                 {(each.creation.state.uid, each.creation.state.revision): each.plan for each in new}
             )
         return is_written
@@ -226,7 +223,7 @@ class Catalogue:
 
         from everwhen.store.system import add_policy
 
-        self._store.write(Lane.API, lambda tx: add_policy(tx, self._plans, now, policy))
+        self._store.write(Lane.API, lambda tx: add_policy(tx, now, policy))
 
     def change_policy(
         self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
@@ -235,7 +232,7 @@ class Catalogue:
 
         from everwhen.store.system import change_policy
 
-        return self._store.write(Lane.API, lambda tx: change_policy(tx, self._plans, now, policy_id, change))
+        return self._store.write(Lane.API, lambda tx: change_policy(tx, now, policy_id, change))
 
     def delete_own_policy(self, policy_id: str) -> None:
         """Remove a policy that the API made and that no schedule uses."""
@@ -254,7 +251,7 @@ class Catalogue:
 
         from everwhen.store.system import switch_system
 
-        self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
+        self._store.write(Lane.API, lambda tx: switch_system(tx, now, is_paused, actor))
 
 
 def _given(wanted: ScheduleFilter) -> dict[str, str]:

@@ -23,13 +23,7 @@ from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import Answer
 from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    hold,
-    load_schedule,
-    system_paused_at,
-)
+from everwhen.store.load import add_shared, hold, load_schedule, system_paused_at
 from everwhen.store.records import BEGUN, SHOWN
 from everwhen.store.system import remove_policy, write_policy
 from everwhen.store.transaction import Row, Transaction
@@ -91,7 +85,6 @@ def _remember(tx: Transaction, answer: Answer, now: int) -> None:
 
 def change_schedule(
     tx: Transaction,
-    plans: PlanCache,
     now: int,
     schedule_id: str,
     decide: Change,
@@ -105,8 +98,8 @@ def change_schedule(
     The decision uses the time at which this transaction holds the row. `limits` are keys that the decision needs
     besides the schedule's own.
     """
-    shared = hold(tx, plans, tx.peek_schedule(schedule_id), limits=limits)
-    schedule = load_schedule(tx, plans, schedule_id)
+    shared = hold(tx, tx.peek_schedule(schedule_id), limits=limits)
+    schedule = load_schedule(tx, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     now = tx.latest(now)
@@ -151,7 +144,6 @@ def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[s
 
 def fill_slots(
     tx: Transaction,
-    plans: PlanCache,
     now: int,
     schedule_id: str,
     slots: Sequence[int],
@@ -165,12 +157,12 @@ def fill_slots(
         filled = tx.filled_slots(schedule.state.uid, slots)
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
-    return change_schedule(tx, plans, now, schedule_id, fill, limits=limits)
+    return change_schedule(tx, now, schedule_id, fill, limits=limits)
 
 
-def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:
+def cancel_job_of_nobody(tx: Transaction, now: int, job_id: str) -> None:
     """End a job whose schedule is deleted; one that has ended since stays as it is (X4)."""
-    shared = hold(tx, plans, tx.peek_jobs([job_id]))
+    shared = hold(tx, tx.peek_jobs([job_id]))
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not job.is_outstanding or tx.states([job.uid]):
         return
@@ -225,7 +217,7 @@ def _revision(state: State, plan: Plan, now: int, cause: Cause) -> Row:
 # Writing a whole configuration: schedules and policies are created, changed and deleted in one transaction.
 
 
-def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation) -> bool:
+def reconcile(tx: Transaction, now: int, changes: Reconciliation) -> bool:
     """Write all of it; return False, and write nothing, when another configuration was written since `based_on`.
 
     Schedules are deleted before policies, and before others take their ids. Policies are written last, because plans
@@ -235,13 +227,13 @@ def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliati
         return False
     new_policies = {policy.policy_id for policy in changes.policies}
     for schedule_id, decide in changes.removed:
-        tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide).after.row_id)
+        tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
     if changes.created:
         create_schedules(tx, now, changes.created, new_policies=new_policies)
     for schedule_id, decide in changes.changed:
-        change_schedule(tx, plans, now, schedule_id, decide, new_policies=new_policies)
+        change_schedule(tx, now, schedule_id, decide, new_policies=new_policies)
     for policy in changes.policies:
-        write_policy(tx, plans, now, policy, source="config")
+        write_policy(tx, now, policy, source="config")
     for policy_id in changes.removed_policies:
         remove_policy(tx, policy_id)
     tx.insert_config(

@@ -10,21 +10,13 @@ from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared, Transition
 from everwhen.store.commit import write_shared, write_starts
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    claimable,
-    hold,
-    plans_to_claim,
-    seen_before,
-    system_paused_at,
-)
+from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
 from everwhen.store.publish import publish_claimed
 from everwhen.store.transaction import Transaction
 
 
 def take_jobs(
-    tx: Transaction, plans: PlanCache, now: int, *, node: str, limit: int, queues: Sequence[str] | None
+    tx: Transaction, now: int, *, node: str, limit: int, queues: Sequence[str] | None
 ) -> list[ClaimedJob] | None:
     """Claim up to `limit` jobs for a node; None when others took all that it saw, so that the caller may try again."""
     if system_paused_at(tx) is not None:
@@ -33,7 +25,7 @@ def take_jobs(
     is_first = True
     for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
         peeked = tx.peek_ready(now, limit=look, queues=queues)
-        shared = hold(tx, plans, peeked, wait=is_first)  # later keys come after those that are locked already
+        shared = hold(tx, peeked, wait=is_first)  # later keys come after those that are locked already
         is_first = False
         counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
         ready = tx.ready_jobs(now, limit=look, queues=queues)
@@ -43,37 +35,35 @@ def take_jobs(
         if is_edge:
             jobs = with_those_beyond(tx, jobs, counters, now, queues)
         add_shared(tx, shared, (), jobs, wait=False)
-        known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+        known = plans_to_claim(tx, shared, jobs, wait=False)
         free = claimable(shared, jobs, known)
         claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
     if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:
         return None
-    return write_claims(tx, plans, claims, shared, now)
+    return write_claims(tx, claims, shared, now)
 
 
-def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+def take_job(tx: Transaction, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
     """Claim this one job, whatever its queue; None when it is not ready, does not exist, or has no capacity."""
     if system_paused_at(tx) is not None:
         return None
     peeked = tx.peek_jobs([job_id])
-    shared = hold(tx, plans, peeked)
+    shared = hold(tx, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     job = tx.jobs([job_id]).get(job_id)
     if job is None or job.status != "queued" or job.ready_at is None or job.ready_at > now:
         return None
     counters |= tx.counters({job.uid} - counters.keys())
     add_shared(tx, shared, (), [job])
-    known = plans_to_claim(tx, plans, shared, [job])
+    known = plans_to_claim(tx, shared, [job])
     claims = claim([job], known, counters, shared, node=node, limit=1, now=now)
-    taken = write_claims(tx, plans, claims, shared, now)
+    taken = write_claims(tx, claims, shared, now)
     return taken[0] if taken else None
 
 
-def write_claims(
-    tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, now: int
-) -> list[ClaimedJob]:
+def write_claims(tx: Transaction, claims: Claims, shared: Shared, now: int) -> list[ClaimedJob]:
     write_starts(tx, claims, now)
     if claims.postponed:
         tx.postpone_jobs(claims.postponed)
@@ -81,7 +71,7 @@ def write_claims(
     if probes:
         tx.insert_events(probes)
     write_shared(tx, shared, now)
-    return publish_claimed(tx, plans, claims.taken, now)
+    return publish_claimed(tx, claims.taken, now)
 
 
 def with_those_beyond(

@@ -22,7 +22,6 @@ _LOOK_BACK = 400 * DAY
 
 def hold(
     tx: Snapshot,
-    plans: PlanCache,
     peeked: Sequence[LockHint],
     shared: Shared | None = None,
     *,
@@ -32,7 +31,7 @@ def hold(
     """Lock the limits and breakers of the peeked rows, and further limits, before any of those rows."""
     shared = Shared() if shared is None else shared
     if peeked or limits:
-        known = plans.load(tx, {(seen.uid, seen.revision) for seen in peeked}) if peeked else {}
+        known = tx.load_plans({(seen.uid, seen.revision) for seen in peeked}) if peeked else {}
         _add(tx, shared, known.values(), peeked, wait=wait, also=limits)
     return shared
 
@@ -50,10 +49,10 @@ def add_shared(
 
 
 def plans_to_claim(
-    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job], *, wait: bool = True
+    tx: Snapshot, shared: Shared, jobs: Sequence[Job], *, wait: bool = True
 ) -> dict[tuple[str, int], Plan]:
     """Return the plans of jobs that are about to begin; add the limits for which their retries count."""
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     retries = [job for job in jobs if job.origin == "retry"]
     if retries:
         keys = set().union(*(_keys_of_retry(job, known) for job in retries))
@@ -140,9 +139,9 @@ def without_busy(shared: Shared, schedules: Sequence[Schedule]) -> Sequence[Sche
     return [s for s in schedules if shared.busy.isdisjoint(set().union(*_keys([s.plan], s.outstanding)))]
 
 
-def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> list[Schedule]:
+def schedules_of(tx: Snapshot, states: Sequence[State]) -> list[Schedule]:
     """Combine rows with their plans, and with their outstanding jobs where a tick needs them."""
-    known = plans.load(tx, [(state.uid, state.revision) for state in states])
+    known = tx.load_plans([(state.uid, state.revision) for state in states])
     found = [Schedule(state, known[state.uid, state.revision]) for state in states]
     crowded = [s.state.uid for s in found if s.state.outstanding and _needs_jobs(s)]
     return with_jobs(tx, found, crowded) if crowded else found
@@ -186,12 +185,12 @@ def system_paused_at(tx: Snapshot) -> int | None:
     return int(value) if value else None
 
 
-def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
+def load_schedule(tx: Snapshot, schedule_id: str) -> Schedule | None:
     """Load a whole schedule, with its outstanding jobs."""
     state = tx.state(schedule_id)
     if state is None:
         return None
-    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
+    (schedule,) = with_jobs(tx, schedules_of(tx, [state]), [state.uid])
     return schedule
 
 

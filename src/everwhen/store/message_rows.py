@@ -18,8 +18,7 @@ _MESSAGE = ", ".join(Message._fields)
 _STREAM = Stream("messages", _MESSAGE)
 # An id is never reused, so on SQLite the last one outlives what retention deletes.
 _LAST = Statement(
-    sqlite="SELECT seq FROM sqlite_sequence WHERE name = 'messages'",
-    postgres=last_committed("messages"),
+    sqlite="SELECT seq FROM sqlite_sequence WHERE name = 'messages'", postgres=last_committed("messages")
 )
 # The primary key, backwards, until the page is full; idx_messages_at where an instant is given and few follow it.
 _WANTED = """

@@ -39,15 +39,7 @@ from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.queue import Delivery
 from everwhen.store.claim import with_those_beyond, write_claims
 from everwhen.store.lanes import Lane
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    claimable,
-    hold,
-    plans_to_claim,
-    seen_before,
-    system_paused_at,
-)
+from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
 from everwhen.store.publish import MESSAGE_NODE
 from everwhen.store.settle import end_jobs
 from everwhen.store.transaction import Store, Transaction
@@ -55,13 +47,13 @@ from everwhen.store.transaction import Store, Transaction
 QUEUE_NODE = "queue"  # the value of `node` for a job that was lost on its way
 
 
-def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until: int) -> list[Delivery]:
+def send_jobs(tx: Transaction, now: int, *, limit: int, until: int) -> list[Delivery]:
     """Mark up to `limit` ready jobs as handed over."""
     if system_paused_at(tx) is not None:
         return []
     look = limit + 10
     peeked = tx.peek_deliverable(now, limit=look)
-    shared = hold(tx, plans, peeked)
+    shared = hold(tx, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     ready = tx.deliverable_jobs(now, limit=look)
     jobs = seen_before(ready, peeked)
@@ -71,7 +63,7 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     if not jobs:
         return []
     add_shared(tx, shared, (), jobs, wait=False)
-    known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+    known = plans_to_claim(tx, shared, jobs, wait=False)
     under_way = tx.on_their_way(jobs)
     chosen = hand_over(
         claimable(shared, jobs, known), known, counters, shared, under_way, limit=limit, now=now
@@ -80,7 +72,7 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
         tx.postpone_jobs(chosen.postponed)
     numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
     if chosen.messages:
-        _claim(tx, plans, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
+        _claim(tx, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
     return [
         Delivery(
             j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)
@@ -89,12 +81,10 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     ]
 
 
-def take_delivered(
-    tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str, number: int
-) -> ClaimedJob | None:
+def take_delivered(tx: Transaction, now: int, *, node: str, job_id: str, number: int) -> ClaimedJob | None:
     """Claim the job of a message; None when the message is out of date, or the job must wait."""
     peeked = tx.peek_jobs([job_id])
-    shared = hold(tx, plans, peeked)
+    shared = hold(tx, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     found = _on_their_way(tx, {job_id: number})
     if not found:
@@ -103,27 +93,27 @@ def take_delivered(
     counters |= tx.counters({job.uid} - counters.keys())
     add_shared(tx, shared, (), [job])
     tx.close_deliveries([job])  # from here on no message is valid
-    known = plans_to_claim(tx, plans, shared, [job])
+    known = plans_to_claim(tx, shared, [job])
     is_paused = system_paused_at(tx) is not None
     claims = claim([] if is_paused else [job], known, counters, shared, node=node, limit=1, now=now)
     if not claims.taken and not claims.postponed:
         tx.call_back([job], now)
-    taken = write_claims(tx, plans, claims, shared, now)
+    taken = write_claims(tx, claims, shared, now)
     return taken[0] if taken else None
 
 
-def put_back(tx: Transaction, plans: PlanCache, now: int, deliveries: Sequence[Delivery]) -> int:
+def put_back(tx: Transaction, now: int, deliveries: Sequence[Delivery]) -> int:
     """Make the jobs of lost messages ready again; return how many."""
-    jobs = _locked(tx, plans, deliveries)
+    jobs = _locked(tx, deliveries)
     if jobs:
         tx.call_back(jobs, now)
     return len(jobs)
 
 
-def count_failed(tx: Transaction, plans: PlanCache, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
+def count_failed(tx: Transaction, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
     """Count failures of the queue's workers before the jobs began: a rescue, at last lost; return how many."""
     errors = {delivery.job_id: error for delivery, error in failed}
-    jobs = _locked(tx, plans, [delivery for delivery, _ in failed])
+    jobs = _locked(tx, [delivery for delivery, _ in failed])
     if not jobs:
         return 0
     again = [job for job in jobs if job.rescues < MOST_RESCUES]
@@ -132,27 +122,27 @@ def count_failed(tx: Transaction, plans: PlanCache, now: int, failed: Sequence[t
     if again:
         tx.count_rescues(again)
         tx.insert_events([_about(job, "job.rescued", now) for job in again])
-    _end(tx, plans, [job for job in jobs if job.rescues >= MOST_RESCUES], errors, now)
+    _end(tx, [job for job in jobs if job.rescues >= MOST_RESCUES], errors, now)
     return len(jobs)
 
 
-def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[str, str], now: int) -> None:
+def _end(tx: Transaction, over: Sequence[Job], errors: dict[str, str], now: int) -> None:
     """End jobs as lost. A job ends from running, so the start that its worker did not record is written first."""
     if not over:
         return
     shared = Shared()
     add_shared(tx, shared, (), over)
     counters = tx.counters({job.uid for job in over})
-    begun = _claim(tx, plans, over, counters, shared, node=QUEUE_NODE, now=now)
+    begun = _claim(tx, over, counters, shared, node=QUEUE_NODE, now=now)
     ended = [(one.job, Outcome("lost", error=errors[one.job.job_id])) for one in begun]
     if ended:
-        end_jobs(tx, plans, ended, Shared(), now)
+        end_jobs(tx, ended, Shared(), now)
 
 
-def _locked(tx: Transaction, plans: PlanCache, deliveries: Sequence[Delivery]) -> list[Job]:
+def _locked(tx: Transaction, deliveries: Sequence[Delivery]) -> list[Job]:
     """Return the jobs of messages that are still valid, with everything locked that changing them needs."""
     peeked = tx.peek_jobs([delivery.job_id for delivery in deliveries])
-    hold(tx, plans, peeked)
+    hold(tx, peeked)
     tx.lock_schedules({seen.uid for seen in peeked})
     return _on_their_way(tx, {delivery.job_id: delivery.number for delivery in deliveries})
 
@@ -166,7 +156,6 @@ def _on_their_way(tx: Transaction, numbers: dict[str, int]) -> list[Job]:
 
 def _claim(
     tx: Transaction,
-    plans: PlanCache,
     jobs: Sequence[Job],
     counters: dict[str, ScheduleCounters],
     shared: Shared,
@@ -174,9 +163,9 @@ def _claim(
     node: str,
     now: int,
 ) -> list[ClaimedJob]:
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     claims = claim(jobs, known, counters, shared, node=node, limit=len(jobs), now=now)
-    return write_claims(tx, plans, claims, shared, now)
+    return write_claims(tx, claims, shared, now)
 
 
 def _seconds(timeout: int | None) -> float | None:
@@ -194,18 +183,15 @@ def _about(job: Job, kind: EventType, now: int, error: str | None = None) -> Eve
 class Outbox:
     """The database side of a hand-over, each method in one transaction; `flows.outbox` describes the protocol."""
 
-    def __init__(self, store: Store, plans: PlanCache) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._plans = plans
 
     def hand_over(self, now: int, *, limit: int, until: int) -> list[Delivery]:
         """Mark up to `limit` ready jobs as sent, to be checked at `until`; return the messages to send."""
         next_at = self.next_at(now)
         if next_at is None or next_at > now:  # a read costs a hundredth of a write
             return []
-        return self._store.write(
-            Lane.CLAIM, lambda tx: send_jobs(tx, self._plans, now, limit=limit, until=until)
-        )
+        return self._store.write(Lane.CLAIM, lambda tx: send_jobs(tx, now, limit=limit, until=until))
 
     def next_at(self, now: int) -> int | None:
         """Return the earliest instant at which a job is to be handed over or checked."""
@@ -215,8 +201,7 @@ class Outbox:
     def take(self, now: int, *, node: str, job_id: str, number: int) -> ClaimedJob | None:
         """Claim the job of a message; None when the message is out of date or the job must wait."""
         return self._store.write(
-            Lane.CLAIM,
-            lambda tx: take_delivered(tx, self._plans, now, node=node, job_id=job_id, number=number),
+            Lane.CLAIM, lambda tx: take_delivered(tx, now, node=node, job_id=job_id, number=number)
         )
 
     def overdue(self, now: int, *, limit: int) -> list[Delivery]:
@@ -233,13 +218,13 @@ class Outbox:
         """Make the jobs of lost messages ready again; return how many."""
         if not deliveries:
             return 0
-        return self._store.write(Lane.CLAIM, lambda tx: put_back(tx, self._plans, now, deliveries))
+        return self._store.write(Lane.CLAIM, lambda tx: put_back(tx, now, deliveries))
 
     def count_failed(self, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
         """Count failures of the queue's worker before a job began: rescues, then (the fourth) lost; return how many."""
         if not failed:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: count_failed(tx, self._plans, now, failed))
+        return self._store.write(Lane.SETTLE, lambda tx: count_failed(tx, now, failed))
 
     def to_withdraw(self, *, limit: int) -> list[Delivery]:
         """Return messages that are no longer needed: their jobs are cancelled, or another worker ran them."""

@@ -22,7 +22,7 @@ from everwhen.model.outcome import JobEnd, NewMessage, Outcome
 from everwhen.model.row_changes import JOB_INSERTED, job_row
 from everwhen.model.schedule import State
 from everwhen.store.commit import FIRED, write_shared, write_starts
-from everwhen.store.load import PlanCache, add_shared, plans_to_claim
+from everwhen.store.load import add_shared, plans_to_claim
 from everwhen.store.settle import end_jobs, settle_fast
 from everwhen.store.transaction import Row, Transaction
 
@@ -79,52 +79,50 @@ def _message_of_firing(decision: Decision, now: int) -> NewMessage:
     return message_of(message_job, decision.plan.definition, now)
 
 
-def publish_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decision], now: int) -> None:
+def publish_fired(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
     """Publish the messages that a tick has just fired."""
     uids = {d.after.uid for d in decisions if d.jobs and d.plan.definition.target.kind == MESSAGE}
     if uids:
-        _publish_ready(tx, plans, uids, now)
+        _publish_ready(tx, uids, now)
 
 
-def publish_claimed(
-    tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], now: int
-) -> list[ClaimedJob]:
+def publish_claimed(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[ClaimedJob]:
     """Settle the claimed jobs that are messages; return the others, for the worker."""
     published = [one for one in claimed if one.definition.target.kind == MESSAGE]
     if not published:
         return list(claimed)
-    _end(tx, plans, published, _shared(tx, plans, [one.job for one in published]), now)
-    _publish_ready(tx, plans, {one.job.uid for one in published}, now)
+    _end(tx, published, _shared(tx, [one.job for one in published]), now)
+    _publish_ready(tx, {one.job.uid for one in published}, now)
     return [one for one in claimed if one.definition.target.kind != MESSAGE]
 
 
-def _publish_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: int) -> None:
+def _publish_ready(tx: Transaction, uids: Collection[str], now: int) -> None:
     for _ in range(MOST_ROUNDS):
         jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
         if not jobs:  # nearly always after the first round
             return
-        known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+        known = tx.load_plans([(job.uid, job.revision) for job in jobs])
         jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
         counters = tx.counters({job.uid for job in jobs})
-        shared = _shared(tx, plans, jobs)
+        shared = _shared(tx, jobs)
         claims = claim(jobs, known, counters, shared, node=MESSAGE_NODE, limit=len(jobs), now=now)
         if not claims.taken:
             return
         write_starts(tx, claims, now)
-        _end(tx, plans, claims.taken, shared, now)
+        _end(tx, claims.taken, shared, now)
 
 
 def _may_start(job: Job, now: int) -> bool:
     return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
 
 
-def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
+def _end(tx: Transaction, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
     """Settle, nearly all on the fast path, like other jobs: the full one is too slow for 1,000 messages a second."""
     ended = {job.job_id: (job, outcome) for job, outcome in _ended(tx, claimed, now)}
     ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in ended.values()]
-    left = settle_fast(tx, plans, ends, shared, now)
+    left = settle_fast(tx, ends, shared, now)
     if left:
-        end_jobs(tx, plans, [ended[end.job_id] for end in left], shared, now)
+        end_jobs(tx, [ended[end.job_id] for end in left], shared, now)
     else:
         write_shared(tx, shared, now)
 
@@ -139,8 +137,8 @@ def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
     return message_of(claimed.job, claimed.definition, now, actor)
 
 
-def _shared(tx: Transaction, plans: PlanCache, jobs: Sequence[Job]) -> Shared:
+def _shared(tx: Transaction, jobs: Sequence[Job]) -> Shared:
     shared = Shared()
     add_shared(tx, shared, (), jobs)
-    plans_to_claim(tx, plans, shared, jobs)
+    plans_to_claim(tx, shared, jobs)
     return shared

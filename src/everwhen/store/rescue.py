@@ -18,22 +18,22 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.store.commit import move_states, write_shared
-from everwhen.store.load import PlanCache, add_shared, hold
+from everwhen.store.load import add_shared, hold
 from everwhen.store.settle import Ended, end_jobs
 from everwhen.store.transaction import LockHint, Transaction
 
 
-def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease: int) -> int:
+def rescue_jobs(tx: Transaction, now: int, *, node: str, lease: int) -> int:
     """Take care of the jobs of dead nodes; return how many."""
     found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
-    return rescue_found(tx, plans, found, now) if found else 0
+    return rescue_found(tx, found, now) if found else 0
 
 
-def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def rescue_found(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that no node runs any more, or end them as lost; return how many."""
-    shared = _hold(tx, plans, found)
+    shared = _hold(tx, found)
     jobs = _still_lost(tx, found)
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     again: list[Job] = []
     over: list[Ended] = []
     for job in jobs:
@@ -44,42 +44,42 @@ def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: i
             again.append(job)
     tx.insert_events([_about(job, "job.lost", now) for job in jobs if job.status == "running"])
     _requeue(tx, again, shared, now, is_rescue=True, detail=NOTHING)
-    _end(tx, plans, over, now)
+    _end(tx, over, now)
     return len(jobs)
 
 
-def put_orphans_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def put_orphans_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that their own node never began; return how many.
 
     No node ran them, so nothing was lost: this does not count as one of the three rescues, and `on_lost: fail` allows
     it.
     """
-    shared = _hold(tx, plans, found)
+    shared = _hold(tx, found)
     jobs = _still_lost(tx, found)
     again = [job for job in jobs if job.status == "running"]
     _requeue(tx, again, shared, now, is_rescue=False, detail={"began": False})
-    _end(tx, plans, [(job, Outcome("lost")) for job in jobs if job.status != "running"], now)
+    _end(tx, [(job, Outcome("lost")) for job in jobs if job.status != "running"], now)
     return len(jobs)
 
 
-def give_jobs_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def give_jobs_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that their own node interrupts, uncounted, or end those that must not run twice; return how many."""
-    shared = _hold(tx, plans, found)
+    shared = _hold(tx, found)
     jobs = _still_lost(tx, found)
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     running = [job for job in jobs if job.status == "running"]
     outcomes = {job.job_id: give_back(known[job.uid, job.revision].definition.on_lost) for job in running}
     again = [job for job in running if outcomes[job.job_id] is None]
     over = [(job, outcomes.get(job.job_id) or Outcome("lost")) for job in jobs if job not in again]
     tx.insert_events([_about(job, "job.lost", now) for job, _ in over if job.status == "running"])
     _requeue(tx, again, shared, now, is_rescue=False, detail={"interrupted": True})
-    _end(tx, plans, over, now)
+    _end(tx, over, now)
     return len(jobs)
 
 
-def _hold(tx: Transaction, plans: PlanCache, found: Sequence[Job]) -> Shared:
+def _hold(tx: Transaction, found: Sequence[Job]) -> Shared:
     seen = [LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
-    shared = hold(tx, plans, seen)
+    shared = hold(tx, seen)
     tx.lock_schedules({job.uid for job in found})
     return shared
 
@@ -119,10 +119,10 @@ def _requeue(
     write_shared(tx, shared, now)
 
 
-def _end(tx: Transaction, plans: PlanCache, over: Sequence[Ended], now: int) -> None:
+def _end(tx: Transaction, over: Sequence[Ended], now: int) -> None:
     """End jobs that are lost, and release jobs that had ended earlier."""
     if over:
-        end_jobs(tx, plans, over, Shared(), now)
+        end_jobs(tx, over, Shared(), now)
 
 
 def _about(job: Job, kind: EventType, now: int) -> Event:

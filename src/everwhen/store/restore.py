@@ -17,7 +17,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.load import NUMBERS_SKIPPED as SKIPPED
-from everwhen.store.load import PlanCache, add_shared, schedules_of, with_jobs
+from everwhen.store.load import add_shared, schedules_of, with_jobs
 from everwhen.store.outbox import put_back
 from everwhen.store.settle import end_jobs
 from everwhen.store.transaction import Snapshot, Transaction
@@ -46,7 +46,6 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     """
     backed_up_at = instant_of_backup(tx)
     leap = max(skipped - numbers_skipped(tx), 0) + NUMBERS_SKIPPED
-    plans = PlanCache()
     detail: dict[str, object] = {"backed_up_at": backed_up_at, "catch_up": catch_up}
     tx.expect_long_pauses()
     tx.insert_events([Event("system.restored", now, actor=ACTOR, detail=detail)])
@@ -59,7 +58,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     while states := tx.list_states({}, limit=_PORTION, after=after):
         after = states[-1].schedule_id
         schedules += len(states)
-        found = with_jobs(tx, schedules_of(tx, plans, states), {state.uid for state in states})
+        found = with_jobs(tx, schedules_of(tx, states), {state.uid for state in states})
         waiting = [schedule for schedule in found if approval.is_waiting(schedule.state)]
         approvals += len(waiting)
         _decline(tx, waiting, now)
@@ -67,9 +66,9 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
         _go_on(tx, going_on, backed_up_at, now, catch_up=catch_up, leap=leap)
     if not catch_up:
         _end_orphans(tx, now)
-        _let_go(tx, plans, now)
+        _let_go(tx, now)
         _pass_messages_over(tx, now)
-    _end_deliveries(tx, plans, now)
+    _end_deliveries(tx, now)
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
     sessions = tx.end_sessions()
     return Restored(
@@ -136,11 +135,11 @@ def _end_orphans(tx: Transaction, now: int) -> None:
     write_shared(tx, shared, now)
 
 
-def _let_go(tx: Transaction, plans: PlanCache, now: int) -> None:
+def _let_go(tx: Transaction, now: int) -> None:
     """Release every job: no worker holds one any more."""
     held = tx.unreleased_jobs()
     if held:
-        end_jobs(tx, plans, [(job, Outcome("lost")) for job in held], Shared(), now)
+        end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
 
 
 def _pass_messages_over(tx: Transaction, now: int) -> None:
@@ -151,9 +150,9 @@ def _pass_messages_over(tx: Transaction, now: int) -> None:
         tx.put_subscription(ahead._replace(node=None, held_until=None), now)
 
 
-def _end_deliveries(tx: Transaction, plans: PlanCache, now: int) -> None:
+def _end_deliveries(tx: Transaction, now: int) -> None:
     """Invalidate messages that a queue may still have; jobs that have yet to run are handed over again."""
     while sent := tx.overdue_deliveries(FOR_EVER, limit=_PORTION):
-        put_back(tx, plans, now, sent)
+        put_back(tx, now, sent)
     while needless := tx.needless_deliveries(limit=_PORTION):
         tx.withdraw_deliveries(needless)

@@ -228,8 +228,7 @@ INSERT_SCHEDULE = Insert(
     ),
 )
 INSERT_REVISION = Insert(
-    "schedule_revisions",
-    ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words", "cause"),
+    "schedule_revisions", ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words", "cause")
 )
 # The primary key of schedule_revisions.
 _PUT_CAUSES = Statement("""

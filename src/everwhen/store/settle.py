@@ -30,27 +30,27 @@ from everwhen.model.outcome import (
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.store.commit import commit_decisions, queues_behind, write_shared
 from everwhen.store.dialect import storable
-from everwhen.store.load import PlanCache, add_shared, hold, schedules_of, with_jobs
+from everwhen.store.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.store.transaction import Finished, Queue, Transaction
 
 Ended = tuple[Job, Outcome]
 
 
-def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
+def settle_jobs(tx: Transaction, ends: Sequence[JobEnd], now: int) -> int:
     """Write how claimed jobs ended; return how many of the ends were valid."""
     ids = [end.job_id for end in ends]
     peeked = tx.peek_jobs(ids)
-    shared = hold(tx, plans, peeked)
+    shared = hold(tx, peeked)
     tx.lock_schedules({seen.uid for seen in peeked})
-    left = settle_fast(tx, plans, ends, shared, now)
+    left = settle_fast(tx, ends, shared, now)
     settled = len(ends) - len(left)
     if left:
-        settled += settle_full(tx, plans, left, shared, now)
+        settled += settle_full(tx, left, shared, now)
     write_shared(tx, shared, now)
     return settled
 
 
-def settle_full(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int) -> int:
+def settle_full(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: int) -> int:
     """Settle on the full path, which handles every case; the caller writes `shared`."""
     jobs = tx.jobs([end.job_id for end in ends])
     current: dict[str, Ended] = {}
@@ -59,19 +59,19 @@ def settle_full(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], share
         if job is not None and is_held_by(job, end.fence):
             current.setdefault(end.job_id, (job, storable_outcome(end.outcome)))
     if current:
-        _end_all(tx, plans, list(current.values()), shared, now)
+        _end_all(tx, list(current.values()), shared, now)
     return len(current)
 
 
-def end_jobs(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
+def end_jobs(tx: Transaction, ended: Sequence[Ended], shared: Shared, now: int) -> None:
     """Settle jobs, and do what follows from it for their schedules, breakers and limits."""
-    _end_all(tx, plans, ended, shared, now)
+    _end_all(tx, ended, shared, now)
     write_shared(tx, shared, now)
 
 
-def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
+def _end_all(tx: Transaction, ended: Sequence[Ended], shared: Shared, now: int) -> None:
     now = tx.latest(now)  # a schedule may end with its run
-    ending = _Ending(tx, plans, shared, now)
+    ending = _Ending(tx, shared, now)
     ending.load(ended)
     for job, outcome in ended:
         ending.end(job, outcome)
@@ -84,9 +84,8 @@ def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: 
 class _Ending:
     """Schedules while jobs of theirs end: each decision is made from the state that the previous one left."""
 
-    def __init__(self, tx: Transaction, plans: PlanCache, shared: Shared, now: int) -> None:
+    def __init__(self, tx: Transaction, shared: Shared, now: int) -> None:
         self._tx = tx
-        self._plans = plans
         self._shared = shared
         self._now = now
         self._schedules: dict[str, Schedule] = {}
@@ -187,7 +186,7 @@ class _Ending:
     def _load_schedules(self, uids: Iterable[str]) -> None:
         if wanted := set(uids):
             states = list(self._tx.states(wanted).values())
-            for schedule in schedules_of(self._tx, self._plans, states):
+            for schedule in schedules_of(self._tx, states):
                 self._schedules[schedule.state.uid] = schedule
 
     def _load_jobs(self, uids: Sequence[str]) -> None:
@@ -208,32 +207,30 @@ class _Ending:
 # idempotency key and a new token.
 
 
-def take_report(
-    tx: Transaction, plans: PlanCache, job_id: str, token_hash: str, outcome: Outcome, now: int
-) -> bool:
+def take_report(tx: Transaction, job_id: str, token_hash: str, outcome: Outcome, now: int) -> bool:
     """End a job with the reported outcome; False when it does not wait for this token."""
-    shared = hold(tx, plans, seen := tx.peek_jobs([job_id]))
+    shared = hold(tx, seen := tx.peek_jobs([job_id]))
     tx.states({lock_hint.uid for lock_hint in seen})  # locked before their jobs
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not is_awaited(job):
         return False
     if not hmac.compare_digest(tx.outcome_token(job_id) or "", token_hash):
         return False
-    end_jobs(tx, plans, [(job, outcome)], shared, now)
+    end_jobs(tx, [(job, outcome)], shared, now)
     return True
 
 
-def end_overdue(tx: Transaction, plans: PlanCache, now: int) -> int:
+def end_overdue(tx: Transaction, now: int) -> int:
     """End jobs that are past their deadline, and release cancelled ones; return how many."""
     found = [job.job_id for job in tx.jobs_external_over(now)]
     if not found:
         return 0
-    shared = hold(tx, plans, seen := tx.peek_jobs(found))
+    shared = hold(tx, seen := tx.peek_jobs(found))
     tx.states({lock_hint.uid for lock_hint in seen})
     jobs = [job for job in tx.jobs(found).values() if job.node == EXTERNAL and job.released_at is None]
     over = [job for job in jobs if job.status != "running" or (job.deadline_at or now) <= now]
     outcome = Outcome("timed_out", error="timed out: no outcome was reported in time")
-    end_jobs(tx, plans, [(job, outcome) for job in over], shared, now)
+    end_jobs(tx, [(job, outcome) for job in over], shared, now)
     return len(over)
 
 
@@ -292,15 +289,13 @@ def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> Non
 Plans = Mapping[tuple[str, int], Plan]
 
 
-def settle_fast(
-    tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int
-) -> Sequence[JobEnd]:
+def settle_fast(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: int) -> Sequence[JobEnd]:
     """Settle ordinary ends; return the others. `shared` is updated; the caller writes it."""
     found = {job.job_id: job for job in tx.finished([end.job_id for end in ends])}
     if len(found) < len(ends) and len({end.job_id for end in ends}) < len(ends):
         return ends  # of a job that is named twice the first outcome counts
     keys = {(job.uid, job.revision) for job in found.values() if job.revision is not None}
-    known = plans.load(tx, keys)
+    known = tx.load_plans(keys)
     ordinary: list[tuple[Finished, Outcome]] = []
     left: list[JobEnd] = []
     for end in ends:

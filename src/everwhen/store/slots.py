@@ -17,7 +17,7 @@ from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
 from everwhen.model.schedule import Schedule
 from everwhen.store.claim import take_job, take_jobs
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache, schedules_of, system_paused_at
+from everwhen.store.load import schedules_of, system_paused_at
 from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
 from everwhen.store.settle import end_overdue, settle_jobs, take_report
 from everwhen.store.tick import TickReport, evaluate, evaluate_one
@@ -49,9 +49,8 @@ class Exchange:
 class Slots:
     """Operations on slots and jobs while the clock runs."""
 
-    def __init__(self, store: Store, plans: PlanCache, *, lately: int = LATELY, stagger: int = 0) -> None:
+    def __init__(self, store: Store, *, lately: int = LATELY, stagger: int = 0) -> None:
         self._store = store
-        self._plans = plans
         self._lately = lately
         self._stagger = stagger
         self._is_line_long = False  # the last claim got all that it wanted: the next need not check first
@@ -73,7 +72,7 @@ class Slots:
                 self._store.nothing_due_before(min(due_at, now))
             return _NONE_DUE if due_at is None or due_at > now else TickReport()
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
-        report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
+        report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, due, **keys))
         if self._stagger:
             self._next_catch_up_at = max(report.next_catch_up_at, self._next_catch_up_at)
         return report
@@ -81,9 +80,7 @@ class Slots:
     def tick_one(self, now: int, uid: str) -> TickReport:
         """Decide the due and released slots of this one schedule, however old they are."""
         stagger = self._stagger
-        return self._store.write(
-            Lane.TICK, lambda tx: evaluate_one(tx, self._plans, uid, now, stagger=stagger)
-        )
+        return self._store.write(Lane.TICK, lambda tx: evaluate_one(tx, uid, now, stagger=stagger))
 
     def approaching(self, until: int, *, limit: int) -> Approaching:
         """Return what needs a process by then; nothing while the system is paused."""
@@ -92,7 +89,7 @@ class Slots:
                 return Approaching([], [])
             states = tx.states_until(until, limit=limit)
             jobs = tx.jobs_until(until, limit=limit)
-            return Approaching(schedules_of(tx, self._plans, states), jobs)
+            return Approaching(schedules_of(tx, states), jobs)
 
     def queued_of(self, uid: str) -> list[Job]:
         """Return the queued jobs of one schedule, which may be deleted, in order of slot_at."""
@@ -114,7 +111,7 @@ class Slots:
             return []
         for _ in range(CLAIM_TRIES):
             taken = self._store.write(
-                Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
+                Lane.CLAIM, lambda tx: take_jobs(tx, now, node=node, limit=limit, queues=queues)
             )
             if taken is not None:
                 self._is_line_long = len(taken) == limit
@@ -128,9 +125,7 @@ class Slots:
 
     def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
         """Claim this one job, whatever its queue, within every capacity; None when it cannot be claimed."""
-        return self._store.write(
-            Lane.CLAIM, lambda tx: take_job(tx, self._plans, now, node=node, job_id=job_id)
-        )
+        return self._store.write(Lane.CLAIM, lambda tx: take_job(tx, now, node=node, job_id=job_id))
 
     def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
         """Return the earliest instant at which a queued job, of those queues, may be claimed."""
@@ -141,7 +136,7 @@ class Slots:
         """Write how jobs ended and what follows from it; return how many of the ends were valid."""
         if not ends:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, self._plans, ends, now))
+        return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, ends, now))
 
     @property
     def can_exchange(self) -> bool:
@@ -149,19 +144,13 @@ class Slots:
         return self._store.is_exclusive
 
     def exchange(
-        self,
-        now: int,
-        ends: Sequence[JobEnd],
-        *,
-        node: str,
-        limit: int,
-        queues: Sequence[str] | None = None,
+        self, now: int, ends: Sequence[JobEnd], *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> Exchange:
         """Settle, and claim up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
 
         def work(tx: Transaction) -> Exchange:
-            settled = settle_jobs(tx, self._plans, ends, now)
-            claimed = take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues) if limit else []
+            settled = settle_jobs(tx, ends, now)
+            claimed = take_jobs(tx, now, node=node, limit=limit, queues=queues) if limit else []
             return Exchange(settled, claimed or [], tx.is_sooner)
 
         return self._store.write(Lane.SETTLE, work)
@@ -169,7 +158,7 @@ class Slots:
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
         """End a job whose work continued externally; False when it does not wait for this token."""
         return self._store.write(
-            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome=outcome, now=now)
+            Lane.SETTLE, lambda tx: take_report(tx, job_id, token_hash, outcome=outcome, now=now)
         )
 
     def end_overdue(self, now: int) -> int:
@@ -177,7 +166,7 @@ class Slots:
         with self._store.read() as tx:
             if not tx.jobs_external_over(now):
                 return 0
-        return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, self._plans, now))
+        return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, now))
 
     def write_output(self, now: int, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap]) -> None:
         """Store output of runs, and delete what exceeds its bounds."""
@@ -189,9 +178,7 @@ class Slots:
         A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
         from before the clock was set back.
         """
-        return self._store.write(
-            Lane.SETTLE, lambda tx: rescue_jobs(tx, self._plans, now, node=node, lease=lease)
-        )
+        return self._store.write(Lane.SETTLE, lambda tx: rescue_jobs(tx, now, node=node, lease=lease))
 
     def put_orphans_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
         """Requeue jobs that are recorded as this node's but that it does not hold; return how many.
@@ -202,7 +189,7 @@ class Slots:
             orphans = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
         if not orphans:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, self._plans, orphans, now))
+        return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, orphans, now))
 
     def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
         """Requeue jobs that this node interrupts because it stops; return how many.
@@ -215,7 +202,7 @@ class Slots:
         if not found:
             return 0
         give = rescue_found if is_lost else give_jobs_back
-        return self._store.write(Lane.SETTLE, lambda tx: give(tx, self._plans, found, now))
+        return self._store.write(Lane.SETTLE, lambda tx: give(tx, found, now))
 
     def cancel_requests(self, node: str) -> list[str]:
         """Return the ids of jobs that this node runs and that were cancelled since."""

@@ -14,20 +14,14 @@ from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.model.serialize import policy_of, policy_to_json
 from everwhen.store.commit import commit_decisions, write_shared
-from everwhen.store.load import PlanCache, schedules_of, system_paused_at
+from everwhen.store.load import schedules_of, system_paused_at
 from everwhen.store.transaction import Transaction
 
 _PORTION = 1_000
 MOST_NAMED = 10
 
 
-def switch_system(
-    tx: Transaction,
-    plans: PlanCache,
-    now: int,
-    is_paused: bool,
-    actor: str | None,
-) -> None:
+def switch_system(tx: Transaction, now: int, is_paused: bool, actor: str | None) -> None:
     """Turn the switch, at a time when no evaluation runs; a value that is set already changes nothing."""
     tx.exclude_evaluations()
     now = tx.latest(now)
@@ -35,32 +29,30 @@ def switch_system(
     if is_paused == (paused_at is not None):
         return
     if paused_at is not None:
-        _leave_span(tx, plans, paused_at, now)
+        _leave_span(tx, paused_at, now)
     tx.put_setting("system_paused", str(now) if is_paused else "")
     tx.insert_events([Event("system.paused" if is_paused else "system.resumed", now, actor=actor)])
 
 
-def _leave_span(tx: Transaction, plans: PlanCache, paused_at: int, now: int) -> None:
+def _leave_span(tx: Transaction, paused_at: int, now: int) -> None:
     """Move every schedule with a slot in the span on to its next; in one transaction, or a tick might fire the slot."""
     states = tx.states_reached(now)
     for start in range(0, len(states), _PORTION):
-        schedules = schedules_of(tx, plans, states[start : start + _PORTION])
+        schedules = schedules_of(tx, states[start : start + _PORTION])
         shared = Shared()
         decisions = [leave_system_span(schedule, paused_at, now, shared) for schedule in schedules]
         commit_decisions(tx, decisions, now)
         write_shared(tx, shared, now)
 
 
-def write_policy(
-    tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy, source: str = "api"
-) -> None:
+def write_policy(tx: Transaction, now: int, policy: QuietHoursPolicy, source: str = "api") -> None:
     """Create or replace a policy; slots that wait for an opening wait for the new one (E5)."""
     rows = []
     states = tx.states_deferred(policy.policy_id)
     if len(states) > _PORTION:
         tx.expect_long_pauses()
     # Read before the policy is written, and planned here: the cache must not contain the policy before its commit.
-    for schedule in schedules_of(tx, plans, states):
+    for schedule in schedules_of(tx, states):
         state = schedule.state
         plan = Plan(state.schedule_id, schedule.definition, policy)
         is_deferred = state.held_reason in plan.defers
@@ -73,25 +65,21 @@ def write_policy(
     _touch_policies(tx)
 
 
-def add_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy) -> None:
+def add_policy(tx: Transaction, now: int, policy: QuietHoursPolicy) -> None:
     """Write a new policy; refuse an id that is taken."""
     _touch_policies(tx)  # first: other writers of policies wait here until this one is committed
     if policy.policy_id in dict(tx.policies()):
         raise DuplicatePolicyError(policy.policy_id)
-    write_policy(tx, plans, now, policy)
+    write_policy(tx, now, policy)
 
 
 def change_policy(
-    tx: Transaction,
-    plans: PlanCache,
-    now: int,
-    policy_id: str,
-    change: Callable[[QuietHoursPolicy], QuietHoursPolicy],
+    tx: Transaction, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
 ) -> QuietHoursPolicy:
     """Replace a policy that the API made by the result of `change`."""
     _touch_policies(tx)
     after = change(_own_policy(tx, policy_id))
-    write_policy(tx, plans, now, after)
+    write_policy(tx, now, after)
     return after
 
 

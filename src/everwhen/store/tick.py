@@ -11,15 +11,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule, State
 from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    coverage,
-    hold,
-    schedules_of,
-    system_paused_at,
-    without_busy,
-)
+from everwhen.store.load import add_shared, coverage, hold, schedules_of, system_paused_at, without_busy
 from everwhen.store.publish import publish_at_once, publish_fired
 from everwhen.store.transaction import Due, LockHint, Transaction
 
@@ -41,9 +33,7 @@ class TickReport:
     none_due: bool = field(default=False, compare=False)
 
 
-def evaluate(
-    tx: Transaction, plans: PlanCache, due: Due, *, stagger: int, next_catch_up_at: int = 0
-) -> TickReport:
+def evaluate(tx: Transaction, due: Due, *, stagger: int, next_catch_up_at: int = 0) -> TickReport:
     """Decide a batch of due and released slots."""
     if system_paused_at(tx) is not None:
         return TickReport()
@@ -51,14 +41,13 @@ def evaluate(
     for page in range(PAGES):
         due = due._replace(page=page)
         peeked = tx.peek_due(due)
-        schedules = _take(tx, plans, due, peeked, shared)
+        schedules = _take(tx, due, peeked, shared)
         if schedules or not peeked:
             break  # else other schedulers hold all of these, or their keys: continue with the next page
     if not schedules:
         return TickReport()
     decisions = _decided(
         tx,
-        plans,
         schedules,
         shared,
         now=due.now,
@@ -70,17 +59,17 @@ def evaluate(
     return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
 
 
-def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagger: int) -> TickReport:
+def evaluate_one(tx: Transaction, uid: str, now: int, *, stagger: int) -> TickReport:
     """Decide the due and released slots of one schedule; wait for its row and its keys while others hold them."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = hold(tx, plans, tx.peek_schedule(uid))
+    shared = hold(tx, tx.peek_schedule(uid))
     state = tx.states({uid}).get(uid)
     if state is None or not _is_due(state, now):
         return TickReport()
-    schedules = schedules_of(tx, plans, [state])
+    schedules = schedules_of(tx, [state])
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
-    decisions = _decided(tx, plans, schedules, shared, now=now, stagger=stagger, next_catch_up_at=0)
+    decisions = _decided(tx, schedules, shared, now=now, stagger=stagger, next_catch_up_at=0)
     return _reported(decisions, shared, now, is_full=False)
 
 
@@ -91,7 +80,6 @@ def _is_due(state: State, now: int) -> bool:
 
 def _decided(
     tx: Transaction,
-    plans: PlanCache,
     schedules: Sequence[Schedule],
     shared: Shared,
     now: int,
@@ -111,7 +99,7 @@ def _decided(
     commit_decisions(tx, left, now)
     write_shared(tx, shared, now)
     hand_on_places(tx, left, shared, now)
-    publish_fired(tx, plans, left, now)
+    publish_fired(tx, left, now)
     return decisions
 
 
@@ -121,14 +109,12 @@ def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_ful
     return TickReport(len(decisions), fired, more, now + shared.stagger_offset)
 
 
-def _take(
-    tx: Transaction, plans: PlanCache, due: Due, peeked: Sequence[LockHint], shared: Shared
-) -> Sequence[Schedule]:
+def _take(tx: Transaction, due: Due, peeked: Sequence[LockHint], shared: Shared) -> Sequence[Schedule]:
     """Return the schedules that could be locked, with their keys. A locked key delays only its own schedules."""
-    hold(tx, plans, peeked, shared, wait=False)
+    hold(tx, peeked, shared, wait=False)
     states = tx.due(due)
     if not states:
         return ()
-    schedules = schedules_of(tx, plans, states)
+    schedules = schedules_of(tx, states)
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding], wait=False)
     return without_busy(shared, schedules)

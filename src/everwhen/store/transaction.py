@@ -12,9 +12,9 @@ transactions exclude each other, as on SQLite, a peek returns nothing and costs 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from everwhen.clock import Clock
 from everwhen.store.delivery_rows import DeliveryReads, DeliveryWrites
@@ -32,17 +32,11 @@ from everwhen.store.system_rows import (
     TokenWrites,
 )
 
-__all__ = [
-    "Declined",
-    "Due",
-    "Finished",
-    "LockHint",
-    "Queue",
-    "Row",
-    "Snapshot",
-    "Store",
-    "Transaction",
-]
+if TYPE_CHECKING:
+    from everwhen.model.schedule import Plan
+    from everwhen.store.load import PlanCache
+
+__all__ = ["Declined", "Due", "Finished", "LockHint", "Queue", "Row", "Snapshot", "Store", "Transaction"]
 
 T = TypeVar("T")
 
@@ -50,16 +44,15 @@ T = TypeVar("T")
 class Snapshot(ScheduleReads, JobReads, DeliveryReads, LimitReads, MessageReads, TokenReads, SystemReads):
     """The reads; inside a writing transaction they lock the rows that it may change."""
 
+    plans: PlanCache  # of the process
+
+    def load_plans(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Plan]:
+        """Return the plans of revisions, by uid and number."""
+        return self.plans.load(self, wanted)
+
 
 class Transaction(
-    Snapshot,
-    ScheduleWrites,
-    JobWrites,
-    DeliveryWrites,
-    LimitWrites,
-    MessageWrites,
-    TokenWrites,
-    SystemWrites,
+    Snapshot, ScheduleWrites, JobWrites, DeliveryWrites, LimitWrites, MessageWrites, TokenWrites, SystemWrites
 ):
     """The reads and writes of one transaction; its opener ends it."""
 
@@ -94,8 +87,11 @@ class Transaction(
 class Store(Protocol):
     """A database that runs work in transactions.
 
-    `is_exclusive`: one at a time, so that nothing is locked, and two flows may share one.
+    `is_exclusive`: one at a time, so that nothing is locked, and two flows may share one. `plans`: those that its
+    transactions have read.
     """
+
+    plans: PlanCache
 
     @property
     def is_exclusive(self) -> bool: ...

@@ -6,7 +6,8 @@ from everwhen.store.postgres.database import PostgresDatabase, where
 from everwhen.store.postgres.horizon import Horizon
 from everwhen.store.postgres.listener import Listener
 from everwhen.store.postgres.restore import back_up, restore
-from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.postgres.snapshot import Process
+from everwhen.store.postgres.transaction import PostgresStore
 
 __all__ = [
     "DatabaseClock",
@@ -15,6 +16,7 @@ __all__ = [
     "PostgresCopyTarget",
     "PostgresDatabase",
     "PostgresStore",
+    "Process",
     "back_up",
     "restore",
     "where",

@@ -30,14 +30,7 @@ from everwhen.store.postgres.builder import PostgresBuilder
 from everwhen.store.postgres.database import PostgresDatabase
 from everwhen.store.postgres.snapshot import PostgresSnapshot
 from everwhen.store.postgres.transaction import PostgresTransaction
-from everwhen.store.postgres.watermark import Marks
-from everwhen.store.restore import (
-    BACKED_UP_AT,
-    Restored,
-    go_on_from_backup,
-    numbers_skipped,
-    refuse_beating,
-)
+from everwhen.store.restore import BACKED_UP_AT, Restored, go_on_from_backup, numbers_skipped, refuse_beating
 from everwhen.store.schema.migrate import Applied, Migration, refuse_newer_backup
 from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.version import __version__
@@ -100,8 +93,8 @@ def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
     if "nodes" in tables:
-        refuse_beating(PostgresSnapshot(connection, Marks()).nodes(), now)
-    return numbers_skipped(PostgresSnapshot(connection, Marks())) if "settings" in tables else 0
+        refuse_beating(PostgresSnapshot(connection).nodes(), now)
+    return numbers_skipped(PostgresSnapshot(connection)) if "settings" in tables else 0
 
 
 def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
@@ -162,7 +155,7 @@ def _number_rows(connection: Connection[Any]) -> None:
 
 
 def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool, skipped: int) -> Restored:
-    transaction = PostgresTransaction(connection, Marks())
+    transaction = PostgresTransaction(connection)
     transaction.put_setting(BACKED_UP_AT, str(header.taken_at))
     return go_on_from_backup(transaction, now, catch_up=catch_up, skipped=skipped)
 

@@ -6,16 +6,19 @@ then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import Connection
 
+from everwhen.clock import Clock
 from everwhen.model.job import Job
 from everwhen.model.schedule import State
 from everwhen.store.delivery_rows import CAN_GO, NEXT_DELIVERY
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import CAN_START, IS_OURS, JOB, NEXT_READY
+from everwhen.store.load import PlanCache
 from everwhen.store.postgres.queries import PostgresQueries
 from everwhen.store.postgres.watermark import Marks
 from everwhen.store.records import Due, LockHint
@@ -74,12 +77,28 @@ SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs WHERE job_i
 _FIRST_READY = Statement("SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL")
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What the transactions of one process share.
+
+    `skew` is how far this node's clock is from the database's. `has_time`: the nodes use the database's time,
+    otherwise `clock`.
+    """
+
+    skew: Callable[[], int] = lambda: 0
+    has_time: bool = False
+    clock: Clock | None = None
+    marks: Marks = field(default_factory=Marks)
+    plans: PlanCache = field(default_factory=PlanCache)
+
+
 class PostgresSnapshot(PostgresQueries, Snapshot):
     """The reads on one connection."""
 
-    def __init__(self, connection: Connection[Any], marks: Marks) -> None:
+    def __init__(self, connection: Connection[Any], process: Process | None = None) -> None:
         super().__init__(connection)
-        self._marks = marks
+        self._process = process or Process()
+        self._marks, self.plans = self._process.marks, self._process.plans
         self._peeked: list[int] = []  # the rows of the last peek, locked next
 
     # -- peeks --

@@ -35,26 +35,28 @@ Whatever happens with locks, the unique keys on (slot_at, uid) prevent a slot fr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from psycopg import Connection, errors
 
-from everwhen.clock import Clock
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Breaker, Limit
 from everwhen.model.queue import Delivery
 from everwhen.store.dialect import Statement
-from everwhen.store.postgres.adapters import insert, together
-from everwhen.store.postgres.database import Overtaken
-from everwhen.store.postgres.snapshot import PostgresSnapshot
-from everwhen.store.postgres.watermark import Marks
+from everwhen.store.lanes import Lane
+from everwhen.store.postgres.adapters import At, insert, together
+from everwhen.store.postgres.database import Overtaken, PostgresDatabase
+from everwhen.store.postgres.snapshot import PostgresSnapshot, Process
 from everwhen.store.records import INSERTED, Declined, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
 from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.store.system_rows import BREAKERS, INSERT_EVENT, LIMITS
-from everwhen.store.transaction import Transaction
+from everwhen.store.transaction import Snapshot, Transaction
+
+T = TypeVar("T")
 
 MOMENT = "100ms"
 EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
@@ -135,18 +137,9 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     migration = POSTGRES_MIGRATIONS[-1].number
 
-    def __init__(
-        self,
-        connection: Connection[Any],
-        marks: Marks,
-        skew: Callable[[], int] = lambda: 0,
-        has_time: bool = False,
-        clock: Clock | None = None,
-    ) -> None:
-        super().__init__(connection, marks)
-        self._skew = skew
-        self._has_time = has_time
-        self._clock = clock
+    def __init__(self, connection: Connection[Any], process: Process | None = None) -> None:
+        super().__init__(connection, process)
+        self._clock = self._process.clock
         self._soonest: int | None = None
         self._readied = False
         self.own_revisions: set[tuple[str, int]] = set()
@@ -331,7 +324,61 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
             self._cursor.execute(query.encode(), (table, key, by))
 
     def latest(self, now: int) -> int:
-        return max(now, self.value(_TIME)) if self._has_time else super().latest(now)
+        return max(now, self.value(_TIME)) if self._process.has_time else super().latest(now)
 
     def skew(self) -> int:
-        return self._skew()
+        return self._process.skew()
+
+
+# The beginning and end of transactions.
+
+
+# One round trip for both: later reads see what the system switch has committed.
+_BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
+_BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION}
+
+
+# idx_schedules_next_run, idx_schedules_release: one step into each, as for NEXT_DUE.
+_EARLIEST_DUE = """
+(SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= %s ORDER BY next_run_at LIMIT 1)
+UNION ALL
+(SELECT release_at FROM schedules WHERE release_at IS NOT NULL ORDER BY release_at LIMIT 1)"""
+
+
+class PostgresStore:
+    """Transactions on one PostgreSQL database."""
+
+    is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
+
+    def __init__(self, database: PostgresDatabase, process: Process | None = None) -> None:
+        self._database = database
+        self._process = process or Process()
+        self._marks, self.plans = self._process.marks, self._process.plans
+
+    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
+        def transact(connection: Connection[Any]) -> T:
+            transaction = PostgresTransaction(connection, self._process)
+            result = work(transaction)
+            transaction.announce()
+            return result
+
+        return self._database.transact(transact, begin=_BEGIN.get(lane, "BEGIN"))
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        with self._database.snapshot() as connection:
+            yield PostgresSnapshot(connection, self._process)
+
+    @contextmanager
+    def look(self) -> Iterator[Snapshot]:
+        with self._database.connection() as connection:
+            yield PostgresSnapshot(connection, self._process)
+
+    def earliest_due_at(self) -> int | None:
+        with self._marks.due.search() as look:
+            rows = self._database.ask(_EARLIEST_DUE, At(look.at))
+            look.found = min([row[0] for row in rows], default=None)
+        return look.found
+
+    def nothing_due_before(self, instant: int) -> None:
+        self._marks.due.raise_to(instant)

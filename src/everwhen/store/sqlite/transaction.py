@@ -20,6 +20,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.row_changes import ENDED_WELL
 from everwhen.model.schedule import State
 from everwhen.store.dialect import DuplicateError, Statement
+from everwhen.store.load import PlanCache
 from everwhen.store.records import Declined, Due, Finished, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE, STATE
 from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
@@ -44,6 +45,10 @@ ORDER BY release_at, held_due_at LIMIT :limit""")
 
 class SqliteSnapshot(SqliteQueries, Snapshot):
     """The reads on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, plans: PlanCache | None = None) -> None:
+        super().__init__(connection)
+        self.plans = PlanCache() if plans is None else plans
 
     def due(self, due: Due) -> list[State]:
         if due.behind:
@@ -102,8 +107,10 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
 
     migration = SQLITE_MIGRATIONS[-1].number
 
-    def __init__(self, connection: sqlite3.Connection, clock: Clock | None = None) -> None:
-        super().__init__(connection)
+    def __init__(
+        self, connection: sqlite3.Connection, plans: PlanCache | None = None, clock: Clock | None = None
+    ) -> None:
+        super().__init__(connection, plans)
         self._clock = clock
         self._is_sooner = False
         self.own_revisions: set[tuple[str, int]] = set()
@@ -201,15 +208,18 @@ class SqliteStore:
     def __init__(self, database: SqliteDatabase, clock: Clock | None = None) -> None:
         self._database = database
         self._clock = clock
+        self.plans = PlanCache()
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        clock = self._clock
-        return self._database.write(lane, lambda connection: work(SqliteTransaction(connection, clock)))
+        plans, clock = self.plans, self._clock
+        return self._database.write(
+            lane, lambda connection: work(SqliteTransaction(connection, plans, clock))
+        )
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
         with self._database.read() as connection:
-            yield SqliteSnapshot(connection)
+            yield SqliteSnapshot(connection, self.plans)
 
     look = read
 
