@@ -22,6 +22,7 @@ from everwhen.operations.jobs import backfill
 from everwhen.store.lanes import Lane
 from everwhen.store.opened import store_of
 from everwhen.store.postgres.transaction import PostgresStore, PostgresTransaction
+from everwhen.store.settle import HAND_OVER
 from everwhen.store.system import write_policy
 from everwhen.store.transaction import Transaction
 from everwhen.timetable.civil_time import zone
@@ -295,7 +296,8 @@ def test_a_job_that_was_claimed_anew_is_not_handed_over(runtime: Tenant) -> None
     stale = claimed.job._replace(fence=claimed.job.fence - 1)
     with pytest.raises(StoreError, match="lost 6 times"):
         PostgresStore(runtime.stack.database).write(
-            Lane.SETTLE, lambda tx: tx.hand_over_jobs([(stale, "token")])
+            Lane.SETTLE,
+            lambda tx: tx.expect(1, tx.run(HAND_OVER, batch=[("token", stale.row_id, stale.fence)])),
         )
     assert runtime.job(claimed.job.job_id).node == runtime.node
     runtime.settle(claimed)

@@ -23,13 +23,29 @@ from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import Answer
 from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
+from everwhen.store.dialect import Statement
 from everwhen.store.load import add_shared, hold, load_schedule, system_paused_at
 from everwhen.store.records import BEGUN, SHOWN
 from everwhen.store.system import remove_policy, write_policy
+from everwhen.store.tokens import insert_answer
 from everwhen.store.transaction import Row, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
 _begins = itemgetter(*[State._fields.index(name) for name in BEGUN])
+# idx_jobs_slot and idx_jobs_backfill: the slots that have a job, of the clock or of a backfill.
+_FILLED_SLOTS = Statement("""
+SELECT slot_at FROM jobs WHERE uid = :uid::text AND slot_at = ANY(:slots::instants)
+    AND origin IN ('schedule', 'catch_up')
+UNION ALL
+SELECT slot_at FROM jobs WHERE uid = :uid::text AND slot_at = ANY(:slots::instants) AND origin = 'backfill'""")
+# idx_schedules_token
+_COUNT_OF_TOKEN = Statement("SELECT count(*) FROM schedules WHERE token_id = :token_id::text")
+# Only the newest configuration of a source keeps its places and sections.
+_FORGET_PLACES = Statement("""
+UPDATE config_revisions SET places = NULL, sections = NULL WHERE places IS NOT NULL AND source = :source::text""")
+_INSERT_CONFIG = Statement("""
+INSERT INTO config_revisions (at, source, digest, actor, places, sections)
+VALUES (:now::instant, :source::text, :digest::text, :actor::text, :places::text, :sections::text)""")
 MANY = 1_000  # more rows than this take a while to process
 
 
@@ -72,14 +88,14 @@ def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
     """Check the quota under the token's lock, so that two concurrent requests cannot both take the last place."""
     if terms.max_schedules is not None:
         tx.lock_token(terms.token_id)
-        if tx.count_of_token(terms.token_id) + count > terms.max_schedules:
+        if int(tx.value(_COUNT_OF_TOKEN, token_id=terms.token_id)) + count > terms.max_schedules:
             raise QuotaError(terms.max_schedules)
     if terms.answer is not None:
         _remember(tx, terms.answer, now)
 
 
 def _remember(tx: Transaction, answer: Answer, now: int) -> None:
-    if not tx.insert_answer(answer, now):
+    if not insert_answer(tx, answer, now):
         raise RepeatedRequestError(answer.key)
 
 
@@ -154,7 +170,7 @@ def fill_slots(
     """Decide about the slots that have no job; the query for them runs when the row is locked."""
 
     def fill(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        filled = tx.filled_slots(schedule.state.uid, slots)
+        filled = set(tx.column(_FILLED_SLOTS, uid=schedule.state.uid, slots=slots))
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
     return change_schedule(tx, now, schedule_id, fill, limits=limits)
@@ -236,8 +252,10 @@ def reconcile(tx: Transaction, now: int, changes: Reconciliation) -> bool:
         write_policy(tx, now, policy, source="config")
     for policy_id in changes.removed_policies:
         remove_policy(tx, policy_id)
-    tx.insert_config(
-        now,
+    tx.run(_FORGET_PLACES, source=changes.source)
+    tx.run(
+        _INSERT_CONFIG,
+        now=now,
         source=changes.source,
         digest=changes.digest,
         actor=changes.actor,

@@ -10,9 +10,16 @@ from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared, Transition
 from everwhen.store.commit import write_shared, write_starts
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import IS_OURS, JOB
 from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
 from everwhen.store.publish import publish_claimed
 from everwhen.store.transaction import Transaction
+
+# idx_jobs_outstanding
+_READY_OF = Statement(f"""
+SELECT {JOB} FROM jobs WHERE uid = ANY(:uids::texts) AND status IN ('queued', 'running')
+    AND ready_at <= :now::instant AND line = 'own' AND {IS_OURS} ORDER BY uid, slot_at, row_id""")
 
 
 def take_jobs(
@@ -86,7 +93,11 @@ def with_those_beyond(
     if not crowded:
         return jobs
     known = {job.row_id for job in jobs}
-    return jobs + [job for job in tx.ready_of(crowded, now, queues=queues) if job.row_id not in known]
+    return jobs + [
+        job
+        for job in tx.many(Job._make, _READY_OF, uids=crowded, now=now, queues=queues)
+        if job.row_id not in known
+    ]
 
 
 def _half_opened(transition: Transition) -> Event:

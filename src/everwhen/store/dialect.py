@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from everwhen.store.records import Row
+
+R = TypeVar("R")
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)(?:::(texts|text|instants|instant|integers|integer)\b)?")
 _CASTS = {
@@ -220,10 +222,18 @@ class Queries(ABC):
         """Refuse a change of fewer rows than were read, where others may have changed them meanwhile."""
         return
 
-    def row(self, statement: Statement, **values: Any) -> Any:
-        """Return the first row, or None."""
+    def many(self, make: Callable[[Any], R], statement: Statement, **values: Any) -> list[R]:
+        """Return what `make` makes of each row that the statement finds."""
+        return [make(row) for row in self.rows(statement, **values)]
+
+    def one(self, make: Callable[[Any], R], statement: Statement, **values: Any) -> R | None:
+        """Return the same of the first row, or None."""
         found = self.rows(statement, **values)
-        return found[0] if found else None
+        return make(found[0]) if found else None
+
+    def column(self, statement: Statement, **values: Any) -> list[Any]:
+        """Return the first column of all rows."""
+        return [row[0] for row in self.rows(statement, **values)]
 
     def value(self, statement: Statement, **values: Any) -> Any:
         """Return the first column of the first row, or None."""

@@ -32,9 +32,17 @@ from everwhen.store.ledger_filters import (
 )
 from everwhen.store.load import RecordedPlans
 from everwhen.store.schedule_rows import STATE
-from everwhen.store.transaction import Snapshot, Store
+from everwhen.store.transaction import Snapshot, StorePart
 
-EVENT = ", ".join("CAST(detail AS text)" if name == "detail" else name for name in Event._fields)
+
+def event_columns(of: str = "") -> str:
+    """Return the columns of an event, in the order of its fields, for `recorded`."""
+    return ", ".join(
+        f"CAST({of}{name} AS text)" if name == "detail" else f"{of}{name}" for name in Event._fields
+    )
+
+
+EVENT = event_columns()
 
 # -- histories --
 
@@ -140,15 +148,8 @@ JOB_COUNTS = Statement("""
 SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status""")
 
 
-class Ledger:
+class Ledger(StorePart):
     """Queries about the past, on one database."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def _rows(self, statement: Statement, **values: Any) -> list[Any]:
-        with self._store.look() as tx:
-            return tx.rows(statement, **values)
 
     # -- histories --
 
@@ -161,10 +162,12 @@ class Ledger:
             retained_from = tx.value(_RETAINED_FROM)
             yield History(
                 _all_histories(tx, plans) if uids is None else _histories(tx, plans, uids),
-                _recorded(tx.rows(SYSTEM_EVENTS)),
-                [Limit._make(row) for row in tx.rows(_LIMITS)] if uids is None else None,
+                tx.many(recorded, SYSTEM_EVENTS),
+                tx.many(Limit._make, _LIMITS) if uids is None else None,
                 int(retained_from or 0),
-                _breakers(tx) if uids is None else None,
+                Breakers(tx.many(Breaker._make, _BREAKERS), tx.many(Transition._make, _LATEST_TRANSITIONS))
+                if uids is None
+                else None,
                 ruled_from=tx.value(_RULED_FROM),
             )
 
@@ -175,18 +178,20 @@ class Ledger:
 
         Of several schedules with the id, it is the newest that had begun by `at`, else the first one.
         """
-        rows = self._rows(_UID_OF, id=schedule_id, at=at)
-        return rows[0][0] if rows else None
+        return self._one(_first, _UID_OF, id=schedule_id, at=at)
 
     def job(self, job_id: str) -> Job | None:
         """Return one job."""
-        rows = self._rows(_JOB, job_id=job_id)
-        return Job._make(rows[0]) if rows else None
+        return self._one(Job._make, _JOB, job_id=job_id)
 
     def output(self, job_id: str) -> list[OutputPiece]:
         """Return the stored output of a job, by attempt, stream and position."""
-        rows = self._rows(_OUTPUT, job_id=job_id)
-        return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], bytes(row[3])) for row in rows]
+
+        def piece(row: Sequence[Any]) -> OutputPiece:
+            attempt, stream, position, data = row
+            return OutputPiece(OutputStream(job_id, attempt, stream), position, bytes(data))
+
+        return self._many(piece, _OUTPUT, job_id=job_id)
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         """Return jobs, newest first; `before` is a row_id."""
@@ -195,7 +200,7 @@ class Ledger:
         conditions.add(_OF_UID, uid=wanted.uid)
         conditions.add("row_id < :before", before=before)
         query = composed(f"SELECT {JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit")
-        return [Job._make(row) for row in self._rows(query, **conditions.values, limit=limit)]
+        return self._many(Job._make, query, **conditions.values, limit=limit)
 
     def job_page(
         self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
@@ -204,7 +209,7 @@ class Ledger:
         # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
         # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
         with self._store.read() as tx:
-            rows = Rows._make(tx.row(_JOB_ROWS))
+            rows = tx.many(Rows._make, _JOB_ROWS)[0]
             way = way_of(wanted, find_schedules(tx, wanted))
             table, conditions = find_way(wanted, way)
             count = count_jobs(tx, table, conditions, way.floor(rows, None))
@@ -214,8 +219,7 @@ class Ledger:
             query = composed(
                 f"SELECT {JOB} FROM {table} {conditions} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"
             )
-            found = tx.rows(query, **conditions.values, limit=limit, offset=offset)
-        jobs = [Job._make(row) for row in found]
+            jobs = tx.many(Job._make, query, **conditions.values, limit=limit, offset=offset)
         return page_of(
             jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
         )
@@ -241,18 +245,18 @@ class Ledger:
         conditions = event_conditions(wanted)
         conditions.add("id < :before", before=before)
         query = composed(f"SELECT id, {EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit")
-        return _recorded(self._rows(query, **conditions.values, limit=limit))
+        return self._many(recorded, query, **conditions.values, limit=limit)
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
         """Return how many events match; counting stops at `most`."""
         conditions = event_conditions(wanted)
         query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
-        return int(self._rows(composed(query), **conditions.values, most=most)[0][0])
+        return int(self._many(_first, composed(query), **conditions.values, most=most)[0])
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
         """Return events in commit order, for streams (L4)."""
         with self._store.look() as tx:
-            return _recorded(_STREAM.after(tx, event_id, limit))
+            return [recorded(row) for row in _STREAM.after(tx, event_id, limit)]
 
     def last_event_id(self) -> int:
         """Return the last event in commit order, behind which a stream starts without a gap; 0 if there is none."""
@@ -263,24 +267,23 @@ class Ledger:
         """Return the events about one slot, including those that count it in a range."""
         values = {"uid": uid, "slot_at": slot_at, "slot": slot_at}
         with self._store.read() as tx:
-            found = _recorded(tx.rows(EVENTS_OF_SLOT, **values))
-            found += _recorded(tx.rows(CAUGHT_UP_AROUND, **values))
+            found = tx.many(recorded, EVENTS_OF_SLOT, **values)
+            found += tx.many(recorded, CAUGHT_UP_AROUND, **values)
         return sorted(found, key=lambda recorded: recorded.id)
 
     # -- breakers and counts --
 
     def breaker(self, key: str) -> Breaker:
         """Return one breaker as it is now; closed when it never changed."""
-        rows = self._rows(_BREAKER_OF, key=key)
-        return Breaker._make(rows[0]) if rows else Breaker(key)
+        return self._one(Breaker._make, _BREAKER_OF, key=key) or Breaker(key)
 
     def breakers(self) -> list[Breaker]:
         """Return every breaker that ever changed, by key."""
-        return [Breaker._make(row) for row in self._rows(_BREAKERS)]
+        return self._many(Breaker._make, _BREAKERS)
 
     def transitions(self, key: str, *, limit: int) -> list[Transition]:
         """Return the transitions of a breaker, newest first."""
-        return [Transition._make(row) for row in self._rows(_TRANSITIONS, key=key, limit=limit)]
+        return self._many(Transition._make, _TRANSITIONS, key=key, limit=limit)
 
     def counts(self) -> Counts:
         """Return the current totals."""
@@ -298,40 +301,34 @@ class Ledger:
 
 
 def _all_histories(tx: Snapshot, plans: RecordedPlans) -> Iterator[ScheduleHistory]:
-    uids = [row[0] for row in tx.rows(_UIDS)]
     jobs = map(Job._make, tx.stream(_ALL_JOBS))
-    yield from merge_histories(uids, jobs, lambda uid, found: _history(tx, plans, uid, found))
+    yield from merge_histories(tx.column(_UIDS), jobs, lambda uid, found: _history(tx, plans, uid, found))
 
 
 def _histories(tx: Snapshot, plans: RecordedPlans, uids: Sequence[str]) -> Iterator[ScheduleHistory]:
     for uid in uids:
-        yield _history(tx, plans, uid, [Job._make(row) for row in tx.rows(JOBS_OF, uid=uid)])
+        yield _history(tx, plans, uid, tx.many(Job._make, JOBS_OF, uid=uid))
 
 
 def _history(tx: Snapshot, plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
     rows = tx.rows(_REVISIONS, uid=uid)
     known = plans.load([(uid, row[0]) for row in rows])
-    state = tx.row(_STATE_OF, uid=uid)
     return ScheduleHistory(
         uid=uid,
         schedule_id=rows[0][1] if rows else uid,
         revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
-        events=_recorded(tx.rows(EVENTS_OF_UID, uid=uid)),
+        events=tx.many(recorded, EVENTS_OF_UID, uid=uid),
         jobs=jobs,
-        state=None if state is None else State._make(state),
+        state=tx.one(State._make, _STATE_OF, uid=uid),
     )
 
 
-def _breakers(tx: Snapshot) -> Breakers:
-    rows = [Breaker._make(row) for row in tx.rows(_BREAKERS)]
-    return Breakers(rows, [Transition._make(row) for row in tx.rows(_LATEST_TRANSITIONS)])
-
-
-def _recorded(rows: Iterable[Sequence[Any]]) -> list[Recorded]:
-    return [_event(*row) for row in rows]
-
-
-def _event(number: int, *columns: Any) -> Recorded:
-    *plain, detail, trace_id = columns
+def recorded(row: Sequence[Any]) -> Recorded:
+    """Return an event, whose detail is JSON, with the number before it."""
+    number, *plain, detail, trace_id = row
     fields = NOTHING if detail == "{}" else json.loads(detail)
     return Recorded(number, Event._make((*plain, fields, trace_id)))
+
+
+def _first(row: Sequence[Any]) -> Any:
+    return row[0]

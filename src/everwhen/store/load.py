@@ -13,11 +13,25 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Coverage, Shared, keys_of
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, broken_plan
 from everwhen.model.serialize import definition_in, policy_of
+from everwhen.store.dialect import Statement
 from everwhen.store.transaction import Finished, LockHint, Snapshot
 
 Holder = Job | Finished | LockHint  # rows with keys of limits and breakers
 
 _LOOK_BACK = 400 * DAY
+# The primary key of schedule_revisions, once for each.
+_REVISIONS = Statement("""
+SELECT r.uid, r.revision, r.schedule_id, r.words FROM batch AS v(uid, revision) CROSS JOIN schedule_revisions r
+WHERE r.uid = v.uid AND r.revision = v.revision""")
+# nodes, whole: one row per start of a process.
+_HEARTBEATS = Statement("""
+SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since::instant
+ORDER BY started_at""")
+# idx_audit_schedule: events of no schedule are at one of its ends. Only steps forwards skip time.
+_CLOCK_STEPS = Statement("""
+SELECT number_in(detail, 'from'), number_in(detail, 'to') FROM audit_events
+WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= :since::instant
+    AND number_in(detail, 'to') > number_in(detail, 'from') ORDER BY id""")
 
 
 def hold(
@@ -104,11 +118,11 @@ def _add(
     limits, breakers = _keys(plans, holders)
     limits.update(also)
     if missing := limits - shared.limits.keys() - shared.busy:
-        found = tx.limits(missing) if wait else tx.limits_at_hand(missing)
+        found = tx.limits(missing, wait=wait)
         shared.limits |= found
         shared.busy |= missing - found.keys()
     if missing := breakers - shared.breakers.keys() - shared.busy:
-        more = tx.breakers(missing) if wait else tx.breakers_at_hand(missing)
+        more = tx.breakers(missing, wait=wait)
         shared.breakers |= more
         shared.busy |= missing - more.keys()
 
@@ -168,7 +182,7 @@ def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage
     `alive_since`: the caller counts as alive until now, although its next heartbeat is not written yet.
     """
     merged: list[tuple[int, int]] = []
-    stretches = list(tx.heartbeats(now - _LOOK_BACK))
+    stretches = list(tx.rows(_HEARTBEATS, since=now - _LOOK_BACK))
     if alive_since is not None and alive_since <= now:
         stretches = sorted([*stretches, (alive_since, now)])
     for start, end in stretches:
@@ -176,7 +190,7 @@ def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((start, end))
-    return Coverage(tuple(merged)).without(tx.clock_steps(now - _LOOK_BACK))
+    return Coverage(tuple(merged)).without(tx.rows(_CLOCK_STEPS, since=now - _LOOK_BACK))
 
 
 def system_paused_at(tx: Snapshot) -> int | None:
@@ -284,7 +298,7 @@ def read_plans(tx: Snapshot, keys: Sequence[Key], policies: Policies) -> dict[Ke
     """Return the plans of those revisions, without those that are not recorded."""
     return {
         (uid, revision): _plan(schedule_id, fields, policies)
-        for uid, revision, schedule_id, fields in (tx.revisions(keys) if keys else ())
+        for uid, revision, schedule_id, fields in (tx.rows(_REVISIONS, batch=keys) if keys else ())
     }
 
 

@@ -7,7 +7,6 @@ ended stay ended, and a schedule's last slot only moves forward. So the query ne
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 from everwhen.clock import Clock
 from everwhen.decide.retention import may_go, retained_from
-from everwhen.model.events import NOTHING, Event
+from everwhen.model.events import Event
 from everwhen.model.node import Node
 from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
 from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
@@ -23,10 +22,11 @@ from everwhen.runtime import Progress
 from everwhen.store.dialect import Statement, composed
 from everwhen.store.firings import RowHorizon
 from everwhen.store.lanes import Lane
-from everwhen.store.transaction import Snapshot, Store, Transaction
+from everwhen.store.ledger import event_columns, recorded
+from everwhen.store.system_rows import NODE
+from everwhen.store.transaction import Snapshot, Store, StorePart, Transaction
 
 _MOST_HISTORIES = 50  # whole histories in one portion: each is a handful of rows
-_EVENT = ", ".join("CAST(e.detail AS text)" if name == "detail" else f"e.{name}" for name in Event._fields)
 
 # The primary key of jobs, from a row on; the unique key on schedules' uid. The job of a schedule's last slot is kept
 # as long as the schedule.
@@ -42,7 +42,7 @@ SELECT j.row_id, j.job_id, j.created_at < :before::instant,
 FROM jobs j WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit""")
 # The primary key of audit_events, from a row on; the unique key on schedules' uid.
 _EVENTS = Statement(f"""
-SELECT e.id, s.last_slot_at, e.at < :before::instant, {_EVENT}
+SELECT e.id, s.last_slot_at, e.at < :before::instant, {event_columns("e.")}
 FROM audit_events e LEFT JOIN schedules s ON s.uid = e.uid WHERE e.id > :after ORDER BY e.id LIMIT :limit""")
 # The unique key on uid; a prefix of the unique key on job_id; idx_audit_schedule. One recent event, or a job that
 # still exists, keeps a whole history.
@@ -67,7 +67,10 @@ SELECT node FROM nodes WHERE (stopped_at IS NOT NULL OR lost_at IS NOT NULL) AND
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.node = nodes.node AND jobs.node IS NOT NULL AND released_at IS NULL)
 LIMIT :limit""")
 
-
+# nodes, whole. A heartbeat in the future dates from before the clock was set back.
+_LOST_NODES = Statement(f"""
+SELECT {NODE} FROM nodes WHERE node <> :node::text AND stopped_at IS NULL AND lost_at IS NULL
+    AND heartbeat_at NOT BETWEEN :oldest::instant AND :newest::instant ORDER BY node""")
 # The primary key of settings. The instant never moves back.
 _RETAIN_FROM = Statement("""
 INSERT INTO settings (key, value) VALUES ('retained_from', :instant::text) ON CONFLICT (key)
@@ -86,11 +89,11 @@ class _Going(NamedTuple):
     last: int | None
 
 
-class Upkeep:
+class Upkeep(StorePart):
     """Upkeep of one database."""
 
     def __init__(self, store: Store, back_up: BackUp, clock: Clock) -> None:
-        self._store = store
+        super().__init__(store)
         self._back_up = back_up
         self._clock = clock
         self._output_until = 0  # up to this job all expired output is deleted; a restart begins again
@@ -144,7 +147,7 @@ class Upkeep:
         """
 
         def lost_nodes(tx: Snapshot) -> list[Node]:
-            return tx.lost_nodes(node=node, oldest=now - lease, newest=now + lease)
+            return tx.many(Node._make, _LOST_NODES, node=node, oldest=now - lease, newest=now + lease)
 
         with self._store.look() as tx:
             if not lost_nodes(tx):
@@ -201,7 +204,7 @@ def _old_nodes(tx: Snapshot, before: int, limit: int) -> _Going:
 
 def _old_events(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
     rows, last = _old_rows(tx, _EVENTS, before, after, limit)
-    events = [(number, last_slot_at, _event(columns)) for number, last_slot_at, _, *columns in rows]
+    events = [(number, last, recorded((number, *columns)).event) for number, last, _, *columns in rows]
     ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
     if len(ends) > _MOST_HISTORIES:
         last = ends[_MOST_HISTORIES - 1][0]
@@ -228,11 +231,6 @@ def _old_rows(
     rows = tx.rows(statement, before=before, after=after, limit=limit)
     old = list(takewhile(lambda row: row[2], rows))
     return old, old[-1][0] if len(old) == limit else None
-
-
-def _event(columns: Sequence[Any]) -> Event:
-    *plain, detail, trace_id = columns
-    return Event._make((*plain, NOTHING if detail == "{}" else json.loads(detail), trace_id))
 
 
 def _delete(tx: Transaction, going: _Going, before: Cutoffs) -> None:
@@ -300,11 +298,11 @@ _FIRED = Statement("""
 SELECT origin, count(*) FROM jobs WHERE row_id > :since AND row_id <= :until AND retry = 0 GROUP BY origin""")
 
 
-class Vitals:
+class Vitals(StorePart):
     """Counts, on one database."""
 
     def __init__(self, store: Store, horizon: RowHorizon) -> None:
-        self._store = store
+        super().__init__(store)
         self._horizon = horizon
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:

@@ -19,31 +19,27 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, MessageJob, message_of
 from everwhen.model.outcome import JobEnd, NewMessage, Outcome
-from everwhen.model.row_changes import JOB_INSERTED, job_row
+from everwhen.model.row_changes import JOB_INSERTED, SUCCEEDED, job_row
 from everwhen.model.schedule import State
 from everwhen.store.commit import FIRED, write_shared, write_starts
+from everwhen.store.dialect import Statement
 from everwhen.store.load import add_shared, plans_to_claim
+from everwhen.store.messages import insert_messages
 from everwhen.store.settle import end_jobs, settle_fast
 from everwhen.store.transaction import Row, Transaction
 
 MESSAGE_NODE = "scheduler"  # the value of `node` for these jobs
 MOST_ROUNDS = 1_000
 
-
 # Columns that a firing and a success change on the row of a schedule; the others stay as they are.
-PUBLISHED = (
-    *FIRED,
-    "current_repeat",
-    "current_retry",
-    "run_count",
-    "last_run_at",
-    "last_completed_at",
-    "last_success_at",
-    "last_success_job_id",
-    "failed_slots",
-)
+PUBLISHED = (*FIRED, *SUCCEEDED.columns, "last_run_at", "last_completed_at")
 _MOVED = itemgetter(*(State._fields.index(name) for name in (*PUBLISHED, "row_id")))
 _ATTEMPT, _READY_AT = JOB_INSERTED.index("attempt"), JOB_INSERTED.index("ready_at")
+
+# idx_audit_schedule: who triggered or re-ran a job, where that is recorded.
+_REQUESTER = Statement("""
+SELECT actor FROM audit_events WHERE uid = :uid::text AND slot_at = :slot_at::instant AND job_id = :job_id::text
+    AND type IN ('job.triggered', 'job.rerun')""")
 
 
 def publish_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
@@ -58,9 +54,9 @@ def publish_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) ->
         else:
             published.append((decision, after))
     if published:
-        tx.insert_ended_jobs([_ended_row(decision, now) for decision, _ in published])
+        tx.insert_jobs([_ended_row(decision, now) for decision, _ in published], are_ended=True)
         tx.update_states(PUBLISHED, [_MOVED(after) for _, after in published])
-        tx.insert_messages([_message_of_firing(decision, now) for decision, _ in published], now)
+        insert_messages(tx, [_message_of_firing(decision, now) for decision, _ in published], now)
     return left
 
 
@@ -133,8 +129,10 @@ def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tup
 
 def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
     """Return the message; for a job that was triggered manually, its requester is its author."""
-    actor = tx.requester(claimed.job) if claimed.job.origin == "manual" else None
-    return message_of(claimed.job, claimed.definition, now, actor)
+    job, actor = claimed.job, None
+    if job.origin == "manual":
+        actor = tx.text(_REQUESTER, uid=job.uid, slot_at=job.slot_at, job_id=job.job_id)
+    return message_of(job, claimed.definition, now, actor)
 
 
 def _shared(tx: Transaction, jobs: Sequence[Job]) -> Shared:

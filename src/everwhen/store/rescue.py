@@ -18,14 +18,28 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.store.commit import move_states, write_shared
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import JOB
 from everwhen.store.load import add_shared, hold
 from everwhen.store.settle import Ended, end_jobs
 from everwhen.store.transaction import LockHint, Transaction
 
+# idx_jobs_unreleased
+_OF_DEAD_NODES = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
+    SELECT node FROM nodes WHERE node <> :node::text
+        AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN :oldest::instant AND :newest::instant))
+ORDER BY row_id""")
+# The primary key of jobs: under a new fence; `counted`: it counts as a rescue.
+_REQUEUE = Statement("""
+UPDATE jobs AS j SET status = 'queued', ready_at = :now::instant, node = NULL, fence = j.fence + 1,
+    rescues = rescues + :counted, is_ready = true
+FROM batch AS v(row_id, fence) WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
+
 
 def rescue_jobs(tx: Transaction, now: int, *, node: str, lease: int) -> int:
     """Take care of the jobs of dead nodes; return how many."""
-    found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
+    found = tx.many(Job._make, _OF_DEAD_NODES, node=node, oldest=now - lease, newest=now + lease)
     return rescue_found(tx, found, now) if found else 0
 
 
@@ -114,7 +128,9 @@ def _requeue(
         shared.move(job.capacity_key, running=-1)
         if state := after.get(job.uid):
             after[job.uid] = state if job.origin == "backfill" else row_changes.release(state)
-    tx.requeue_jobs(jobs, now, is_rescue=is_rescue)
+    batch = [(job.row_id, job.fence) for job in jobs]
+    tx.expect(len(jobs), tx.run(_REQUEUE, now=now, counted=int(is_rescue), batch=batch))
+    tx.note_ready((now,))
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)
 

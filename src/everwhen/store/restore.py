@@ -11,20 +11,36 @@ from everwhen.decide.status import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
 from everwhen.model.instants import END, moment_of
+from everwhen.model.job import Job
 from everwhen.model.limits import FOR_EVER, Shared
+from everwhen.model.message import Subscription
 from everwhen.model.node import SILENT, Node
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import JOB
 from everwhen.store.load import NUMBERS_SKIPPED as SKIPPED
 from everwhen.store.load import add_shared, schedules_of, with_jobs
-from everwhen.store.outbox import put_back
+from everwhen.store.messages import SUBSCRIPTIONS, last_message_id, put_subscription
+from everwhen.store.outbox import NEEDLESS, OVERDUE, delivery_of, put_back, withdraw
 from everwhen.store.settle import end_jobs
+from everwhen.store.tokens import END_SESSIONS
 from everwhen.store.transaction import Snapshot, Transaction
 
 BACKED_UP_AT = "backed_up_at"  # a setting that only a copy has
 _PORTION = 500
 _NOTE = "a backup was restored"
+
+# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole.
+_ALL_OUTSTANDING = Statement(f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id")
+_UNRELEASED = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id""")
+# nodes, whole; the primary keys of jobs and audit_events, one step from their ends.
+_LAST_INSTANT = Statement("""
+SELECT max(at) FROM (SELECT max(heartbeat_at) AS at FROM nodes
+    UNION ALL SELECT created_at FROM jobs WHERE row_id = (SELECT max(row_id) FROM jobs)
+    UNION ALL SELECT at FROM audit_events WHERE id = (SELECT max(id) FROM audit_events)) AS ends""")
 
 
 class Restored(NamedTuple):
@@ -52,7 +68,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     tx.leap_numbers(leap)
     tx.put_setting(SKIPPED, str(numbers_skipped(tx) + leap))
     tx.put_setting(BACKED_UP_AT, "")
-    before = len(tx.all_outstanding())
+    before = len(tx.many(Job._make, _ALL_OUTSTANDING))
     approvals = schedules = 0
     after = ""
     while states := tx.list_states({}, limit=_PORTION, after=after):
@@ -70,9 +86,14 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
         _pass_messages_over(tx, now)
     _end_deliveries(tx, now)
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
-    sessions = tx.end_sessions()
+    sessions = tx.run(END_SESSIONS)
     return Restored(
-        backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions=sessions
+        backed_up_at,
+        now,
+        schedules,
+        before - len(tx.many(Job._make, _ALL_OUTSTANDING)),
+        approvals,
+        sessions=sessions,
     )
 
 
@@ -98,7 +119,7 @@ def instant_of_backup(tx: Snapshot) -> int:
     if not 0 <= said < END:
         raise ValueError("the instant of the backup is not one")
     newest_start = max((node.started_at for node in tx.nodes()), default=0)
-    return said if said and said >= newest_start else max(said, tx.last_instant())
+    return said if said and said >= newest_start else max(said, tx.value(_LAST_INSTANT) or 0)
 
 
 def _go_on(
@@ -126,7 +147,7 @@ def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
 
 def _end_orphans(tx: Transaction, now: int) -> None:
     """End jobs whose schedules are deleted; the jobs of all other schedules have ended."""
-    jobs, shared = tx.all_outstanding(), Shared()
+    jobs, shared = tx.many(Job._make, _ALL_OUTSTANDING), Shared()
     if not jobs:
         return
     add_shared(tx, shared, (), jobs)
@@ -137,22 +158,22 @@ def _end_orphans(tx: Transaction, now: int) -> None:
 
 def _let_go(tx: Transaction, now: int) -> None:
     """Release every job: no worker holds one any more."""
-    held = tx.unreleased_jobs()
+    held = tx.many(Job._make, _UNRELEASED)
     if held:
         end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
 
 
 def _pass_messages_over(tx: Transaction, now: int) -> None:
     """Skip undelivered messages: subscribers received them after the backup was taken."""
-    last = tx.last_message_id()
-    for subscription in tx.subscriptions():
+    last = last_message_id(tx)
+    for subscription in tx.many(Subscription._make, SUBSCRIPTIONS):
         ahead = subscription._replace(cursor=last, failures=0, next_attempt_at=None, last_error=None)
-        tx.put_subscription(ahead._replace(node=None, held_until=None), now)
+        put_subscription(tx, ahead._replace(node=None, held_until=None), now)
 
 
 def _end_deliveries(tx: Transaction, now: int) -> None:
     """Invalidate messages that a queue may still have; jobs that have yet to run are handed over again."""
-    while sent := tx.overdue_deliveries(FOR_EVER, limit=_PORTION):
+    while sent := tx.many(delivery_of, OVERDUE, now=FOR_EVER, limit=_PORTION):
         put_back(tx, now, sent)
-    while needless := tx.needless_deliveries(limit=_PORTION):
-        tx.withdraw_deliveries(needless)
+    while needless := tx.many(delivery_of, NEEDLESS, limit=_PORTION):
+        withdraw(tx, needless)

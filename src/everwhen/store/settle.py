@@ -29,11 +29,39 @@ from everwhen.model.outcome import (
 )
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.store.commit import commit_decisions, queues_behind, write_shared
-from everwhen.store.dialect import storable
+from everwhen.store.dialect import Insert, Statement, storable
+from everwhen.store.job_rows import row_ids
 from everwhen.store.load import add_shared, hold, schedules_of, with_jobs
+from everwhen.store.messages import insert_messages
 from everwhen.store.transaction import Finished, Queue, Transaction
 
 Ended = tuple[Job, Outcome]
+
+# idx_jobs_outstanding, whole: few of all jobs are outstanding.
+_QUEUED_CATCH_UP = Statement("""
+SELECT uid FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued' AND origin = 'catch_up'
+    AND breaker_key = ANY(:keys::texts)""")
+# idx_jobs_unreleased
+EXTERNAL_OVER = Statement(f"""
+SELECT job_id FROM jobs WHERE node = '{EXTERNAL}' AND released_at IS NULL
+    AND (status = 'cancelled' OR deadline_at <= :now::instant)""")
+# The unique key on job_id.
+_OUTCOME_TOKEN = Statement("SELECT outcome_token FROM jobs WHERE job_id = :job_id::text")
+# The same, and the primary key of schedules.
+_FINISHED = Statement("""
+SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
+    j.fence, j.released_at, s.row_id, s.revision, s.outstanding
+FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid
+WHERE j.job_id = ANY(:job_ids::texts)""")
+# The primary key of jobs, for all that follow. A job continues externally with the hash of the token that authorises
+# its report; one that has ended and whose work is still running stays unreleased.
+HAND_OVER = Statement(f"""
+UPDATE jobs AS j SET node = '{EXTERNAL}', outcome_token = v.outcome_token
+FROM batch AS v(outcome_token, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
+_KEEP = Statement("UPDATE jobs SET released_at = NULL WHERE row_id = ANY(:row_ids::integers)")
+_RELEASE = Statement("""
+UPDATE jobs SET released_at = :now::instant WHERE row_id = ANY(:row_ids::integers) AND released_at IS NULL""")
 
 
 def settle_jobs(tx: Transaction, ends: Sequence[JobEnd], now: int) -> int:
@@ -108,7 +136,8 @@ class _Ending:
                 self._release(job)
             return
         if outcome.awaits is not None:
-            self._tx.hand_over_jobs([(job, outcome.awaits)])
+            batch = [(outcome.awaits, job.row_id, job.fence)]
+            self._tx.expect(1, self._tx.run(HAND_OVER, batch=batch))
             return
         schedule = self._schedules.get(job.uid)
         if schedule is not None and job.is_own and self._is_crowded(job.uid):
@@ -160,9 +189,10 @@ class _Ending:
             write_side_effects(self._tx, self._ended, self._now)
             left = [job for job, outcome in self._ended if outcome.is_still_running]
             if left:
-                self._tx.keep_jobs(left)
+                self._tx.run(_KEEP, row_ids=row_ids(left))
         if self._let_go:
-            self._tx.let_go_of_jobs(self._let_go, self._now)
+            released = self._tx.run(_RELEASE, now=self._now, row_ids=row_ids(self._let_go))
+            self._tx.expect(len(self._let_go), released)
         if self._decisions:
             commit_decisions(self._tx, self._decisions, self._now)
         if self._queues:
@@ -171,7 +201,7 @@ class _Ending:
 
     def cancel_catch_up(self, keys: set[str]) -> None:
         """Cancel the queued catch-up jobs of the keys whose breakers open (R6)."""
-        uids = {job.uid for job in self._tx.queued_catch_up(keys)}
+        uids = set(self._tx.column(_QUEUED_CATCH_UP, keys=keys))
         self._load_schedules(uids - self._schedules.keys())
         concerned = with_jobs(self._tx, [s for uid, s in self._schedules.items() if uid in uids], uids)
         add_shared(self._tx, self._shared, concerned, [job for s in concerned for job in s.outstanding])
@@ -181,7 +211,7 @@ class _Ending:
     def _uids_of_catch_up(self, ended: Iterable[Ended]) -> set[str]:
         """Return the schedules whose catch-up jobs end if these failures open a breaker: they are locked in time."""
         keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
-        return {job.uid for job in self._tx.queued_catch_up(keys)} if keys else set()
+        return set(self._tx.column(_QUEUED_CATCH_UP, keys=keys)) if keys else set()
 
     def _load_schedules(self, uids: Iterable[str]) -> None:
         if wanted := set(uids):
@@ -214,7 +244,7 @@ def take_report(tx: Transaction, job_id: str, token_hash: str, outcome: Outcome,
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not is_awaited(job):
         return False
-    if not hmac.compare_digest(tx.outcome_token(job_id) or "", token_hash):
+    if not hmac.compare_digest(tx.text(_OUTCOME_TOKEN, job_id=job_id) or "", token_hash):
         return False
     end_jobs(tx, [(job, outcome)], shared, now)
     return True
@@ -222,7 +252,7 @@ def take_report(tx: Transaction, job_id: str, token_hash: str, outcome: Outcome,
 
 def end_overdue(tx: Transaction, now: int) -> int:
     """End jobs that are past their deadline, and release cancelled ones; return how many."""
-    found = [job.job_id for job in tx.jobs_external_over(now)]
+    found = tx.column(EXTERNAL_OVER, now=now)
     if not found:
         return 0
     shared = hold(tx, seen := tx.peek_jobs(found))
@@ -244,6 +274,7 @@ def is_awaited(job: Job) -> bool:
 # worker that was considered dead writes nothing.
 
 
+_PUT_PLUGIN_STATES = Insert("plugin_state", ("plugin", "state", "updated_at"), replaces="plugin")
 EVENTS = "events"  # the stream of a job's output
 PIECE = 64 * 1024
 
@@ -261,7 +292,7 @@ def write_side_effects(tx: Transaction, ended: Sequence[tuple[Job, Outcome]], no
     if updates:
         _remember(tx, updates, now)
     if messages:
-        tx.insert_messages(messages, now)
+        insert_messages(tx, messages, now)
 
 
 def _pieces(job: Job, events: str) -> list[OutputPiece]:
@@ -275,7 +306,8 @@ def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> Non
     states: dict[str, dict[str, Any]] = {plugin: json.loads(state) for plugin, state in stored.items()}
     for update in updates:
         states.setdefault(update.plugin, {}).update(json.loads(update.updates))
-    tx.put_plugin_states({plugin: json.dumps(state) for plugin, state in sorted(states.items())}, now)
+    rows = [(plugin, json.dumps(state), now) for plugin, state in sorted(states.items())]
+    tx.insert(_PUT_PLUGIN_STATES, rows)
 
 
 # The fast path for the ends of nearly all jobs: successes with no job waiting behind them, counted in the
@@ -291,7 +323,9 @@ Plans = Mapping[tuple[str, int], Plan]
 
 def settle_fast(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: int) -> Sequence[JobEnd]:
     """Settle ordinary ends; return the others. `shared` is updated; the caller writes it."""
-    found = {job.job_id: job for job in tx.finished([end.job_id for end in ends])}
+    found = {
+        job.job_id: job for job in tx.many(Finished._make, _FINISHED, job_ids=[end.job_id for end in ends])
+    }
     if len(found) < len(ends) and len({end.job_id for end in ends}) < len(ends):
         return ends  # of a job that is named twice the first outcome counts
     keys = {(job.uid, job.revision) for job in found.values() if job.revision is not None}
@@ -310,7 +344,7 @@ def settle_fast(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: in
         tx.count_successes(jobs, now)
         messages = [outcome.also for _, outcome in ordinary if isinstance(outcome.also, NewMessage)]
         if messages:
-            tx.insert_messages(messages, now)
+            insert_messages(tx, messages, now)
         add_shared(tx, shared, (), jobs)
         _give_places_back(jobs, shared)
     return left

@@ -14,18 +14,48 @@ from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Schedule, State
 from everwhen.store.claim import take_job, take_jobs
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import JOB, READY
 from everwhen.store.lanes import Lane
 from everwhen.store.load import schedules_of, system_paused_at
 from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
-from everwhen.store.settle import end_overdue, settle_jobs, take_report
+from everwhen.store.schedule_rows import STATE
+from everwhen.store.settle import EXTERNAL_OVER, end_overdue, settle_jobs, take_report
 from everwhen.store.tick import TickReport, evaluate, evaluate_one
-from everwhen.store.transaction import Due, Store, Transaction
+from everwhen.store.transaction import Due, Store, StorePart, Transaction
 
 LATELY = 10 * SECOND
 CLAIM_TRIES = 3
 
+# idx_schedules_next_run and idx_schedules_release, each from its front.
+_UNTIL = Statement(f"""
+SELECT {STATE} FROM schedules WHERE row_id IN (
+    SELECT row_id FROM (SELECT row_id FROM schedules WHERE enabled AND next_run_at <= :until::instant
+        ORDER BY next_run_at LIMIT :limit) AS due
+    UNION SELECT row_id FROM (SELECT row_id FROM schedules WHERE release_at IS NOT NULL
+        AND release_at <= :until::instant AND enabled ORDER BY release_at LIMIT :limit) AS released)""")
+# idx_schedules_resume, from its front.
+_NEXT_RESUME = Statement("""
+SELECT min(resume_at) FROM schedules WHERE resume_at IS NOT NULL AND status = 'paused'""")
+# idx_jobs_unreleased: the jobs that a node has not released, and those that were cancelled.
+_OF_NODE = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node = :node::text AND released_at IS NULL ORDER BY row_id""")
+_CANCEL_REQUESTS = Statement("""
+SELECT job_id FROM jobs WHERE node = :node::text AND released_at IS NULL AND status = 'cancelled'""")
+# nodes, by their primary key, and whole.
+_HEARTBEAT = Statement("""
+INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew, migration)
+VALUES (:node::text, :version::text, :is_scheduler, :is_worker, :now::instant, :now::instant, :skew, :migration)
+ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now::instant, clock_skew = :skew, lost_at = NULL""")
+_SIGN_OFF = Statement("""
+UPDATE nodes SET stopped_at = :now::instant, heartbeat_at = :now::instant WHERE node = :node::text""")
+_LAST_HEARTBEAT = Statement("SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler")
+# idx_jobs_unreleased: jobs that the node has not released would have no owner without its row.
+_FORGET_NODE = Statement("""
+DELETE FROM nodes WHERE node = :node::text
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = :node::text AND released_at IS NULL)""")
 _NONE_DUE = TickReport(none_due=True)
 
 
@@ -46,11 +76,11 @@ class Exchange:
     is_sooner: bool
 
 
-class Slots:
+class Slots(StorePart):
     """Operations on slots and jobs while the clock runs."""
 
     def __init__(self, store: Store, *, lately: int = LATELY, stagger: int = 0) -> None:
-        self._store = store
+        super().__init__(store)
         self._lately = lately
         self._stagger = stagger
         self._is_line_long = False  # the last claim got all that it wanted: the next need not check first
@@ -87,8 +117,8 @@ class Slots:
         with self._store.read() as tx:
             if system_paused_at(tx) is not None:
                 return Approaching([], [])
-            states = tx.states_until(until, limit=limit)
-            jobs = tx.jobs_until(until, limit=limit)
+            states = tx.many(State._make, _UNTIL, until=until, limit=limit)
+            jobs = tx.many(Job._make, READY, now=until, limit=limit, queues=None)
             return Approaching(schedules_of(tx, states), jobs)
 
     def queued_of(self, uid: str) -> list[Job]:
@@ -100,7 +130,7 @@ class Slots:
     def next_wake_at(self) -> int | None:
         """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
         with self._store.look() as tx:
-            wakes = (tx.next_due_at(), tx.next_resume_at())
+            wakes = (tx.next_due_at(), tx.number(_NEXT_RESUME))
         return min((at for at in wakes if at is not None), default=None)
 
     def claim_jobs(
@@ -164,7 +194,7 @@ class Slots:
     def end_overdue(self, now: int) -> int:
         """End jobs whose work continued externally and that are past their deadline, or were cancelled."""
         with self._store.read() as tx:
-            if not tx.jobs_external_over(now):
+            if not tx.rows(EXTERNAL_OVER, now=now):
                 return 0
         return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, now))
 
@@ -186,7 +216,9 @@ class Slots:
         The response to a claim can be lost after its commit: no node runs such a job, and no other node may claim it.
         """
         with self._store.look() as tx:
-            orphans = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
+            orphans = [
+                job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) not in held
+            ]
         if not orphans:
             return 0
         return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, orphans, now))
@@ -198,7 +230,9 @@ class Slots:
         node was frozen beyond its lease and no other node took its jobs; then it is an ordinary rescue.
         """
         with self._store.look() as tx:
-            found = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) in held]
+            found = [
+                job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) in held
+            ]
         if not found:
             return 0
         give = rescue_found if is_lost else give_jobs_back
@@ -207,7 +241,7 @@ class Slots:
     def cancel_requests(self, node: str) -> list[str]:
         """Return the ids of jobs that this node runs and that were cancelled since."""
         with self._store.look() as tx:
-            return tx.cancel_requests(node)
+            return tx.column(_CANCEL_REQUESTS, node=node)
 
     def heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool = True
@@ -215,7 +249,9 @@ class Slots:
         """Record that the node is alive and keeps its jobs: one write per node."""
 
         def beat(tx: Transaction) -> None:
-            tx.put_heartbeat(now, node=node, version=version, is_scheduler=is_scheduler, is_worker=is_worker)
+            roles = {"is_scheduler": is_scheduler, "is_worker": is_worker}
+            values = {"node": node, "version": version, "skew": tx.skew(), "migration": tx.migration}
+            tx.run(_HEARTBEAT, **values, **roles, now=now)
 
         self._store.write(Lane.SETTLE, beat)
 
@@ -226,7 +262,7 @@ class Slots:
     def last_heartbeat_at(self) -> int | None:
         """Return when any scheduler was last alive."""
         with self._store.look() as tx:
-            return tx.last_heartbeat_at()
+            return tx.number(_LAST_HEARTBEAT)
 
     def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
         """Give the lease up on a clean stop.
@@ -235,7 +271,7 @@ class Slots:
         """
 
         def leave(tx: Transaction) -> None:
-            if not is_passing or not tx.forget_node(node):
-                tx.put_sign_off(now, node=node)
+            if not is_passing or not tx.run(_FORGET_NODE, node=node):
+                tx.run(_SIGN_OFF, now=now, node=node)
 
         self._store.write(Lane.SETTLE, leave)

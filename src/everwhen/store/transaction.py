@@ -14,23 +14,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from everwhen.clock import Clock
-from everwhen.store.delivery_rows import DeliveryReads, DeliveryWrites
+from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JobReads, JobWrites
 from everwhen.store.lanes import Lane
-from everwhen.store.message_rows import MessageReads, MessageWrites
 from everwhen.store.records import Declined, Due, Finished, LockHint, Queue, Row
 from everwhen.store.schedule_rows import ScheduleReads, ScheduleWrites
-from everwhen.store.system_rows import (
-    LimitReads,
-    LimitWrites,
-    SystemReads,
-    SystemWrites,
-    TokenReads,
-    TokenWrites,
-)
+from everwhen.store.system_rows import LimitReads, LimitWrites, SystemReads, SystemWrites
 
 if TYPE_CHECKING:
     from everwhen.model.schedule import Plan
@@ -41,7 +33,7 @@ __all__ = ["Declined", "Due", "Finished", "LockHint", "Queue", "Row", "Snapshot"
 T = TypeVar("T")
 
 
-class Snapshot(ScheduleReads, JobReads, DeliveryReads, LimitReads, MessageReads, TokenReads, SystemReads):
+class Snapshot(ScheduleReads, JobReads, LimitReads, SystemReads):
     """The reads; inside a writing transaction they lock the rows that it may change."""
 
     plans: PlanCache  # of the process
@@ -51,9 +43,7 @@ class Snapshot(ScheduleReads, JobReads, DeliveryReads, LimitReads, MessageReads,
         return self.plans.load(self, wanted)
 
 
-class Transaction(
-    Snapshot, ScheduleWrites, JobWrites, DeliveryWrites, LimitWrites, MessageWrites, TokenWrites, SystemWrites
-):
+class Transaction(Snapshot, ScheduleWrites, JobWrites, LimitWrites, SystemWrites):
     """The reads and writes of one transaction; its opener ends it."""
 
     _clock: Clock | None = None
@@ -70,6 +60,9 @@ class Transaction(
 
     def expect_long_pauses(self) -> None:
         """Announce that many rows are processed between two statements, so that the node does not count as hung."""
+
+    def lock_token(self, token_id: str) -> None:
+        """Prevent other transactions from creating with this token until the end of this one."""
 
     def exclude_evaluations(self) -> None:
         """Block new ticks and claims until the end of this transaction, and wait for those under way."""
@@ -115,3 +108,20 @@ class Store(Protocol):
     def nothing_due_before(self, instant: int) -> None:
         """Record that nothing is due before the instant: the next search need not begin at the first entry."""
         ...
+
+
+class StorePart:
+    """A part of a store: verbs about one subject, each of which is one transaction, or reads one snapshot."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def _many(self, make: Callable[[Any], T], statement: Statement, **values: Any) -> list[T]:
+        """Return what `make` makes of each row that a single statement finds."""
+        with self._store.look() as tx:
+            return tx.many(make, statement, **values)
+
+    def _one(self, make: Callable[[Any], T], statement: Statement, **values: Any) -> T | None:
+        """Return the same of the first row, or None."""
+        with self._store.look() as tx:
+            return tx.one(make, statement, **values)

@@ -42,9 +42,7 @@ from typing import Any, TypeVar
 from psycopg import Connection, errors
 
 from everwhen.model.events import Event
-from everwhen.model.job import Job
 from everwhen.model.limits import Breaker, Limit
-from everwhen.model.queue import Delivery
 from everwhen.store.dialect import Statement
 from everwhen.store.lanes import Lane
 from everwhen.store.postgres.adapters import At, insert, together
@@ -153,17 +151,13 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     # -- rows that must exist to be locked --
 
-    def limits(self, keys: Collection[str]) -> dict[str, Limit]:
-        return {row[0]: Limit._make(row) for row in self._lock_keys(LIMITS, _MAKE_LIMITS, keys)}
+    def limits(self, keys: Collection[str], *, wait: bool = True) -> dict[str, Limit]:
+        lock = self._lock_keys if wait else self._lock_soon
+        return {row[0]: Limit._make(row) for row in lock(LIMITS, _MAKE_LIMITS, keys)}
 
-    def breakers(self, keys: Collection[str]) -> dict[str, Breaker]:
-        return {row[0]: Breaker._make(row) for row in self._lock_keys(BREAKERS, _MAKE_BREAKERS, keys)}
-
-    def limits_at_hand(self, keys: Collection[str]) -> dict[str, Limit]:
-        return {row[0]: Limit._make(row) for row in self._lock_soon(LIMITS, _MAKE_LIMITS, keys)}
-
-    def breakers_at_hand(self, keys: Collection[str]) -> dict[str, Breaker]:
-        return {row[0]: Breaker._make(row) for row in self._lock_soon(BREAKERS, _MAKE_BREAKERS, keys)}
+    def breakers(self, keys: Collection[str], *, wait: bool = True) -> dict[str, Breaker]:
+        lock = self._lock_keys if wait else self._lock_soon
+        return {row[0]: Breaker._make(row) for row in lock(BREAKERS, _MAKE_BREAKERS, keys)}
 
     def _lock_keys(self, read: Statement, make: Statement, keys: Collection[str]) -> list[Any]:
         rows = self.rows(read.locking, keys=keys)
@@ -229,35 +223,11 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
             mark = self._marks.due.at
             self.rows(ANNOUNCE, words=words, jobs=self._readied, soonest=self._soonest, mark=mark)
 
-    def _ready(self, instants: Iterable[int | None]) -> None:
-        self._readied = True
+    def note_ready(self, instants: Iterable[int | None], *, is_new: bool = True) -> None:
+        self._readied |= is_new
         self._marks.ready.lower(instants)
 
     # -- jobs --
-
-    def insert_jobs(self, rows: Sequence[Row]) -> None:
-        super().insert_jobs(rows)
-        self._ready(row[-1] for row in rows)  # type: ignore[misc]
-
-    def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
-        self._marks.ready.lower(until for _, until in postponed)
-        super().postpone_jobs(postponed)
-
-    def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
-        super().requeue_jobs(jobs, now, is_rescue=is_rescue)
-        self._ready((now,))
-
-    def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
-        self._marks.ready.lower((until,))
-        return super().send_jobs(jobs, now, until)
-
-    def call_back(self, jobs: Sequence[Job], now: int) -> None:
-        super().call_back(jobs, now)
-        self._ready((now,))
-
-    def leave_deliveries(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
-        self._marks.ready.lower(until for _, until in deliveries)
-        super().leave_deliveries(deliveries)
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         own = sorted(queue.uid for queue in queues if queue.line == "own")
@@ -266,11 +236,7 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
         if beside:
             readied += self.run(_READY_BESIDE, now=now, batch=beside)
         if readied:
-            self._ready((now,))
-
-    def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
-        super().let_retries_go(breaker_keys, now)
-        self._ready((now,))
+            self.note_ready((now,))
 
     # -- schedules --
 

@@ -52,10 +52,10 @@ class SqliteSnapshot(SqliteQueries, Snapshot):
 
     def due(self, due: Due) -> list[State]:
         if due.behind:
-            return self._states(self.rows(_DUE_BEHIND, floor=due.floor, limit=due.limit))
-        released = self.rows(_RELEASED, now=due.now, limit=due.limit)
+            return self.many(State._make, _DUE_BEHIND, floor=due.floor, limit=due.limit)
+        released = self.many(State._make, _RELEASED, now=due.now, limit=due.limit)
         left = due.limit - len(released)
-        return self._states(released + self.rows(DUE_LATELY, floor=due.floor, now=due.now, limit=left))
+        return released + self.many(State._make, DUE_LATELY, floor=due.floor, now=due.now, limit=left)
 
 
 # Three shared statements extract the values of each job from JSON. Jobs that change alike are one list of rows here,
