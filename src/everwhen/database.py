@@ -24,7 +24,6 @@ from everwhen.store.sqlite.transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.model.vitals import Move
-    from everwhen.store.catalogue import PluginState
     from everwhen.store.firings import Firings, RowHorizon
     from everwhen.store.load import PlanCache
     from everwhen.store.maintenance import BackUp, Upkeep, Vitals
@@ -112,7 +111,6 @@ def open_stack(
         firings=build(parts.firings),
         vitals=build(parts.vitals),
         messages=build(parts.messages),
-        plugin_state=build(parts.plugin_state),
         upkeep=build(parts.upkeep),
         tokens=build(parts.tokens),
         outbox=build(parts.outbox),
@@ -148,11 +146,6 @@ class _Parts:
         from everwhen.store.messages import Messages
 
         return Messages(self.backend.store)
-
-    def plugin_state(self) -> PluginState:
-        from everwhen.store.catalogue import PluginState
-
-        return PluginState(self.backend.store)
 
     def upkeep(self) -> Upkeep:
         from everwhen.store.maintenance import Upkeep

@@ -55,7 +55,6 @@ class Catalogue(StorePart):
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         """Write new schedules, all or none; refuse an id that exists."""
-
         from everwhen.store.change import create_schedules
 
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
@@ -109,7 +108,6 @@ class Catalogue(StorePart):
         limits: Collection[str] = (),
     ) -> Decision:
         """Decide about the slots that have no job yet, and write it; another caller may fill some of them first."""
-
         from everwhen.store.change import fill_slots
 
         def fill(tx: Transaction) -> Decision:
@@ -119,7 +117,6 @@ class Catalogue(StorePart):
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         """Cancel an outstanding job whose schedule is deleted."""
-
         from everwhen.store.change import cancel_job_of_nobody
 
         self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, now, job_id))
@@ -209,7 +206,6 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
 
     def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
         """Close a breaker on request; False when it was closed already."""
-
         from everwhen.store.system import close_breaker
 
         return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key, actor))
@@ -237,7 +233,6 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
         """Write a configuration, all of it or nothing; False when another one was written since `based_on`."""
-
         from everwhen.store.change import reconcile
 
         is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, now, changes))
@@ -250,7 +245,6 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
 
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         """Write a new policy; refuse an id that is taken."""
-
         from everwhen.store.system import add_policy
 
         self._store.write(Lane.API, lambda tx: add_policy(tx, now, policy))
@@ -259,14 +253,12 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
         self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
     ) -> QuietHoursPolicy:
         """Replace a policy that the API made by the result of `change`; refuse one of the configuration file."""
-
         from everwhen.store.system import change_policy
 
         return self._store.write(Lane.API, lambda tx: change_policy(tx, now, policy_id, change))
 
     def delete_own_policy(self, policy_id: str) -> None:
         """Remove a policy that the API made and that no schedule uses."""
-
         from everwhen.store.system import remove_own_policy
 
         self._store.write(Lane.API, lambda tx: remove_own_policy(tx, policy_id))
@@ -276,9 +268,13 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
         with self._store.read() as tx:
             return system_paused_at(tx)
 
+    def plugin_state(self, plugin: str) -> dict[str, Any]:
+        """Return everything that a plugin has stored; empty when it never stored anything."""
+        with self._store.read() as tx:
+            return dict(json.loads(tx.plugin_states([plugin]).get(plugin, "{}")))
+
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         """Set the stored system switch: nothing fires or is claimed while the system is paused."""
-
         from everwhen.store.system import switch_system
 
         self._store.write(Lane.API, lambda tx: switch_system(tx, now, is_paused, actor))
@@ -305,17 +301,3 @@ def _given(wanted: ScheduleFilter) -> dict[str, str]:
     """Return the conditions on columns, by column name."""
     values = {name: getattr(wanted, name) for name in ("status", "group", "owner", "type", "target")}
     return {name: value for name, value in values.items() if value is not None}
-
-
-# The stored state of plugins: read here, written by the settling of their jobs.
-
-
-class PluginState(StorePart):
-    """The stored state of plugins; it is only read here."""
-
-    def state_of(self, plugin: str) -> dict[str, Any]:
-        """Return everything that the plugin has stored; empty when it never stored anything."""
-        with self._store.read() as tx:
-            state = tx.plugin_states([plugin]).get(plugin)
-        found: dict[str, Any] = {} if state is None else json.loads(state)
-        return found

@@ -10,6 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from everwhen.model.events import NOTHING, Event
@@ -19,17 +22,19 @@ from everwhen.model.limits import FOR_EVER, Breaker, Limit, Transition
 from everwhen.model.outcome import OutputPiece, OutputStream
 from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
-from everwhen.store.commit_order import Stream, last_committed
-from everwhen.store.dialect import Statement, composed
-from everwhen.store.history import Rows, merge_histories, page_of, way_of
-from everwhen.store.job_rows import JOB
-from everwhen.store.ledger_filters import (
+from everwhen.store.dialect import Statement, Stream, composed, last_committed
+from everwhen.store.job_pages import (
+    EVENTS,
+    JOBS,
+    Conditions,
+    Rows,
     count_jobs,
-    event_conditions,
     find_schedules,
     find_way,
-    job_conditions,
+    page_of,
+    way_of,
 )
+from everwhen.store.job_rows import JOB
 from everwhen.store.load import RecordedPlans
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.transaction import Snapshot, StorePart
@@ -196,7 +201,7 @@ class Ledger(StorePart):
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         """Return jobs, newest first; `before` is a row_id."""
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
-        conditions = job_conditions(wanted)
+        conditions = Conditions(wanted, JOBS)
         conditions.add(_OF_UID, uid=wanted.uid)
         conditions.add("row_id < :before", before=before)
         query = composed(f"SELECT {JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit")
@@ -242,14 +247,14 @@ class Ledger(StorePart):
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
         """Return events, newest first; `before` is an id."""
         # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
-        conditions = event_conditions(wanted)
+        conditions = Conditions(wanted, EVENTS)
         conditions.add("id < :before", before=before)
         query = composed(f"SELECT id, {EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit")
         return self._many(recorded, query, **conditions.values, limit=limit)
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
         """Return how many events match; counting stops at `most`."""
-        conditions = event_conditions(wanted)
+        conditions = Conditions(wanted, EVENTS)
         query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
         return int(self._many(_first, composed(query), **conditions.values, most=most)[0])
 
@@ -301,8 +306,14 @@ class Ledger(StorePart):
 
 
 def _all_histories(tx: Snapshot, plans: RecordedPlans) -> Iterator[ScheduleHistory]:
-    jobs = map(Job._make, tx.stream(_ALL_JOBS))
-    yield from merge_histories(tx.column(_UIDS), jobs, lambda uid, found: _history(tx, plans, uid, found))
+    """Yield histories one by one, each with its jobs, in one pass over both; also for jobs without other records."""
+    jobs = groupby(map(Job._make, tx.stream(_ALL_JOBS)), key=lambda job: job.uid)
+    recorded_uids: Iterator[tuple[str, Iterable[Job]]] = ((uid, ()) for uid in tx.column(_UIDS))
+    last = None
+    for uid, found in merge(jobs, recorded_uids, key=itemgetter(0)):
+        if uid != last:  # of two equal ones the first has the jobs
+            yield _history(tx, plans, uid, found)
+        last = uid
 
 
 def _histories(tx: Snapshot, plans: RecordedPlans, uids: Sequence[str]) -> Iterator[ScheduleHistory]:

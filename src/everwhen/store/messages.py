@@ -1,6 +1,6 @@
 """Messages in the order in which they were written, and the position of each subscriber in them.
 
-A reader follows messages in the order of commits (`commit_order`).
+A reader follows messages in the order of commits (`dialect.Stream`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from everwhen.model.message import Message, Subscription
 from everwhen.model.outcome import NewMessage
 from everwhen.model.queries import MessageFilter
-from everwhen.store.commit_order import Stream, last_committed
-from everwhen.store.dialect import Insert, Queries, Statement, storable
+from everwhen.store.dialect import Insert, Queries, Statement, Stream, last_committed, storable
 from everwhen.store.lanes import Lane
 from everwhen.store.transaction import Snapshot, StorePart, Transaction
 

@@ -4,7 +4,7 @@ Each database gets its own words for the types (`_WORDS`), and the lines that en
 integer microseconds, UTC; on PostgreSQL timestamptz.
 
 On PostgreSQL a NAME (an id, a uid, a key) compares by bytes, as it does in Python and on SQLite, whatever the
-database's language is. `audit_events.xid` and `messages.xid` are the transaction that wrote the row (`commit_order`).
+database's language is. `audit_events.xid` and `messages.xid` are the transaction that wrote the row (`Stream`).
 
 Rows that are scanned in the order of an instant are ordered by row_id where the instant is equal. On PostgreSQL the
 row_id is part of their index, too; otherwise a query for the first of many equal rows would sort them all (SQLite has

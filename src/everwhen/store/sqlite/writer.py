@@ -37,8 +37,8 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Protocol, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TypeVar
 
 from everwhen.errors import StoreError, shown
 from everwhen.store.lanes import Lane, LaneMutex
@@ -58,7 +58,10 @@ class SqliteWriter:
     """Turns on one connection, one after the other, by lane."""
 
     def __init__(
-        self, connection: WriterConnection, *, on_read_only: Callable[[], None] = lambda: None
+        self,
+        connection: FileConnection | MemoryConnection,
+        *,
+        on_read_only: Callable[[], None] = lambda: None,
     ) -> None:
         self.commits = 0
         self.checkpoint_error: StoreError | None = None
@@ -197,22 +200,7 @@ class SqliteWriter:
 # The connection of the writer, and its storage: a file with its lock and its log, or memory.
 #
 # It owns opening, reopening after damage, and closing. `store.sqlite.writer` decides when to write or to
-# checkpoint.
-
-
-class WriterConnection(Protocol):
-    """The connection as the writer uses it; all but `lock`, `wait_at_most` and `close` need the lock."""
-
-    where: str
-
-    @property
-    def lock(self) -> AbstractContextManager[None]: ...
-    def wait_at_most(self, seconds: float) -> None: ...
-    def get(self) -> sqlite3.Connection: ...
-    def discard(self) -> None: ...
-    def log_outgrows(self, size: int) -> bool: ...
-    def fold_log(self) -> None: ...
-    def close(self) -> None: ...
+# checkpoint. All of it but `lock`, `wait_at_most` and `close` needs the lock.
 
 
 class FileConnection:
