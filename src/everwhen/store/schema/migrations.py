@@ -1,7 +1,8 @@
 """The numbered migrations of both databases, from one text.
 
-Each database gets its own words for the types (`_WORDS`), and the lines that end with its name. On SQLite instants are
-integer microseconds, UTC; on PostgreSQL timestamptz.
+Each database gets its own words for the types (`_WORDS`), and the lines that end with its name. A line may name several
+columns of one type, which come one after another. On SQLite instants are integer microseconds, UTC; on PostgreSQL
+timestamptz.
 
 On PostgreSQL a NAME (an id, a uid, a key) compares by bytes, as it does in Python and on SQLite, whatever the
 database's language is. `audit_events.xid` and `messages.xid` are the transaction that wrote the row (`Stream`).
@@ -38,63 +39,37 @@ _WORDS = {
 }
 _WORD = re.compile("|".join(rf"{word}\b" for word in _WORDS))
 _COLUMN = re.compile(rf'^(?:    |ALTER TABLE \w+ ADD COLUMN )"?(\w+)"? ({"|".join(_WORDS)})\b', re.MULTILINE)
+_COLUMNS = re.compile(r"^    ((?:\S+, )+\S+) ([A-Z]+\b.*)$", re.MULTILINE)
 
 _LEDGER = """
 CREATE TABLE schedules (
     row_id NUMBERED,
-    uid NAME NOT NULL UNIQUE,
-    schedule_id NAME NOT NULL UNIQUE,
+    uid, schedule_id NAME NOT NULL UNIQUE,
     owner TEXT,
     revision INT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('active', 'paused', 'invalid', 'done', 'dead')),
-    anchor_at INSTANT,
-    next_slot_at INSTANT,
-    next_run_at INSTANT,
-    held_slot_at INSTANT,
-    held_due_at INSTANT,
+    anchor_at, next_slot_at, next_run_at, held_slot_at, held_due_at INSTANT,
     held_reason TEXT,
     held_since INSTANT,
     held_key NAME,
     release_at INSTANT,
     fire_count BIGINT NOT NULL DEFAULT 0,
-    outstanding INT NOT NULL DEFAULT 0,
-    running_jobs INT NOT NULL DEFAULT 0,
-    waiting INT NOT NULL DEFAULT 0,
-    retries_waiting INT NOT NULL DEFAULT 0,
-    current_repeat INT NOT NULL DEFAULT 0,
-    current_retry INT NOT NULL DEFAULT 0,
-    run_count BIGINT NOT NULL DEFAULT 0,
-    error_count BIGINT NOT NULL DEFAULT 0,
-    last_slot_at INSTANT,
-    last_fired_at INSTANT,
-    last_run_at INSTANT,
-    last_completed_at INSTANT,
-    last_success_at INSTANT,
-    last_success_job_id TEXT,
-    last_error TEXT,
-    skip_reason TEXT,
-    skip_held TEXT,
-    skip_first_at INSTANT,
-    skip_last_at INSTANT,
+    outstanding, running_jobs, waiting, retries_waiting, current_repeat, current_retry INT NOT NULL DEFAULT 0,
+    run_count, error_count BIGINT NOT NULL DEFAULT 0,
+    last_slot_at, last_fired_at, last_run_at, last_completed_at, last_success_at INSTANT,
+    last_success_job_id, last_error, skip_reason, skip_held TEXT,
+    skip_first_at, skip_last_at INSTANT,
     skip_count INT NOT NULL DEFAULT 0,
-    paused_by TEXT,
-    status_reason TEXT,
+    paused_by, status_reason TEXT,
     resume_at INSTANT,
     name TEXT NOT NULL DEFAULT '',
-    "group" TEXT,
-    command TEXT,
-    source TEXT NOT NULL,
-    type TEXT NOT NULL,
-    spec TEXT NOT NULL,
-    timezone TEXT NOT NULL,
-    catch_up_policy TEXT NOT NULL,
+    "group", command TEXT,
+    source, type, spec, timezone, catch_up_policy TEXT NOT NULL,
     quiet_hours_policy_id NAME,
     payload TEXT NOT NULL DEFAULT '{}',
     target TEXT NOT NULL DEFAULT '',
-    key NAME,
-    token_id NAME,
-    created_at INSTANT NOT NULL,
-    updated_at INSTANT NOT NULL,
+    key, token_id NAME,
+    created_at, updated_at INSTANT NOT NULL,
     enabled FLAG GENERATED ALWAYS AS (status = 'active') COMPUTED
 ); -- sqlite
 ) WITH (fillfactor = 70); -- postgres
@@ -124,42 +99,31 @@ CREATE TABLE jobs (
     row_id NUMBERED,
     job_id NAME NOT NULL UNIQUE,
     schedule_row BIGINT,
-    uid NAME NOT NULL,
-    schedule_id NAME NOT NULL,
+    uid, schedule_id NAME NOT NULL,
     revision INT NOT NULL,
     number BIGINT NOT NULL,
     retry INT NOT NULL,
     origin TEXT NOT NULL,
     status TEXT NOT NULL DEFAULT 'queued',
-    slot_at INSTANT NOT NULL,
-    due_at INSTANT NOT NULL,
+    slot_at, due_at INSTANT NOT NULL,
     not_before INSTANT,
-    is_ready FLAG NOT NULL,
-    is_counted FLAG NOT NULL,
+    is_ready, is_counted FLAG NOT NULL,
     is_probe FLAG NOT NULL DEFAULT FALSE,
-    attempt INT NOT NULL DEFAULT 0,
-    rescues INT NOT NULL DEFAULT 0,
+    attempt, rescues INT NOT NULL DEFAULT 0,
     payload TEXT,
     queue TEXT NOT NULL,
-    guard_key NAME,
-    capacity_key NAME,
+    guard_key, capacity_key NAME,
     capacity_limit INT,
     breaker_key NAME,
     line TEXT,
     created_at INSTANT NOT NULL,
-    started_at INSTANT,
-    deadline_at INSTANT,
-    ended_at INSTANT,
-    released_at INSTANT,
+    started_at, deadline_at, ended_at, released_at INSTANT,
     outcome_token TEXT,
     node NAME,
     fence BIGINT NOT NULL DEFAULT 0,
     cancel_requested FLAG NOT NULL DEFAULT FALSE,
-    reason TEXT,
-    error TEXT,
-    result TEXT,
-    ready_at INSTANT,
-    handed_over_at INSTANT,
+    reason, error, result TEXT,
+    ready_at, handed_over_at INSTANT,
     deliveries INT NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('schedule', 'catch_up');
@@ -190,8 +154,7 @@ CREATE TABLE job_output (
 
 CREATE TABLE limits (
     key NAME PRIMARY KEY,
-    outstanding INT NOT NULL DEFAULT 0,
-    running INT NOT NULL DEFAULT 0,
+    outstanding, running INT NOT NULL DEFAULT 0,
     hour INSTANT NOT NULL DEFAULT EPOCH,
     hour_fires INT NOT NULL DEFAULT 0,
     day INSTANT NOT NULL DEFAULT EPOCH,
@@ -210,9 +173,7 @@ CREATE TABLE circuit_breakers (
 CREATE TABLE circuit_breaker_transitions (
     id NUMBERED,
     key NAME NOT NULL,
-    from_state TEXT NOT NULL,
-    to_state TEXT NOT NULL,
-    reason TEXT NOT NULL,
+    from_state, to_state, reason TEXT NOT NULL,
     failure_count INT NOT NULL,
     job_id NAME,
     at INSTANT NOT NULL
@@ -223,8 +184,7 @@ CREATE TABLE audit_events (
     id NUMBERED,
     type TEXT NOT NULL,
     at INSTANT NOT NULL,
-    schedule_id NAME,
-    uid NAME,
+    schedule_id, uid NAME,
     owner TEXT,
     slot_at INSTANT,
     reason TEXT,
@@ -253,8 +213,7 @@ CREATE TABLE messages (
     id NUMBERED, -- postgres
     event_id NAME NOT NULL UNIQUE,
     at INSTANT NOT NULL,
-    schedule_id NAME NOT NULL,
-    uid NAME NOT NULL,
+    schedule_id, uid NAME NOT NULL,
     owner TEXT,
     job_id NAME NOT NULL,
     body TEXT NOT NULL -- sqlite
@@ -288,8 +247,7 @@ CREATE TABLE quiet_hours_policies (
 CREATE TABLE config_revisions (
     id NUMBERED,
     at INSTANT NOT NULL,
-    source TEXT NOT NULL,
-    digest TEXT NOT NULL,
+    source, digest TEXT NOT NULL,
     actor TEXT,
     places TEXT
 );
@@ -297,10 +255,8 @@ CREATE TABLE config_revisions (
 CREATE TABLE nodes (
     node NAME PRIMARY KEY,
     version TEXT NOT NULL,
-    is_scheduler FLAG NOT NULL,
-    is_worker FLAG NOT NULL,
-    started_at INSTANT NOT NULL,
-    heartbeat_at INSTANT NOT NULL,
+    is_scheduler, is_worker FLAG NOT NULL,
+    started_at, heartbeat_at INSTANT NOT NULL,
     clock_skew BIGINT NOT NULL DEFAULT 0,
     stopped_at INSTANT,
     lost_at INSTANT
@@ -327,10 +283,8 @@ CREATE TABLE sessions (
 ) WITHOUT ROWID;
 
 CREATE TABLE idempotency_keys (
-    token_id NAME NOT NULL,
-    key NAME NOT NULL,
-    digest TEXT NOT NULL,
-    answer TEXT NOT NULL,
+    token_id, key NAME NOT NULL,
+    digest, answer TEXT NOT NULL,
     created_at INSTANT NOT NULL,
     PRIMARY KEY (token_id, key)
 ) WITHOUT ROWID;
@@ -370,7 +324,15 @@ ALTER TABLE schedule_revisions ADD COLUMN cause TEXT;
 CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
 """
 
-_SCRIPTS = {"the ledger": _LEDGER, "release 0.2": _SECOND}
+
+def _spread(script: str) -> str:
+    """Write each column on a line of its own, as releases have it."""
+    return _COLUMNS.sub(
+        lambda found: "\n".join(f"    {name} {found[2]}" for name in found[1].split(", ")), script
+    )
+
+
+_SCRIPTS = {name: _spread(script) for name, script in (("the ledger", _LEDGER), ("release 0.2", _SECOND))}
 
 
 def _migrations(database: Literal["sqlite", "postgres"]) -> tuple[Migration, ...]:
