@@ -129,8 +129,12 @@ def change_schedule(
     hand_on_places(tx, [decision], shared, now)
     after = decision.after
     if after.revision != decision.before.revision:
-        _refuse_other_policy(tx, decision.plan, new_policies)
-        tx.insert_revision(_revision(after, decision.plan, now, _cause_of(decision)))
+        for policy_id, policy in _hold_policies(tx, [decision.plan], new_policies).items():
+            if policy != decision.plan.quiet:  # the decision about a held slot was made with the old hours
+                raise QuietHoursChangedError(policy_id)
+        is_upgrade = any(event.detail.get("cause") == "upgraded" for event in decision.events)
+        cause: Cause = "upgraded" if is_upgrade else "edited"
+        tx.insert_revision(_revision(after, decision.plan, now, cause))
         tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
     return decision
 
@@ -149,13 +153,6 @@ def _hold_policies(
     for policy_id in sorted(named - found.keys()):
         raise MissingQuietHoursError(policy_id)
     return {policy_id: policy_of(policy_id, json.loads(fields)) for policy_id, fields in found.items()}
-
-
-def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[str]) -> None:
-    """Refuse quiet hours that have changed: the decision about a held slot was made with the old ones."""
-    for policy_id, policy in _hold_policies(tx, [plan], new_policies).items():
-        if policy != plan.quiet:
-            raise QuietHoursChangedError(policy_id)
 
 
 def fill_slots(
@@ -210,19 +207,12 @@ def _declared(definition: Definition) -> Row:
 
 def _spec(definition: Definition) -> str:
     match definition.trigger:
-        case Every() | EveryMonth():
+        case Every() | EveryMonth() | Once():
             return definition.trigger.text
         case Cron():
             return definition.trigger.expression.text
-        case Once():
-            return definition.trigger.text
         case OnRequest():
             return definition.trigger.kind
-
-
-def _cause_of(decision: Decision) -> Cause:
-    is_upgrade = any(event.detail.get("cause") == "upgraded" for event in decision.events)
-    return "upgraded" if is_upgrade else "edited"
 
 
 def _revision(state: State, plan: Plan, now: int, cause: Cause) -> Row:

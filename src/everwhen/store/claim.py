@@ -8,7 +8,7 @@ from everwhen.decide.claim import Claims, claim
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
 from everwhen.model.events import Event
 from everwhen.model.job import Job
-from everwhen.model.limits import Shared, Transition
+from everwhen.model.limits import Shared
 from everwhen.store.commit import write_shared, write_starts
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import IS_OURS, JOB
@@ -74,9 +74,11 @@ def write_claims(tx: Transaction, claims: Claims, shared: Shared, now: int) -> l
     write_starts(tx, claims, now)
     if claims.postponed:
         tx.postpone_jobs(claims.postponed)
-    probes = [_half_opened(t) for t in shared.transitions if t.to_state == "half_open"]
-    if probes:
-        tx.insert_events(probes)
+    probes = [probe for probe in shared.transitions if probe.to_state == "half_open"]
+    if probes:  # a retry that is the probe of its breaker; a slot records its own
+        tx.insert_events(
+            [Event("breaker.half_opened", t.at, job_id=t.job_id, detail={"key": t.key}) for t in probes]
+        )
     write_shared(tx, shared, now)
     return publish_claimed(tx, claims.taken, now)
 
@@ -98,9 +100,3 @@ def with_those_beyond(
         for job in tx.many(Job._make, _READY_OF, uids=crowded, now=now, queues=queues)
         if job.row_id not in known
     ]
-
-
-def _half_opened(transition: Transition) -> Event:
-    """Return the event of a retry that is the probe of its breaker, as a slot records it."""
-    detail = {"key": transition.key}
-    return Event("breaker.half_opened", transition.at, job_id=transition.job_id, detail=detail)

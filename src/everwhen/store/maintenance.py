@@ -80,6 +80,7 @@ BackUp = Callable[[Path, Progress, Clock], None]
 
 
 _Rows = tuple[str, str, Sequence[object]]  # a table, a column, and values of it
+_Old = tuple[list[tuple[Any, ...]], int | None]  # rows, and the last of them if others follow
 
 
 class _Going(NamedTuple):
@@ -117,20 +118,32 @@ class Upkeep(StorePart):
         return Portion(place.what, rows, place_after(place, going.last))
 
     def _look(self, tx: Snapshot, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
+        def old(statement: Statement, until: int, after: int = place.after) -> _Old:
+            return _old_rows(tx, statement, until, after, limit)
+
         match place.what:
             case "output":
+                if not tx.rows(_HAS_OUTPUT):
+                    return _Going((), None)
                 after = max(place.after, self._output_until)
-                return _old_output(tx, before.output, after, limit)
+                rows, last = old(_JOBS_WITH_OUTPUT, before.output, after)
+                return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
             case "jobs":
-                return _old_jobs(tx, before.jobs, place.after, limit)
+                rows, last = old(_JOBS, before.jobs)
+                going = [row for row in rows if row[3]]
+                output = ("job_output", "job_id", [row[1] for row in going])
+                return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
             case "audit":
-                return _old_events(tx, before.audit, place.after, limit)
+                return _old_events(tx, before.audit, *old(_EVENTS, before.audit))
             case "breaker_transitions":
-                return _old_transitions(tx, before.breaker_transitions, place.after, limit)
+                rows, last = old(_TRANSITIONS, before.breaker_transitions)
+                return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
             case "nodes":
-                return _old_nodes(tx, before.audit, limit)
+                return _Going([("nodes", "node", tx.column(_NODES, before=before.audit, limit=limit))], None)
             case "messages":
-                return _old_messages(tx, before.messages, place.after, limit)
+                # A subscriber that has not received them continues with the rest, so none keeps a message.
+                rows, last = old(_MESSAGES, before.messages)
+                return _Going([("messages", "id", [row[0] for row in rows])], last)
 
     # -- nodes --
 
@@ -172,38 +185,7 @@ class Upkeep(StorePart):
 # -- what may be deleted --
 
 
-def _old_output(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    if not tx.rows(_HAS_OUTPUT):
-        return _Going((), None)
-    rows, last = _old_rows(tx, _JOBS_WITH_OUTPUT, before, after, limit)
-    return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
-
-
-def _old_jobs(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    rows, last = _old_rows(tx, _JOBS, before, after, limit)
-    going = [row for row in rows if row[3]]
-    output = ("job_output", "job_id", [row[1] for row in going])
-    return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
-
-
-def _old_transitions(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    rows, last = _old_rows(tx, _TRANSITIONS, before, after, limit)
-    return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
-
-
-def _old_messages(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    """Find old messages; a subscriber that has not received them continues with the rest, so none keeps a message."""
-    rows, last = _old_rows(tx, _MESSAGES, before, after, limit)
-    return _Going([("messages", "id", [row[0] for row in rows])], last)
-
-
-def _old_nodes(tx: Snapshot, before: int, limit: int) -> _Going:
-    rows = tx.rows(_NODES, before=before, limit=limit)
-    return _Going([("nodes", "node", [node for (node,) in rows])], None)
-
-
-def _old_events(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    rows, last = _old_rows(tx, _EVENTS, before, after, limit)
+def _old_events(tx: Snapshot, before: int, rows: Sequence[Any], last: int | None) -> _Going:
     events = [(number, last, recorded((number, *columns)).event) for number, last, _, *columns in rows]
     ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
     if len(ends) > _MOST_HISTORIES:
@@ -221,9 +203,7 @@ def _old_events(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
     return _Going([("audit_events", "id", single), *histories], last)
 
 
-def _old_rows(
-    tx: Snapshot, statement: Statement, before: int, after: int, limit: int
-) -> tuple[list[tuple[Any, ...]], int | None]:
+def _old_rows(tx: Snapshot, statement: Statement, before: int, after: int, limit: int) -> _Old:
     """Return the next rows, up to the first that is too recent (the third column), and where the next portion begins.
 
     Rows behind a recent one are more recent still, unless the clock was set back; then they are deleted later.

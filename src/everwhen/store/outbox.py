@@ -33,6 +33,7 @@ from everwhen.decide.claim import claim
 from everwhen.decide.hand_over import OnTheirWay, hand_over
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
 from everwhen.model.events import Event, EventType
+from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
@@ -118,9 +119,10 @@ def send_jobs(tx: Transaction, now: int, *, limit: int, until: int) -> list[Deli
         _claim(tx, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
     return [
         Delivery(
-            j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)
+            job.job_id, numbers[job.job_id], job.queue, now, None if timeout is None else timeout / SECOND
         )
-        for j in chosen.given
+        for job in chosen.given
+        for timeout in (known[job.uid, job.revision].definition.timeout,)
     ]
 
 
@@ -240,10 +242,6 @@ def _claim(
     known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     claims = claim(jobs, known, counters, shared, node=node, limit=len(jobs), now=now)
     return write_claims(tx, claims, shared, now)
-
-
-def _seconds(timeout: int | None) -> float | None:
-    return None if timeout is None else timeout / 1_000_000
 
 
 def _about(job: Job, kind: EventType, now: int, error: str | None = None) -> Event:

@@ -94,7 +94,8 @@ def publish_claimed(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) ->
 
 def _publish_ready(tx: Transaction, uids: Collection[str], now: int) -> None:
     for _ in range(MOST_ROUNDS):
-        jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
+        queued = [job for line in tx.outstanding(uids).values() for job in line if job.status == "queued"]
+        jobs = [job for job in queued if job.is_ready and (job.not_before is None or job.not_before <= now)]
         if not jobs:  # nearly always after the first round
             return
         known = tx.load_plans([(job.uid, job.revision) for job in jobs])
@@ -108,23 +109,16 @@ def _publish_ready(tx: Transaction, uids: Collection[str], now: int) -> None:
         _end(tx, claims.taken, shared, now)
 
 
-def _may_start(job: Job, now: int) -> bool:
-    return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
-
-
 def _end(tx: Transaction, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
     """Settle, nearly all on the fast path, like other jobs: the full one is too slow for 1,000 messages a second."""
-    ended = {job.job_id: (job, outcome) for job, outcome in _ended(tx, claimed, now)}
-    ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in ended.values()]
+    jobs = {one.job.job_id: one.job for one in claimed}
+    succeeded = [(one.job, Outcome("succeeded", also=_message(tx, one, now))) for one in claimed]
+    ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in succeeded]
     left = settle_fast(tx, ends, shared, now)
     if left:
-        end_jobs(tx, [ended[end.job_id] for end in left], shared, now)
+        end_jobs(tx, [(jobs[end.job_id], end.outcome) for end in left], shared, now)
     else:
         write_shared(tx, shared, now)
-
-
-def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
-    return [(one.job, Outcome("succeeded", also=_message(tx, one, now))) for one in claimed]
 
 
 def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:

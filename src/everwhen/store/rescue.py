@@ -9,7 +9,7 @@ interrupts because it stops (G1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from everwhen.decide.settle import give_back, rescue
 from everwhen.model import row_changes
@@ -17,6 +17,7 @@ from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
+from everwhen.model.policy import OnLost
 from everwhen.store.commit import move_states, write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JOB
@@ -45,21 +46,7 @@ def rescue_jobs(tx: Transaction, now: int, *, node: str, lease: int) -> int:
 
 def rescue_found(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that no node runs any more, or end them as lost; return how many."""
-    shared = _hold(tx, found)
-    jobs = _still_lost(tx, found)
-    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
-    again: list[Job] = []
-    over: list[Ended] = []
-    for job in jobs:
-        outcome = rescue(job, known[job.uid, job.revision].definition.on_lost)
-        if job.status != "running" or outcome is not None:
-            over.append((job, outcome or Outcome("lost")))
-        else:
-            again.append(job)
-    tx.insert_events([_about(job, "job.lost", now) for job in jobs if job.status == "running"])
-    _requeue(tx, again, shared, now, is_rescue=True, detail=NOTHING)
-    _end(tx, over, now)
-    return len(jobs)
+    return _take_back(tx, found, now, rescue, is_rescue=True, detail=NOTHING)
 
 
 def put_orphans_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
@@ -68,39 +55,48 @@ def put_orphans_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     No node ran them, so nothing was lost: this does not count as one of the three rescues, and `on_lost: fail` allows
     it.
     """
-    shared = _hold(tx, found)
-    jobs = _still_lost(tx, found)
-    again = [job for job in jobs if job.status == "running"]
-    _requeue(tx, again, shared, now, is_rescue=False, detail={"began": False})
-    _end(tx, [(job, Outcome("lost")) for job in jobs if job.status != "running"], now)
-    return len(jobs)
+    return _take_back(tx, found, now, lambda _job, _on_lost: None, is_rescue=False, detail={"began": False})
 
 
 def give_jobs_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that their own node interrupts, uncounted, or end those that must not run twice; return how many."""
-    shared = _hold(tx, found)
-    jobs = _still_lost(tx, found)
-    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
-    running = [job for job in jobs if job.status == "running"]
-    outcomes = {job.job_id: give_back(known[job.uid, job.revision].definition.on_lost) for job in running}
-    again = [job for job in running if outcomes[job.job_id] is None]
-    over = [(job, outcomes.get(job.job_id) or Outcome("lost")) for job in jobs if job not in again]
-    tx.insert_events([_about(job, "job.lost", now) for job, _ in over if job.status == "running"])
-    _requeue(tx, again, shared, now, is_rescue=False, detail={"interrupted": True})
-    _end(tx, over, now)
-    return len(jobs)
+
+    def end(_job: Job, on_lost: OnLost) -> Outcome | None:
+        return give_back(on_lost)
+
+    return _take_back(tx, found, now, end, is_rescue=False, detail={"interrupted": True})
 
 
-def _hold(tx: Transaction, found: Sequence[Job]) -> Shared:
+def _take_back(
+    tx: Transaction,
+    found: Sequence[Job],
+    now: int,
+    decide: Callable[[Job, OnLost], Outcome | None],
+    *,
+    is_rescue: bool,
+    detail: Mapping[str, object],
+) -> int:
+    """Requeue running jobs, or end them as decided; release jobs that had ended earlier; return how many they are."""
     seen = [LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
     shared = hold(tx, seen)
     tx.lock_schedules({job.uid for job in found})
-    return shared
-
-
-def _still_lost(tx: Transaction, found: Sequence[Job]) -> list[Job]:
     fresh = tx.jobs([job.job_id for job in found])
-    return [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
+    jobs = [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
+    again: list[Job] = []
+    over: list[Ended] = []
+    for job in jobs:
+        outcome = decide(job, known[job.uid, job.revision].definition.on_lost)
+        if job.status != "running" or outcome is not None:
+            over.append((job, outcome or Outcome("lost")))
+        else:
+            again.append(job)
+    lost = jobs if is_rescue else [job for job, _ in over]
+    tx.insert_events([_about(job, "job.lost", now) for job in lost if job.status == "running"])
+    _requeue(tx, again, shared, now, is_rescue=is_rescue, detail=detail)
+    if over:
+        end_jobs(tx, over, Shared(), now)
+    return len(jobs)
 
 
 def _is_still_lost(job: Job, seen: Job) -> bool:
@@ -133,12 +129,6 @@ def _requeue(
     tx.note_ready((now,))
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)
-
-
-def _end(tx: Transaction, over: Sequence[Ended], now: int) -> None:
-    """End jobs that are lost, and release jobs that had ended earlier."""
-    if over:
-        end_jobs(tx, over, Shared(), now)
 
 
 def _about(job: Job, kind: EventType, now: int) -> Event:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import approval
 from everwhen.decide.by_hand import cancel_orphan
 from everwhen.decide.status import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import END, moment_of
 from everwhen.model.job import Job
@@ -68,7 +69,15 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     tx.leap_numbers(leap)
     tx.put_setting(SKIPPED, str(numbers_skipped(tx) + leap))
     tx.put_setting(BACKED_UP_AT, "")
-    before = len(tx.many(Job._make, _ALL_OUTSTANDING))
+
+    def decline(schedule: Schedule, shared: Shared) -> Decision:
+        # An answer given after the backup is not recorded in it, so none is accepted any more.
+        return approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR)
+
+    def go_on(schedule: Schedule, shared: Shared) -> Decision:
+        return renumber_restored(schedule, backed_up_at, now, shared, catch_up=catch_up, leap=leap)
+
+    before = len(tx.rows(_ALL_OUTSTANDING))
     approvals = schedules = 0
     after = ""
     while states := tx.list_states({}, limit=_PORTION, after=after):
@@ -77,23 +86,20 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
         found = with_jobs(tx, schedules_of(tx, states), {state.uid for state in states})
         waiting = [schedule for schedule in found if approval.is_waiting(schedule.state)]
         approvals += len(waiting)
-        _decline(tx, waiting, now)
-        going_on = [s for s in found if s not in waiting]
-        _go_on(tx, going_on, backed_up_at, now, catch_up=catch_up, leap=leap)
+        _commit(tx, waiting, now, decline)
+        for schedule in waiting:
+            tx.delete_schedule(schedule.state.row_id)
+        _commit(tx, [s for s in found if s not in waiting], now, go_on)
     if not catch_up:
         _end_orphans(tx, now)
-        _let_go(tx, now)
+        if held := tx.many(Job._make, _UNRELEASED):  # no worker holds one any more
+            end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
         _pass_messages_over(tx, now)
     _end_deliveries(tx, now)
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
     sessions = tx.run(END_SESSIONS)
     return Restored(
-        backed_up_at,
-        now,
-        schedules,
-        before - len(tx.many(Job._make, _ALL_OUTSTANDING)),
-        approvals,
-        sessions=sessions,
+        backed_up_at, now, schedules, before - len(tx.rows(_ALL_OUTSTANDING)), approvals, sessions=sessions
     )
 
 
@@ -122,27 +128,13 @@ def instant_of_backup(tx: Snapshot) -> int:
     return said if said and said >= newest_start else max(said, tx.value(_LAST_INSTANT) or 0)
 
 
-def _go_on(
-    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool, leap: int
+def _commit(
+    tx: Transaction, schedules: list[Schedule], now: int, decide: Callable[[Schedule, Shared], Decision]
 ) -> None:
     shared = Shared()
     add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
-    decisions = [
-        renumber_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
-    ]
-    commit_decisions(tx, decisions, now)
+    commit_decisions(tx, [decide(schedule, shared) for schedule in schedules], now)
     write_shared(tx, shared, now)
-
-
-def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
-    """Decline open approvals: an answer given after the backup is not recorded in it, so none is accepted any more."""
-    shared = Shared()
-    add_shared(tx, shared, waiting, [job for schedule in waiting for job in schedule.outstanding])
-    decisions = [approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR) for schedule in waiting]
-    commit_decisions(tx, decisions, now)
-    write_shared(tx, shared, now)
-    for schedule in waiting:
-        tx.delete_schedule(schedule.state.row_id)
 
 
 def _end_orphans(tx: Transaction, now: int) -> None:
@@ -154,13 +146,6 @@ def _end_orphans(tx: Transaction, now: int) -> None:
     tx.insert_events([cancel_orphan(job, now, shared)._replace(actor=ACTOR) for job in jobs])
     tx.cancel_jobs([(job, "person") for job in jobs], now)
     write_shared(tx, shared, now)
-
-
-def _let_go(tx: Transaction, now: int) -> None:
-    """Release every job: no worker holds one any more."""
-    held = tx.many(Job._make, _UNRELEASED)
-    if held:
-        end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
 
 
 def _pass_messages_over(tx: Transaction, now: int) -> None:

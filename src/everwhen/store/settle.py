@@ -98,8 +98,7 @@ def end_jobs(tx: Transaction, ended: Sequence[Ended], shared: Shared, now: int) 
 
 
 def _end_all(tx: Transaction, ended: Sequence[Ended], shared: Shared, now: int) -> None:
-    now = tx.latest(now)  # a schedule may end with its run
-    ending = _Ending(tx, shared, now)
+    ending = _Ending(tx, shared, tx.latest(now))  # a schedule may end with its run
     ending.load(ended)
     for job, outcome in ended:
         ending.end(job, outcome)
@@ -125,7 +124,13 @@ class _Ending:
 
     def load(self, ended: Sequence[Ended]) -> None:
         """Load everything that the ends may need, in batches."""
-        self._load_schedules({job.uid for job, _ in ended} | self._uids_of_catch_up(ended))
+        uids = {job.uid for job, _ in ended}
+        keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
+        if (
+            keys
+        ):  # these failures may open a breaker, which ends catch-up jobs of others: they are locked in time
+            uids.update(self._tx.column(_QUEUED_CATCH_UP, keys=keys))
+        self._load_schedules(uids)
         own = {job.uid for job, _ in ended if job.is_own}
         self._load_jobs([uid for uid in own & self._schedules.keys() if self._is_crowded(uid)])
         add_shared(self._tx, self._shared, self._schedules.values(), [job for job, _ in ended])
@@ -208,11 +213,6 @@ class _Ending:
         self._decisions += [cancel_catch_up(s, keys, self._now, self._shared) for s in concerned]
         self.write()
 
-    def _uids_of_catch_up(self, ended: Iterable[Ended]) -> set[str]:
-        """Return the schedules whose catch-up jobs end if these failures open a breaker: they are locked in time."""
-        keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
-        return set(self._tx.column(_QUEUED_CATCH_UP, keys=keys)) if keys else set()
-
     def _load_schedules(self, uids: Iterable[str]) -> None:
         if wanted := set(uids):
             states = list(self._tx.states(wanted).values())
@@ -281,9 +281,11 @@ PIECE = 64 * 1024
 
 def write_side_effects(tx: Transaction, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
     """Write the side effects of ended jobs, in the order in which the jobs are settled."""
-    announced = [(job, outcome.events) for job, outcome in ended if outcome.events]
-    if announced:
-        tx.put_output([piece for job, events in announced for piece in _pieces(job, events)], [], now)
+    for job, outcome in ended:
+        if outcome.events:
+            stream, data = OutputStream(job.job_id, job.attempt, EVENTS), outcome.events.encode()
+            starts = range(0, len(data), PIECE)
+            tx.put_output([OutputPiece(stream, at, data[at : at + PIECE]) for at in starts], [], now)
     left = [outcome.also for _, outcome in ended if outcome.also is not None]
     if not left:
         return
@@ -293,11 +295,6 @@ def write_side_effects(tx: Transaction, ended: Sequence[tuple[Job, Outcome]], no
         _remember(tx, updates, now)
     if messages:
         insert_messages(tx, messages, now)
-
-
-def _pieces(job: Job, events: str) -> list[OutputPiece]:
-    stream, data = OutputStream(job.job_id, job.attempt, EVENTS), events.encode()
-    return [OutputPiece(stream, at, data[at : at + PIECE]) for at in range(0, len(data), PIECE)]
 
 
 def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> None:
@@ -386,11 +383,7 @@ def is_held_by(job: Job | Finished, fence: int) -> bool:
 
 
 def storable_outcome(outcome: Outcome) -> Outcome:
-    error, result = _clean(outcome.error), _clean(outcome.result)
+    error, result = [storable(text) if text else text for text in (outcome.error, outcome.result)]
     if error == outcome.error and result == outcome.result:  # nearly always
         return outcome
     return replace(outcome, error=error, result=result)
-
-
-def _clean(text: str | None) -> str | None:
-    return storable(text) if text else text

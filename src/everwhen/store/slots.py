@@ -137,8 +137,11 @@ class Slots(StorePart):
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> list[ClaimedJob]:
         """Claim up to `limit` ready jobs for this node, within every capacity."""
-        if not self._is_line_long and not self._is_any_ready(now, queues):
-            return []
+        if not self._is_line_long:
+            with self._store.look() as tx:
+                ready_at = tx.next_ready_at(queues, now)
+            if ready_at is None or ready_at > now:
+                return []
         for _ in range(CLAIM_TRIES):
             taken = self._store.write(
                 Lane.CLAIM, lambda tx: take_jobs(tx, now, node=node, limit=limit, queues=queues)
@@ -147,11 +150,6 @@ class Slots(StorePart):
                 self._is_line_long = len(taken) == limit
                 return taken
         return []
-
-    def _is_any_ready(self, now: int, queues: Sequence[str] | None) -> bool:
-        with self._store.look() as tx:
-            ready_at = tx.next_ready_at(queues, now)
-        return ready_at is not None and ready_at <= now
 
     def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
         """Claim this one job, whatever its queue, within every capacity; None when it cannot be claimed."""

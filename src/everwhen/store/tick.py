@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from everwhen.decide.tick import is_still_due, tick
-from everwhen.model.changes import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule, State
@@ -37,7 +36,7 @@ def evaluate(tx: Transaction, due: Due, *, stagger: int, next_catch_up_at: int =
     """Decide a batch of due and released slots."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = Shared()
+    shared = Shared(stagger=stagger, stagger_offset=max(next_catch_up_at - due.now, 0))
     for page in range(PAGES):
         due = due._replace(page=page)
         peeked = tx.peek_due(due)
@@ -46,67 +45,26 @@ def evaluate(tx: Transaction, due: Due, *, stagger: int, next_catch_up_at: int =
             break  # else other schedulers hold all of these, or their keys: continue with the next page
     if not schedules:
         return TickReport()
-    decisions = _decided(
-        tx,
-        schedules,
-        shared,
-        now=due.now,
-        stagger=stagger,
-        next_catch_up_at=next_catch_up_at,
-        alive_since=due.alive_since,
-    )
-    seen = max(len(schedules), len(peeked))
-    return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
+    is_full = max(len(schedules), len(peeked)) >= due.limit
+    return _decide(tx, schedules, shared, due.now, is_full=is_full, alive_since=due.alive_since)
 
 
 def evaluate_one(tx: Transaction, uid: str, now: int, *, stagger: int) -> TickReport:
     """Decide the due and released slots of one schedule; wait for its row and its keys while others hold them."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = hold(tx, tx.peek_schedule(uid))
+    shared = hold(tx, tx.peek_schedule(uid), Shared(stagger=stagger))
     state = tx.states({uid}).get(uid)
     if state is None or not _is_due(state, now):
         return TickReport()
     schedules = schedules_of(tx, [state])
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
-    decisions = _decided(tx, schedules, shared, now=now, stagger=stagger, next_catch_up_at=0)
-    return _reported(decisions, shared, now, is_full=False)
+    return _decide(tx, schedules, shared, now, is_full=False)
 
 
 def _is_due(state: State, now: int) -> bool:
     wakes = (state.next_run_at, state.release_at)
     return state.status == "active" and any(at is not None and at <= now for at in wakes)
-
-
-def _decided(
-    tx: Transaction,
-    schedules: Sequence[Schedule],
-    shared: Shared,
-    now: int,
-    stagger: int,
-    next_catch_up_at: int,
-    alive_since: int | None = None,
-) -> list[Decision]:
-    """Decide, and write the decisions."""
-    shared.stagger = stagger
-    shared.stagger_offset = max(next_catch_up_at - now, 0)
-    if (
-        min(schedule.state.next_run_at or now for schedule in schedules) < now - SECOND
-    ):  # something may be missed
-        shared.coverage = coverage(tx, now, alive_since)
-    decisions = tick(schedules, now, shared)
-    left = publish_at_once(tx, decisions, now)
-    commit_decisions(tx, left, now)
-    write_shared(tx, shared, now)
-    hand_on_places(tx, left, shared, now)
-    publish_fired(tx, left, now)
-    return decisions
-
-
-def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_full: bool) -> TickReport:
-    fired = sum([len(decision.jobs) for decision in decisions])
-    more = is_full or any(is_still_due(decision, now) for decision in decisions)
-    return TickReport(len(decisions), fired, more, now + shared.stagger_offset)
 
 
 def _take(tx: Transaction, due: Due, peeked: Sequence[LockHint], shared: Shared) -> Sequence[Schedule]:
@@ -118,3 +76,26 @@ def _take(tx: Transaction, due: Due, peeked: Sequence[LockHint], shared: Shared)
     schedules = schedules_of(tx, states)
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding], wait=False)
     return without_busy(shared, schedules)
+
+
+def _decide(
+    tx: Transaction,
+    schedules: Sequence[Schedule],
+    shared: Shared,
+    now: int,
+    *,
+    is_full: bool,
+    alive_since: int | None = None,
+) -> TickReport:
+    """Decide, and write the decisions."""
+    if min(one.state.next_run_at or now for one in schedules) < now - SECOND:  # something may be missed
+        shared.coverage = coverage(tx, now, alive_since)
+    decisions = tick(schedules, now, shared)
+    left = publish_at_once(tx, decisions, now)
+    commit_decisions(tx, left, now)
+    write_shared(tx, shared, now)
+    hand_on_places(tx, left, shared, now)
+    publish_fired(tx, left, now)
+    fired = sum([len(decision.jobs) for decision in decisions])
+    more = is_full or any(is_still_due(decision, now) for decision in decisions)
+    return TickReport(len(decisions), fired, more, now + shared.stagger_offset)
