@@ -104,17 +104,13 @@ class _InstantLoader(Loader):
         return found + FROM_1970_TO_2000
 
 
-def _array(oid: int, count: int, body: bytes, has_null: bool) -> bytes:
-    return pack("!iiIii", 1, has_null, oid, count, 1) + body
-
-
 def _dumper(oid: int, pack_all: Callable[[Sequence[object]], tuple[bytes, bool]]) -> type[Dumper]:
     class ColumnDumper(Dumper):
         format = Format.BINARY
 
         def dump(self, obj: Column) -> bytes:
             body, has_null = pack_all(obj.values)
-            return _array(oid, len(obj.values), body, has_null)
+            return pack("!iiIii", 1, has_null, oid, len(obj.values), 1) + body
 
     ColumnDumper.oid = _ARRAYS[oid]
     return ColumnDumper
@@ -206,7 +202,10 @@ def _varies(values: Row) -> bool:
 @cache
 def _insert(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> str:
     columns = ", ".join(f'"{name}"' for name in names)
-    values = ", ".join(_cast(n, _value(n, varies)) for n, varies in zip(names, varying, strict=True))
+    values = ", ".join(
+        f"{_value(n, varies)}{'::jsonb' if n == 'detail' else ''}"
+        for n, varies in zip(names, varying, strict=True)
+    )
     return f"INSERT INTO {table} ({columns}) SELECT {values} {_source(names, varying)}"
 
 
@@ -221,10 +220,6 @@ def _update(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> st
 
 def _value(name: str, varies: bool) -> str:
     return f'v."{name}"' if varies else "(%s)[1]"
-
-
-def _cast(name: str, value: str) -> str:
-    return f"{value}::jsonb" if name == "detail" else value
 
 
 def _source(names: Sequence[str], varying: Sequence[bool]) -> str:

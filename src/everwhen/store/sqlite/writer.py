@@ -82,7 +82,8 @@ class SqliteWriter:
         with self._turn(lane):
             quiet_seconds = time.monotonic() - self._ended_at
             result = self._transact(work)
-            self._fold_after_write(lane, quiet_seconds)
+            came_alone = quiet_seconds >= QUIET_SECONDS and not self._mutex.queue_length
+            self._fold_beyond(FOLD_WHEN_QUIET if came_alone and lane is not Lane.TICK else FOLD_AT_ONCE)
             self._ended_at = time.monotonic()
             return result
 
@@ -181,10 +182,6 @@ class SqliteWriter:
             if breaks_connection(error):
                 self._home.discard()
         self._was_read_only = is_read_only(error)
-
-    def _fold_after_write(self, lane: Lane, quiet_seconds: float) -> None:
-        came_alone = quiet_seconds >= QUIET_SECONDS and not self._mutex.queue_length
-        self._fold_beyond(FOLD_WHEN_QUIET if came_alone and lane is not Lane.TICK else FOLD_AT_ONCE)
 
     def _fold_beyond(self, size: int) -> None:
         if not self._home.log_outgrows(size):
