@@ -72,31 +72,17 @@ class Catalogue(StorePart):
 
         Further decisions are made on the state that the previous one left, all in one transaction; the last one is
         returned. `remember` stores the answer to the request in the same transaction: a repeated request changes
-        nothing and is refused. `limits` are the keys of further limits that a single decision needs.
+        nothing and is refused. `limits` are the keys of further limits that the first decision needs.
         """
-        if not further:
-            return self._store.write(
-                Lane.API,
-                lambda tx: self._change(tx, now, schedule_id, decide, remember=remember, limits=limits),
-            )
-
-        def work(tx: Transaction) -> Decision:
-            return [self._change(tx, now, schedule_id, each) for each in (decide, *further)][-1]
-
-        return self._store.write(Lane.API, work)
-
-    def _change(
-        self,
-        tx: Transaction,
-        now: int,
-        schedule_id: str,
-        decide: Change,
-        remember: Remember | None = None,
-        limits: Collection[str] = (),
-    ) -> Decision:
         from everwhen.store.change import change_schedule
 
-        return change_schedule(tx, now, schedule_id, decide=decide, remember=remember, limits=limits)
+        def work(tx: Transaction) -> Decision:
+            decision = change_schedule(tx, now, schedule_id, decide, remember, limits=limits)
+            for each in further:
+                decision = change_schedule(tx, now, schedule_id, each)
+            return decision
+
+        return self._store.write(Lane.API, work)
 
     def backfill(
         self,
@@ -108,10 +94,10 @@ class Catalogue(StorePart):
         limits: Collection[str] = (),
     ) -> Decision:
         """Decide about the slots that have no job yet, and write it; another caller may fill some of them first."""
-        from everwhen.store.change import fill_slots
+        from everwhen.store.change import change_schedule, without_filled
 
         def fill(tx: Transaction) -> Decision:
-            return fill_slots(tx, now, schedule_id, slots=slots, decide=decide, limits=limits)
+            return change_schedule(tx, now, schedule_id, without_filled(tx, slots, decide), limits=limits)
 
         return self._store.write(Lane.API, fill)
 
@@ -123,9 +109,10 @@ class Catalogue(StorePart):
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         """Decide the end of a schedule and remove its row; the ledger stays."""
+        from everwhen.store.change import change_schedule
 
         def remove(tx: Transaction) -> None:
-            tx.delete_schedule(self._change(tx, now, schedule_id, decide).after.row_id)
+            tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
 
         self._store.write(Lane.API, remove)
 

@@ -155,22 +155,14 @@ def _hold_policies(
     return {policy_id: policy_of(policy_id, json.loads(fields)) for policy_id, fields in found.items()}
 
 
-def fill_slots(
-    tx: Transaction,
-    now: int,
-    schedule_id: str,
-    slots: Sequence[int],
-    decide: Filling,
-    *,
-    limits: Collection[str] = (),
-) -> Decision:
-    """Decide about the slots that have no job; the query for them runs when the row is locked."""
+def without_filled(tx: Transaction, slots: Sequence[int], decide: Filling) -> Change:
+    """Return the decision about the slots that have no job; the query for them runs when the row is locked."""
 
     def fill(schedule: Schedule, now: int, shared: Shared) -> Decision:
         filled = set(tx.column(_FILLED_SLOTS, uid=schedule.state.uid, slots=slots))
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
-    return change_schedule(tx, now, schedule_id, fill, limits=limits)
+    return fill
 
 
 def cancel_job_of_nobody(tx: Transaction, now: int, job_id: str) -> None:

@@ -31,6 +31,8 @@ from everwhen.store.records import Row
 
 R = TypeVar("R")
 
+EARLIEST = -(1 << 55)  # an instant before every other: the eleventh century before Christ
+
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)(?:::(texts|text|instants|instant|integers|integer)\b)?")
 _CASTS = {
     "text": "::text",

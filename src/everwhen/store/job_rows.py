@@ -16,8 +16,7 @@ from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome, OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import JOB_INSERTED
-from everwhen.store.dialect import DuplicateError, Insert, Queries, Statement
-from everwhen.store.postgres.watermark import EARLIEST
+from everwhen.store.dialect import EARLIEST, DuplicateError, Insert, Queries, Statement
 from everwhen.store.records import JOB_ENDED, Finished, LockHint, Queue, Row
 from everwhen.store.schedule_rows import IS_PAUSED
 

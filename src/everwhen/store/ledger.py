@@ -35,7 +35,7 @@ from everwhen.store.job_pages import (
     way_of,
 )
 from everwhen.store.job_rows import JOB
-from everwhen.store.load import RecordedPlans
+from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.transaction import Snapshot, StorePart
 
@@ -163,10 +163,10 @@ class Ledger(StorePart):
         """Yield whole histories, one by one, inside the block; None: of all schedules, deleted ones included."""
         with self._store.read() as tx:
             tx.expect_long_statements()  # sorting millions of jobs takes its time
-            plans = RecordedPlans(tx)
+            policies = read_policies(tx)  # the checker must not trust a cache of what it checks
             retained_from = tx.value(_RETAINED_FROM)
             yield History(
-                _all_histories(tx, plans) if uids is None else _histories(tx, plans, uids),
+                _all_histories(tx, policies) if uids is None else _histories(tx, policies, uids),
                 tx.many(recorded, SYSTEM_EVENTS),
                 tx.many(Limit._make, _LIMITS) if uids is None else None,
                 int(retained_from or 0),
@@ -305,29 +305,32 @@ class Ledger(StorePart):
 # -- histories --
 
 
-def _all_histories(tx: Snapshot, plans: RecordedPlans) -> Iterator[ScheduleHistory]:
+def _all_histories(tx: Snapshot, policies: Policies) -> Iterator[ScheduleHistory]:
     """Yield histories one by one, each with its jobs, in one pass over both; also for jobs without other records."""
     jobs = groupby(map(Job._make, tx.stream(_ALL_JOBS)), key=lambda job: job.uid)
     recorded_uids: Iterator[tuple[str, Iterable[Job]]] = ((uid, ()) for uid in tx.column(_UIDS))
     last = None
     for uid, found in merge(jobs, recorded_uids, key=itemgetter(0)):
         if uid != last:  # of two equal ones the first has the jobs
-            yield _history(tx, plans, uid, found)
+            yield _history(tx, policies, uid, found)
         last = uid
 
 
-def _histories(tx: Snapshot, plans: RecordedPlans, uids: Sequence[str]) -> Iterator[ScheduleHistory]:
+def _histories(tx: Snapshot, policies: Policies, uids: Sequence[str]) -> Iterator[ScheduleHistory]:
     for uid in uids:
-        yield _history(tx, plans, uid, tx.many(Job._make, JOBS_OF, uid=uid))
+        yield _history(tx, policies, uid, tx.many(Job._make, JOBS_OF, uid=uid))
 
 
-def _history(tx: Snapshot, plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
+def _history(tx: Snapshot, policies: Policies, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
     rows = tx.rows(_REVISIONS, uid=uid)
-    known = plans.load([(uid, row[0]) for row in rows])
+    known = read_plans(tx, [(uid, row[0]) for row in rows], policies)
     return ScheduleHistory(
         uid=uid,
         schedule_id=rows[0][1] if rows else uid,
-        revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
+        revisions=[
+            Revision(number, at, known.get((uid, number)) or missing_plan((uid, number)), cause)
+            for number, _, at, cause in rows
+        ],
         events=tx.many(recorded, EVENTS_OF_UID, uid=uid),
         jobs=jobs,
         state=tx.one(State._make, _STATE_OF, uid=uid),

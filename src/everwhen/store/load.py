@@ -252,7 +252,7 @@ class PlanCache:
             found = read_plans(tx, missing, self._policies)
             own = tx.own_revisions
             plans.update({key: plan for key, plan in found.items() if key not in own} if own else found)
-            return {key: plans.get(key) or found.get(key) or _missing(key) for key in keys}
+            return {key: plans.get(key) or found.get(key) or missing_plan(key) for key in keys}
 
     def remember(self, plans: Mapping[Key, Plan]) -> None:
         """Cache plans that were just committed, so that their writer need not read them again."""
@@ -281,21 +281,8 @@ class PlanCache:
         self._policies_version = version
 
 
-class RecordedPlans:
-    """Plans as recorded, of one snapshot: for the checker, which must not trust a cache of what it checks."""
-
-    def __init__(self, tx: Snapshot) -> None:
-        self._tx = tx
-        self._policies = read_policies(tx)
-
-    def load(self, wanted: Iterable[Key]) -> dict[Key, Plan]:
-        keys = list(wanted)
-        found = read_plans(self._tx, keys, self._policies)
-        return {key: found.get(key) or _missing(key) for key in keys}
-
-
 def read_plans(tx: Snapshot, keys: Sequence[Key], policies: Policies) -> dict[Key, Plan]:
-    """Return the plans of those revisions, without those that are not recorded."""
+    """Return the plans of those revisions as recorded, without those that are not."""
     return {
         (uid, revision): _plan(schedule_id, fields, policies)
         for uid, revision, schedule_id, fields in (tx.rows(_REVISIONS, batch=keys) if keys else ())
@@ -315,5 +302,5 @@ def _plan(schedule_id: str, fields: str, policies: Policies) -> Plan:
     return Plan(schedule_id, definition, quiet)
 
 
-def _missing(key: Key) -> Plan:
+def missing_plan(key: Key) -> Plan:
     return broken_plan(key[0], "its revision is missing")

@@ -9,8 +9,7 @@ from everwhen.model.claim import ScheduleCounters, Start
 from everwhen.model.events import Event
 from everwhen.model.row_changes import ENDED_WELL, STARTED
 from everwhen.model.schedule import State
-from everwhen.store.dialect import Insert, Queries, Statement, composed
-from everwhen.store.postgres.watermark import EARLIEST
+from everwhen.store.dialect import EARLIEST, Insert, Queries, Statement, composed
 from everwhen.store.records import INSERTED, Declined, Due, Finished, LockHint, Row
 
 STATE = ", ".join(State._fields)

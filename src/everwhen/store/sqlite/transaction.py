@@ -123,13 +123,8 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
             start = (job.started_at, job.deadline_at, job.node, job.is_probe)
             alike.setdefault(start, []).append(job.row_id)
         for (started_at, deadline_at, node, is_probe), row_ids in alike.items():
-            values = {
-                "started_at": started_at,
-                "deadline_at": deadline_at,
-                "node": node,
-                "is_probe": is_probe,
-            }
-            self.run(_START_JOBS, **values, row_ids=row_ids)
+            when = {"started_at": started_at, "deadline_at": deadline_at}
+            self.run(_START_JOBS, **when, node=node, is_probe=is_probe, row_ids=row_ids)
 
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
         loud: list[tuple[Job | Finished, Outcome]] = []
