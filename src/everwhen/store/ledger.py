@@ -165,8 +165,13 @@ class Ledger(StorePart):
             tx.expect_long_statements()  # sorting millions of jobs takes its time
             policies = read_policies(tx)  # the checker must not trust a cache of what it checks
             retained_from = tx.value(_RETAINED_FROM)
+            if uids is None:
+                histories = _all_histories(tx, policies)
+            else:
+                chosen = ((uid, tx.many(Job._make, JOBS_OF, uid=uid)) for uid in uids)
+                histories = (_history(tx, policies, uid, jobs) for uid, jobs in chosen)
             yield History(
-                _all_histories(tx, policies) if uids is None else _histories(tx, policies, uids),
+                histories,
                 tx.many(recorded, SYSTEM_EVENTS),
                 tx.many(Limit._make, _LIMITS) if uids is None else None,
                 int(retained_from or 0),
@@ -314,11 +319,6 @@ def _all_histories(tx: Snapshot, policies: Policies) -> Iterator[ScheduleHistory
         if uid != last:  # of two equal ones the first has the jobs
             yield _history(tx, policies, uid, found)
         last = uid
-
-
-def _histories(tx: Snapshot, policies: Policies, uids: Sequence[str]) -> Iterator[ScheduleHistory]:
-    for uid in uids:
-        yield _history(tx, policies, uid, tx.many(Job._make, JOBS_OF, uid=uid))
 
 
 def _history(tx: Snapshot, policies: Policies, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:

@@ -32,7 +32,6 @@ from typing import Any
 from everwhen.decide.claim import claim
 from everwhen.decide.hand_over import OnTheirWay, hand_over
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
-from everwhen.model.events import Event, EventType
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
@@ -45,6 +44,7 @@ from everwhen.store.job_rows import row_ids
 from everwhen.store.lanes import Lane
 from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
 from everwhen.store.publish import MESSAGE_NODE
+from everwhen.store.rescue import event_about
 from everwhen.store.settle import end_jobs
 from everwhen.store.transaction import StorePart, Transaction
 
@@ -194,10 +194,13 @@ def count_failed(tx: Transaction, now: int, failed: Sequence[tuple[Delivery, str
         return 0
     again = [job for job in jobs if job.rescues < MOST_RESCUES]
     _call_back(tx, jobs, now)
-    tx.insert_events([_about(job, "job.lost", now, errors[job.job_id]) for job in jobs])
+    began = {"began": False}
+    tx.insert_events(
+        [event_about(job, "job.lost", now, {**began, "error": errors[job.job_id]}) for job in jobs]
+    )
     if again:
         tx.run(_COUNT_RESCUES, row_ids=row_ids(again))
-        tx.insert_events([_about(job, "job.rescued", now) for job in again])
+        tx.insert_events([event_about(job, "job.rescued", now, began) for job in again])
     _end(tx, [job for job in jobs if job.rescues >= MOST_RESCUES], errors, now)
     return len(jobs)
 
@@ -242,11 +245,6 @@ def _claim(
     known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     claims = claim(jobs, known, counters, shared, node=node, limit=len(jobs), now=now)
     return write_claims(tx, claims, shared, now)
-
-
-def _about(job: Job, kind: EventType, now: int, error: str | None = None) -> Event:
-    detail = {"began": False} if error is None else {"began": False, "error": error}
-    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id, detail=detail)
 
 
 # Jobs that are dispatched to a queue: which to send, which are sent, and what happens to lost ones.

@@ -92,7 +92,7 @@ def _take_back(
         else:
             again.append(job)
     lost = jobs if is_rescue else [job for job, _ in over]
-    tx.insert_events([_about(job, "job.lost", now) for job in lost if job.status == "running"])
+    tx.insert_events([event_about(job, "job.lost", now) for job in lost if job.status == "running"])
     _requeue(tx, again, shared, now, is_rescue=is_rescue, detail=detail)
     if over:
         end_jobs(tx, over, Shared(), now)
@@ -116,7 +116,7 @@ def _requeue(
     """Requeue jobs under the same id and a new fencing token; each keeps its place in the limits but is not running."""
     if not jobs:
         return
-    tx.insert_events([_about(job, "job.rescued", now)._replace(detail=detail) for job in jobs])
+    tx.insert_events([event_about(job, "job.rescued", now, detail) for job in jobs])
     add_shared(tx, shared, (), jobs)
     before = tx.states({job.uid for job in jobs})
     after = dict(before)
@@ -131,5 +131,5 @@ def _requeue(
     write_shared(tx, shared, now)
 
 
-def _about(job: Job, kind: EventType, now: int) -> Event:
-    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id)
+def event_about(job: Job, kind: EventType, now: int, detail: Mapping[str, object] = NOTHING) -> Event:
+    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id, detail=detail)

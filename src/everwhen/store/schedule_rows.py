@@ -128,14 +128,9 @@ class ScheduleWrites(ScheduleReads):
 
     def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
         """Add this to each of these rows."""
-        self.run(
-            _COUNT_STARTS,
-            running=start.running_jobs,
-            waiting=start.waiting,
-            retries_waiting=start.retries_waiting,
-            run_at=now if start.is_own else None,
-            row_ids=row_ids,
-        )
+        waits = {"waiting": start.waiting, "retries_waiting": start.retries_waiting}
+        run_at = now if start.is_own else None
+        self.run(_COUNT_STARTS, running=start.running_jobs, **waits, run_at=run_at, row_ids=row_ids)
 
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         """Count one success on the row of each schedule: of own jobs, after which nothing is outstanding."""

@@ -224,7 +224,12 @@ class FileConnection:
         self._patience = self.lock.timeout = min(seconds, self._busy_timeout)
 
     def get(self) -> sqlite3.Connection:
-        self._refuse_moved_file()
+        # SQLite would continue to write to a file that no longer has a name, and every commit would be lost.
+        if _identity(self._path) != self._identity:
+            raise StoreError(
+                f"the database {self.where} was deleted, moved or replaced while it was open; "
+                "put it back, or restart every process that uses it"
+            )
         if self._connection is None:
             self._connection = connect_writer(self._path, self._busy_timeout, create=False)
             self._told = self._busy_timeout
@@ -263,14 +268,6 @@ class FileConnection:
         with suppress(sqlite3.Error):  # another process reads it: the last one to close will empty it
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-
-    def _refuse_moved_file(self) -> None:
-        # SQLite would continue to write to a file that no longer has a name, and every commit would be lost.
-        if _identity(self._path) != self._identity:
-            raise StoreError(
-                f"the database {self.where} was deleted, moved or replaced while it was open; "
-                "put it back, or restart every process that uses it"
-            )
 
 
 class MemoryConnection:
