@@ -67,7 +67,7 @@ def open_target_registry(
         processes=Processes(guardian=guardian),
         hands=call_executor,
         plugins=plugins,
-        plugin_state=store_of(runtime).plugin_state.state_of,
+        plugin_state=store_of(runtime).catalogue.plugin_state,
         workflows=workflows or WorkflowRegistry(),
         sources=installed_sources(also={MARK: guardian.mark}),
         functions=functions,

@@ -33,7 +33,7 @@ from everwhen.runtime import Progress
 from everwhen.store.opened import store_of
 from everwhen.store.restore import Restored
 from everwhen.store.schema.migrate import Migration, Step, migrate, refuse_outdated
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import open_sqlite, path_of
 from everwhen.store.sqlite.move import SqliteMove
 from everwhen.store.sqlite.restore import restore as restore_sqlite
@@ -140,7 +140,7 @@ def _database(url: str) -> tuple[Any, Sequence[Migration]]:
     if not is_postgres(url):
         return open_sqlite(url), SQLITE_MIGRATIONS
     postgres = load_postgres()
-    return postgres.PostgresDatabase(url), postgres.MIGRATIONS
+    return postgres.PostgresDatabase(url), POSTGRES_MIGRATIONS
 
 
 def move_database(
@@ -156,7 +156,7 @@ def move_database(
         to_database = postgres.PostgresDatabase(target)
         try:
             now = SystemClock().now()
-            migrate(to_database, postgres.MIGRATIONS, applied_at=now)
+            migrate(to_database, POSTGRES_MIGRATIONS, applied_at=now)
             return copy_database(
                 SqliteMove(from_database),
                 postgres.PostgresCopyTarget(to_database),

@@ -19,7 +19,7 @@ from everwhen.model.schedule import Target
 from everwhen.operations.jobs import trigger_schedule
 from everwhen.store.opened import store_of
 from everwhen.store.schema.migrate import migrate
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS as SQLITE
 from everwhen.store.sqlite.database import open_sqlite
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack

@@ -139,7 +139,7 @@ def said(stack: Stack) -> list[str]:
 
 def remembered(stack: Stack) -> list[str]:
     """The jobs that are remembered, as they asked for."""
-    return sorted(store_of(stack.runtime).plugin_state.state_of("counter"))
+    return sorted(store_of(stack.runtime).catalogue.plugin_state("counter"))
 
 
 def everything_settles(stack: Stack) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from everwhen.operations.schedules import create_schedule
 from everwhen.wiring import is_postgres
 from tests.crash.nodes import opened
 from tests.crash.two_releases import LEASE, TwoReleases, now, two_releases
@@ -27,6 +26,7 @@ from tests.proof.schedules import (
     submissions,
 )
 from tests.servers.previous_release import install_previous_release
+from tests.submissions import create_schedule
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 

@@ -26,7 +26,7 @@ import psycopg
 from everwhen.clock import SystemClock
 from everwhen.model.instants import HOUR, moment_of
 from everwhen.model.queries import JobFilter
-from everwhen.operations.schedules import Submission, list_schedules, update_schedule
+from everwhen.operations.schedules import list_schedules
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, is_postgres
 from tests.proof.account import account_of
@@ -34,6 +34,7 @@ from tests.proof.processes import ROOT, Supervised
 from tests.proof.schedules import OVER_INTERFACE, hushed, hushed_file
 from tests.proof.verdict import broken_work
 from tests.proof.work import SHELL, read_lines
+from tests.submissions import Submission, update_schedule
 
 Release = Literal["previous", "this"]
 

@@ -17,7 +17,7 @@ from everwhen.model.policy import IfRunning
 from everwhen.model.queries import EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.store.opened import store_of
-from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.postgres.transaction import PostgresStore
 from everwhen.store.restore import BACKED_UP_AT, go_on_from_backup
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
 from everwhen.store.sqlite.transaction import SqliteStore

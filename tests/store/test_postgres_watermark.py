@@ -12,10 +12,11 @@ import pytest
 
 from everwhen.model.instants import SECOND
 from everwhen.operations.jobs import trigger_schedule
+from everwhen.store.dialect import EARLIEST
 from everwhen.store.job_rows import NEXT_READY
 from everwhen.store.opened import store_of
 from everwhen.store.postgres.adapters import At
-from everwhen.store.postgres.watermark import DISTANCE, EARLIEST, Watermark
+from everwhen.store.postgres.watermark import DISTANCE, Watermark
 from everwhen.testing import ManualClock
 from everwhen.wiring import Stack, open_stack
 from tests.conformance.tenant import submission

@@ -28,6 +28,7 @@ from everwhen.testing.manual import ManualClock
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from tests.conformance.stores import sqlite_in_memory
 from tests.conformance.tenant import START, submission
+from tests.submissions import create_schedule, update_schedule
 
 Action = Callable[[Any], object]
 LOOK_EVERY = 1.0  # seconds: the longest sleep of a scheduler's loop
@@ -133,11 +134,11 @@ class Cluster:
 
 
 def create(name: str, **fields: Any) -> Action:
-    return lambda runtime: operations.create_schedule(runtime, submission(name, **fields))
+    return lambda runtime: create_schedule(runtime, submission(name, **fields))
 
 
 def edit(name: str, **fields: Any) -> Action:
-    return lambda runtime: operations.update_schedule(runtime, submission(name, **fields))
+    return lambda runtime: update_schedule(runtime, submission(name, **fields))
 
 
 def change(name: str, decide: Change) -> Action:

@@ -75,7 +75,9 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
     now = runtime.clock.now()
     token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, created_at=now)
     secret = preset or PREFIX + secrets.token_urlsafe(32)
-    is_first = store_of(runtime).tokens.add_first(token, hash_of(secret), _created(token, now, None))
+    is_first = store_of(runtime).tokens.add(
+        token, hash_of(secret), _created(token, now, None), only_first=True
+    )
     return NewToken(token, secret) if is_first else None
 
 

@@ -12,10 +12,11 @@ from everwhen.model.changes import Decision
 from everwhen.model.claim import NO_CHANGE, Start
 from everwhen.model.events import Event
 from everwhen.model.job import Job
-from everwhen.model.limits import Declined, Limit, Shared
+from everwhen.model.limits import Declined, Limit, Shared, Transition
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import job_row
 from everwhen.model.schedule import State
+from everwhen.store.dialect import Insert, Statement
 from everwhen.store.transaction import Offer, Queue, Row, Transaction
 
 _POSITIONS = range(len(State._fields))
@@ -24,6 +25,12 @@ _ROW_ID = State._fields.index("row_id")
 # Columns that an ordinary firing changes; the others stay as they are.
 FIRED = (row_changes.MOVED_ON | row_changes.FIRED).columns
 _FIRED = itemgetter(*(State._fields.index(name) for name in (*FIRED, "row_id")))
+
+_INSERT_TRANSITIONS = Insert("circuit_breaker_transitions", Transition._fields)
+# idx_jobs_ready: a breaker that closes releases its retries.
+_LET_RETRIES_GO = Statement("""
+UPDATE jobs SET ready_at = :now::instant WHERE ready_at > :now::instant AND breaker_key = ANY(:keys::texts)
+    AND origin = 'retry' AND not_before <= :now::instant""")
 
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
@@ -155,10 +162,11 @@ def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
     if shared.touched_breakers:
         tx.put_breakers([shared.breakers[key] for key in sorted(shared.touched_breakers)])
     if shared.transitions:
-        tx.insert_transitions(shared.transitions)
+        tx.insert(_INSERT_TRANSITIONS, shared.transitions)
         closed = {transition.key for transition in shared.transitions if transition.to_state == "closed"}
         if closed:
-            tx.let_retries_go(closed, now)
+            tx.run(_LET_RETRIES_GO, now=now, keys=closed)
+            tx.note_ready((now,))
 
 
 def _offers(shared: Shared) -> list[Offer]:
