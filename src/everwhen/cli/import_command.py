@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from everwhen.cli.terminal import echo, print_json, print_lines, secho
+from everwhen.cli.screen import Answers, answering
+from everwhen.cli.terminal import echo, print_lines, secho
 from everwhen.compat.importers import Imported
 from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
@@ -19,14 +20,11 @@ from everwhen.config.yaml_text import read_document, written
 from everwhen.errors import ConfigError
 
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-_JSON = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object with the document and the notes."
-)
 
 
 @click.group(name="import")
 def command() -> None:
-    """Make an everwhen.yaml from another scheduler's file, and list what differs.
+    """Make an everwhen.yaml from another scheduler's file, and list what differs; --json prints both as one object.
 
     \b
     crontab -l | everwhen import crontab - > everwhen.yaml
@@ -38,38 +36,38 @@ def command() -> None:
 @click.option(
     "--system", is_flag=True, help="Read entries that name a user, as in /etc/crontab and /etc/cron.d."
 )
-@_JSON
-def crontab(file: Path, system: bool, as_json: bool) -> None:
+@answering
+def crontab(file: Path, system: bool) -> Answers:
     """Import a crontab; with --system one whose entries name a user."""
     is_system = system or file == Path("/etc/crontab") or file.parent == Path("/etc/cron.d")
-    _show(import_crontab(_text(file), is_system=is_system), file, as_json)
+    return _told(import_crontab(_text(file), is_system=is_system), file)
 
 
 @command.command()
 @_FILE
-@_JSON
-def ductile(file: Path, as_json: bool) -> None:
+@answering
+def ductile(file: Path) -> Answers:
     """Import a configuration of Ductile."""
     folder = Path.cwd() if str(file) == "-" else file.parent
-    _show(import_ductile(_document(file), lambda name: _document(folder / name)), file, as_json)
+    return _told(import_ductile(_document(file), lambda name: _document(folder / name)), file)
 
 
 @command.command()
 @_FILE
-@_JSON
-def herdctl(file: Path, as_json: bool) -> None:
+@answering
+def herdctl(file: Path) -> Answers:
     """Import an agent of herdctl, or a fleet with the files that it names."""
     folder = Path.cwd() if str(file) == "-" else file.resolve().parent
-    _show(import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file, as_json)
+    return _told(import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file)
 
 
 @command.command()
 @_FILE
 @click.option("--app", help="Name the Celery application (-A; default: the first part of the tasks' names).")
-@_JSON
-def celery(file: Path, app: str | None, as_json: bool) -> None:
+@answering
+def celery(file: Path, app: str | None) -> Answers:
     """Import the beat_schedule of a Python file, which is parsed and never run."""
-    _show(import_celery(_text(file), app=app), file, as_json)
+    return _told(import_celery(_text(file), app=app), file)
 
 
 def _document(file: Path) -> Any:
@@ -81,19 +79,15 @@ def _document(file: Path) -> Any:
 
 def _text(file: Path) -> str:
     try:
-        if str(file) == "-":
-            return sys.stdin.read()
-        return file.read_text(encoding="utf-8")
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start})") from error
 
 
-def _show(imported: Imported, file: Path, as_json: bool) -> None:
-    if as_json:
-        print_json({"document": imported.document, "notes": imported.notes})
-        return
+def _told(imported: Imported, file: Path) -> Answers:
+    yield {"document": imported.document, "notes": imported.notes}
     echo(f"# imported from {file}; `everwhen config check` checks whether it is complete")
     print_lines(written(imported.document))
     for note in imported.notes:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-# The result of an import: the keys of a configuration, and notes for the user.
-
 
 _OTHER = re.compile(r"[^a-z0-9]+")
 
@@ -24,6 +21,14 @@ class Imported:
         """Add a note, once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def note_others(
+        self, keys: Iterable[str], known: Collection[str], place: str = "", why: str = ""
+    ) -> None:
+        """Note the keys that are left out, because they are not among the known ones."""
+        for key in keys:
+            if key not in known:
+                self.note(f"{place}{key}: left out{why}")
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
