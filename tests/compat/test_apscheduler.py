@@ -338,6 +338,7 @@ def a_filled_store(path: Path) -> SQLAlchemyJobStore:
         state = row.job_state.replace(b"signatures:defaults", b"signatures:vanished")
         connection.execute(store.jobs_t.update().where(store.jobs_t.c.id == "gone").values(job_state=state))
     scheduler.shutdown()
+    store.engine.dispose()  # its thread may have connected once more while the store was shut down
     return SQLAlchemyJobStore(f"sqlite:///{path}")
 
 
@@ -377,7 +378,8 @@ def test_a_declared_job_stands_before_the_stored_one_of_its_id(tmp_path: Path) -
 
 
 def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    broken = SQLAlchemyJobStore(f"sqlite:///{tmp_path}/no/such/folder.db")
+    (tmp_path / "broken.db").write_text("this is not a database, " * 100)
+    broken = SQLAlchemyJobStore(f"sqlite:///{tmp_path}/broken.db")
     empty = SQLAlchemyJobStore(f"sqlite:///{tmp_path}/empty.db")
     scheduler = a_scheduler(jobstores={"default": broken, "empty": empty})
     scheduler._jobstores["redis"] = SimpleNamespace()  # a store of another kind, whose server nobody needs
