@@ -330,6 +330,22 @@ ALTER TABLE nodes ADD COLUMN migration integer;
 ALTER TABLE config_revisions ADD COLUMN sections text;
 ALTER TABLE schedule_revisions ADD COLUMN cause text;
 CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
+
+CREATE TABLE event_cursors (
+    name text COLLATE "C" PRIMARY KEY,
+    event_id bigint NOT NULL,
+    job_row bigint NOT NULL,
+    open_jobs text,
+    failing text,
+    failures integer NOT NULL DEFAULT 0,
+    next_attempt_at timestamptz,
+    last_error text,
+    node text COLLATE "C",
+    held_until timestamptz,
+    fence bigint NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL
+);
 """
 
 MIGRATIONS = (

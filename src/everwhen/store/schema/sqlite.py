@@ -318,6 +318,22 @@ ALTER TABLE nodes ADD COLUMN migration INTEGER;
 ALTER TABLE config_revisions ADD COLUMN sections TEXT;
 ALTER TABLE schedule_revisions ADD COLUMN cause TEXT;
 CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
+
+CREATE TABLE event_cursors (
+    name TEXT PRIMARY KEY,
+    event_id INTEGER NOT NULL,
+    job_row INTEGER NOT NULL,
+    open_jobs TEXT,
+    failing TEXT,
+    failures INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at INTEGER,
+    last_error TEXT,
+    node TEXT,
+    held_until INTEGER,
+    fence INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
 """
 
 MIGRATIONS = (
