@@ -180,7 +180,7 @@ class Listeners:
         for named in self._named:
             try:
                 named.release()
-            except StoreError as error:  # its hold expires by itself
+            except Exception as error:  # the end of the loop; its hold expires by itself
                 log.error("the cursor of a listener is not written: %s", error)
 
     def _is_late(self) -> bool:

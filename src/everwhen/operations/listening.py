@@ -110,13 +110,15 @@ def outstanding_jobs(runtime: Runtime, until: int) -> dict[int, int]:
     return {job.row_id: _starts(job) for job in found if job.row_id <= until}
 
 
-def steps_after(runtime: Runtime, position: FeedPosition, *, limit: int) -> list[FeedStep]:
+def steps_after(
+    runtime: Runtime, position: FeedPosition, *, limit: int, most_followed: int = MOST_FOLLOWED
+) -> list[FeedStep]:
     """Return what was committed after a position, and what became of its open jobs; the position does not move."""
     store, open_jobs = store_of(runtime), position.open_jobs
     events = [
         FeedStep("event", one.id, one) for one in store.ledger.events_after(position.event_id, limit=limit)
     ]
-    is_full = open_jobs is not None and len(open_jobs) >= MOST_FOLLOWED
+    is_full = open_jobs is not None and len(open_jobs) >= most_followed
     jobs = [] if is_full else store.firings.after(position.job_row, limit=limit)
     firings = [FeedStep("firing", job.row_id, event_of_firing(job)) for job in jobs]
     feed = list(islice(heapq.merge(events, firings, key=lambda step: step.at), limit))
