@@ -12,7 +12,7 @@ from everwhen.model.policy import IfRunning
 from everwhen.scheduler.answers import ScheduleInfo
 from everwhen.scheduler.declaring import Agents
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
-from everwhen.scheduler.listeners import AnyListener, Scope
+from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
 from everwhen.scheduler.options import (
     AddOptions,
     AnyFunction,
@@ -101,7 +101,7 @@ class AsyncScheduler:
         self.scheduler.subscribe(callback, id=id)
 
     def on(
-        self, *types: str, scope: Scope = "process", name: str | None = None
+        self, *types: SchedulerEventType, scope: Scope = "process", name: str | None = None
     ) -> Callable[[AnyListener], AnyListener]:
         return self.scheduler.on(*types, scope=scope, name=name)
 

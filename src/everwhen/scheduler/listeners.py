@@ -11,13 +11,14 @@ from typing import Any, Literal, TypeVar
 from everwhen.engine.call_executor import CallableLoop, CallExecutor
 from everwhen.engine.listeners import EventListener, NotDeliveredError
 from everwhen.errors import ConfigError, shown
-from everwhen.model.events import Event
+from everwhen.model.events import DerivedType, Event, EventType
 from everwhen.model.instants import moment_of, optional_moment
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.operations.listening import HELD, checked_types
 from everwhen.scheduler.callables import checked_name, label_of
 
 Scope = Literal["process", "all"]
+SchedulerEventType = EventType | DerivedType
 ListenerFunction = Callable[["SchedulerEvent"], object]
 AnyListener = TypeVar("AnyListener", bound=ListenerFunction)
 
@@ -26,7 +27,7 @@ AnyListener = TypeVar("AnyListener", bound=ListenerFunction)
 class SchedulerEvent:
     """Something that happened. Instants are in UTC; a `slot_count` above 1 means a range of slots."""
 
-    type: str
+    type: SchedulerEventType
     at: datetime
     schedule_id: str | None
     job_id: str | None

@@ -31,6 +31,7 @@ from everwhen.scheduler.declaring import (
 from everwhen.scheduler.listeners import (
     AnyListener,
     Declaration,
+    SchedulerEventType,
     Scope,
     checked_listening,
     declaration,
@@ -150,7 +151,7 @@ class Scheduler(SchedulerOperations):
                 self._own_node.service.subscribe(subscriber)
 
     def on(
-        self, *types: str, scope: Scope = "process", name: str | None = None
+        self, *types: SchedulerEventType, scope: Scope = "process", name: str | None = None
     ) -> Callable[[AnyListener], AnyListener]:
         """Have a function, plain or async, called with each `SchedulerEvent` of these types; without types, of all.
 
