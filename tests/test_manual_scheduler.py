@@ -10,8 +10,8 @@ import pytest
 from everwhen.errors import SubmissionError
 from everwhen.model.instants import moment_of
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.testing import ManualScheduler, manual_scheduler
+from tests.submissions import Submission, create_schedule
 
 START = "2026-01-05T08:00:00Z"
 

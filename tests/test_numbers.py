@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.api import calls, json_reader, request_guard, signatures
+from everwhen.api import calls, json_reader, request_guard
+from everwhen.api.routes import hooks
 from everwhen.config.schema import API, RETENTION, SERVICE
 from everwhen.config.settings import Settings, settings_of
 from everwhen.decide import catch_up, draft
@@ -59,7 +60,7 @@ DEFAULTS = {name: Definition.__dataclass_fields__[name].default for name in ("ca
         ("files, a payload", values.MOST_PAYLOAD, 64 * KIB),
         ("REST, a schedule", json_reader.MOST_SCHEDULE, 256 * KIB),
         ("REST, a batch of lines", request_guard.MOST_LINES, 16 * MIB),
-        ("REST, the age of a signature", signatures.GOOD_FOR, 5 * MINUTE),
+        ("REST, the age of a signature", hooks.GOOD_FOR, 5 * MINUTE),
         ("REST, items of a page", calls.DEFAULT_LIMIT, 50),
         ("REST, items of a page at most", calls.MOST_LIMIT, 500),
         ("REST, an exact total", COUNTED, 10_000),

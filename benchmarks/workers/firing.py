@@ -16,8 +16,8 @@ from benchmarks.workers.runtimes import HOUR, HOURLY, NoWork, SetClock, Witness
 from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
-from everwhen.operations.schedules import create_schedules
 from everwhen.store.opened import store_of
+from tests.submissions import create_schedules
 
 MANY = 10_000
 LEDGER, QUICK_LEDGER = 1_000_000, 100_000

@@ -13,10 +13,10 @@ from benchmarks.workers.places import Place, a_place
 from everwhen.engine.dispatcher import BATCH, Dispatcher
 from everwhen.engine.ticker import Ticker
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.queues.rq import ENTRY, RqQueue
 from everwhen.store.opened import store_of
 from tests.servers.valkey import ValkeyServer
+from tests.submissions import Submission, create_schedules
 
 NEVER = 86_400.0  # seconds until handed-over jobs are checked
 TARGET = Target("command", '{"argv": ["true"]}')

@@ -12,12 +12,12 @@ from everwhen.model.instants import SECOND
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.schedule import State, Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.slots import Exchange
 from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.version import __version__
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedules
 
 VERSION = __version__
 HOUR = 3_600 * SECOND

@@ -20,11 +20,11 @@ from benchmarks.workers.runtimes import NoWork, Witness
 from everwhen.engine.service import Service
 from everwhen.model.outcome import JobEnd
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.opened import store_of
 from everwhen.store.slots import Exchange
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
+from tests.submissions import Submission, create_schedules
 
 PROGRAM = "/bin/true"
 PATIENCE_SECONDS = 120

@@ -9,25 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.catalogue import Catalogue
 from everwhen.store.ledger import Ledger
-from everwhen.store.load import PlanCache
 from everwhen.store.opened import OpenStore
 from everwhen.store.schema.migrate import Migration, migrate, refuse_outdated
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import SqliteDatabase, open_sqlite, path_of
 from everwhen.store.sqlite.transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.model.vitals import Move
-    from everwhen.store.catalogue import PluginState
     from everwhen.store.event_cursors import EventCursors
     from everwhen.store.firings import Firings, RowHorizon
+    from everwhen.store.load import PlanCache
     from everwhen.store.maintenance import BackUp, Upkeep, Vitals
     from everwhen.store.messages import Messages
     from everwhen.store.outbox import Outbox
@@ -104,17 +103,15 @@ def open_stack(
             refuse_missing(url)
         backend = _on_sqlite(url, clock, database, prepare)
     build = _deferred if is_deferred else _at_once
-    plans = PlanCache()
     lately = int(10 * check_interval * 1_000_000)
-    parts = _Parts(backend, plans)
+    parts = _Parts(backend)
     runtime = OpenStore(
         slots=build(partial(parts.slots, lately=lately, stagger=catch_up_stagger)),
-        catalogue=Catalogue(backend.store, plans),
+        catalogue=Catalogue(backend.store),
         ledger=Ledger(backend.store),
         firings=build(parts.firings),
         vitals=build(parts.vitals),
         messages=build(parts.messages),
-        plugin_state=build(parts.plugin_state),
         upkeep=build(parts.upkeep),
         tokens=build(parts.tokens),
         outbox=build(parts.outbox),
@@ -123,7 +120,7 @@ def open_stack(
         timezone=timezone,
         clock_skew=backend.clock_skew,
     )
-    return Stack(runtime, backend.database, plans, backend.changes, backend.listen)
+    return Stack(runtime, backend.database, backend.store.plans, backend.changes, backend.listen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +128,11 @@ class _Parts:
     """Builds the parts of a store that are the same on every database; each is imported when it is built."""
 
     backend: Backend
-    plans: PlanCache
 
     def slots(self, *, lately: int, stagger: int) -> Slots:
         from everwhen.store.slots import Slots
 
-        return Slots(self.backend.store, self.plans, lately=lately, stagger=stagger)
+        return Slots(self.backend.store, lately=lately, stagger=stagger)
 
     def firings(self) -> Firings:
         from everwhen.store.firings import Firings
@@ -153,11 +149,6 @@ class _Parts:
 
         return Messages(self.backend.store)
 
-    def plugin_state(self) -> PluginState:
-        from everwhen.store.catalogue import PluginState
-
-        return PluginState(self.backend.store)
-
     def upkeep(self) -> Upkeep:
         from everwhen.store.maintenance import Upkeep
 
@@ -171,7 +162,7 @@ class _Parts:
     def outbox(self) -> Outbox:
         from everwhen.store.outbox import Outbox
 
-        return Outbox(self.backend.store, self.plans)
+        return Outbox(self.backend.store)
 
     def event_cursors(self) -> EventCursors:
         from everwhen.store.event_cursors import EventCursors
@@ -188,8 +179,7 @@ def move_of(stack: Stack) -> Move | None:
     return SqliteMove(stack.database).move()
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(NamedTuple):
     """The adapters for one kind of database."""
 
     database: Any
@@ -264,7 +254,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     database = postgres.PostgresDatabase(url)
     by_database = postgres.DatabaseClock(database, SystemClock())
     try:
-        prepare(database, postgres.MIGRATIONS, clock or by_database)
+        prepare(database, POSTGRES_MIGRATIONS, clock or by_database)
     except BaseException:
         database.close()
         raise
@@ -278,7 +268,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Backend(
         database,
-        store=postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
+        store=postgres.PostgresStore(database, postgres.Process(skew, has_time=clock is None, clock=clock)),
         horizon=lambda: horizon,
         back_up=partial(postgres.back_up, database),
         clock=clock or by_database,

@@ -148,7 +148,7 @@ class Observer(Protocol):
 
 
 class Several:
-    """Several observers, called one after another."""
+    """Any number of observers, called one after another."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
@@ -160,13 +160,3 @@ class Several:
     def ended(self, run: Run, outcome: Outcome) -> None:
         for observer in self._observers:
             observer.ended(run, outcome)
-
-
-class Nobody:
-    """An observer that ignores everything."""
-
-    def started(self, run: Run) -> None:
-        return None
-
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        return None

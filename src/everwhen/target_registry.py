@@ -20,7 +20,7 @@ from everwhen.target import Run, Target
 from everwhen.targets.guardian import MARK, Guardian
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.process import Processes
-from everwhen.targets.python_call import Calls
+from everwhen.targets.python_call import call_on
 from everwhen.targets.python_function import Functions, TriggerCallback, TriggerInfo, python_run
 from everwhen.targets.registry import Resources, fault_of, make_targets
 from everwhen.targets.workflow import WorkflowRegistry
@@ -67,22 +67,22 @@ def open_target_registry(
         processes=Processes(guardian=guardian),
         hands=call_executor,
         plugins=plugins,
-        plugin_state=store_of(runtime).plugin_state.state_of,
+        plugin_state=store_of(runtime).catalogue.plugin_state,
         workflows=workflows or WorkflowRegistry(),
         sources=installed_sources(also={MARK: guardian.mark}),
         functions=functions,
-        host=None if on_trigger is None else partial(_hand_over, Calls(call_executor), on_trigger),
+        host=None if on_trigger is None else partial(_hand_over, call_executor, on_trigger),
         allow_private_urls=allow_private_urls,
     )
     targets = make_targets(resources, installed_targets())
-    greet = resources.processes.greet_guardian
+    greet = resources.processes.guardian.greet
     return TargetRegistry(
         targets, plugins, resources.workflows, functions, resources.host is not None, greet=greet
     )
 
 
 async def _hand_over(
-    calls: Calls,
+    hands: CallExecutor,
     on_trigger: TriggerCallback,
     fields: Mapping[str, Any],
     run: Run,
@@ -92,4 +92,4 @@ async def _hand_over(
     """Let the host perform an agent's run."""
     about = python_run(run, partial(run.output.write, "log"))
     info = TriggerInfo(fields.get("agent"), local_id(run.schedule_id), prompt, about, item)
-    return await calls.call(on_trigger, info, run)
+    return await call_on(hands, on_trigger, info, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from everwhen.runtime import Progress
 from everwhen.store.opened import store_of
 from everwhen.store.restore import Restored
 from everwhen.store.schema.migrate import Migration, Step, migrate, refuse_outdated
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import open_sqlite, path_of
 from everwhen.store.sqlite.move import SqliteMove
 from everwhen.store.sqlite.restore import restore as restore_sqlite
@@ -140,7 +141,7 @@ def _database(url: str) -> tuple[Any, Sequence[Migration]]:
     if not is_postgres(url):
         return open_sqlite(url), SQLITE_MIGRATIONS
     postgres = load_postgres()
-    return postgres.PostgresDatabase(url), postgres.MIGRATIONS
+    return postgres.PostgresDatabase(url), POSTGRES_MIGRATIONS
 
 
 def move_database(
@@ -156,7 +157,7 @@ def move_database(
         to_database = postgres.PostgresDatabase(target)
         try:
             now = SystemClock().now()
-            migrate(to_database, postgres.MIGRATIONS, applied_at=now)
+            migrate(to_database, POSTGRES_MIGRATIONS, applied_at=now)
             return copy_database(
                 SqliteMove(from_database),
                 postgres.PostgresCopyTarget(to_database),
@@ -182,11 +183,8 @@ def _refuse_other_kinds(source: str, target: str) -> None:
 
 def open_links(url: str | None) -> Links:
     """Open the queue that delivers links (`rq-chain`)."""
-    try:
-        from everwhen.queues.rq import RqLinks  # the queue is an extra
-    except ImportError as error:
-        raise QueueError("dispatch rq-chain needs RQ; install it with: pip install 'everwhen[rq]'") from error
-    return RqLinks(url or DEFAULT_REDIS)
+    links: Links = _load_queues("rq", "dispatch rq-chain needs RQ").RqLinks(url or DEFAULT_REDIS)
+    return links
 
 
 def http_subscriber(stack: Stack, subscriber_id: str, fields: Mapping[str, Any]) -> Subscriber:
@@ -203,36 +201,26 @@ def python_fault(name: str) -> str | None:
     return None
 
 
-def plugins_in(directories: Iterable[Path]) -> Plugins:
-    """Return the plugins that are installed in these directories."""
-    return PluginFolders(directories)
+plugins_in: Callable[[Iterable[Path]], Plugins] = PluginFolders
 
 
 def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | None = None) -> Queue | None:
     """Open the queue that delivers jobs to third-party workers; return None when our own workers run them."""
+    queue: Queue | None = None
     if dispatch == "rq":
-        return _rq(redis or DEFAULT_REDIS)
-    if dispatch == "celery":
-        return _celery(celery_broker or "redis://127.0.0.1:6379/1")
-    return None
+        queue = _load_queues("rq", "dispatch: rq needs RQ").RqQueue(redis or DEFAULT_REDIS)
+    elif dispatch == "celery":
+        broker = celery_broker or "redis://127.0.0.1:6379/1"
+        queue = _load_queues("celery", "dispatch: celery needs Celery").CeleryQueue(broker)
+    return queue
 
 
-def _rq(url: str) -> Queue:
+def _load_queues(name: str, need: str) -> Any:
+    """Import the module of a queue; QueueError where its extra is not installed."""
     try:
-        from everwhen.queues.rq import RqQueue  # an extra
+        return import_module(f"everwhen.queues.{name}")
     except ImportError as error:
-        raise QueueError("dispatch: rq needs RQ; install it with: pip install 'everwhen[rq]'") from error
-    return RqQueue(url)
-
-
-def _celery(broker: str) -> Queue:
-    try:
-        from everwhen.queues.celery import CeleryQueue  # an extra
-    except ImportError as error:
-        raise QueueError(
-            "dispatch: celery needs Celery; install it with: pip install 'everwhen[celery]'"
-        ) from error
-    return CeleryQueue(broker)
+        raise QueueError(f"{need}; install it with: pip install 'everwhen[{name}]'") from error
 
 
 def build_service(

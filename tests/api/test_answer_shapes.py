@@ -8,7 +8,6 @@ import pytest
 
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.routes.tokens import Limits
-from everwhen.api.schedule_payloads import RevisionList, Schedule, ScheduleList, Stats
 from everwhen.cli.client import Client
 from everwhen.cli.local import _application_sender
 from everwhen.database import open_stack
@@ -16,6 +15,7 @@ from everwhen.model.token import NO_LIMITS, Token
 from everwhen.testing.manual import ManualClock
 from everwhen.views.jobs import JobInDetail, JobList, Log
 from everwhen.views.record import AuditList, MessageList
+from everwhen.views.schedules import RevisionList, Schedule, ScheduleList, Stats
 from everwhen.views.shape import View
 from everwhen.views.slots import Explanation, SlotList, UpcomingList
 from everwhen.views.system import BreakerList, Me, QuietHoursList, SystemStatus, TokenList

@@ -172,7 +172,7 @@ def things_of(service: Service) -> dict[str, str]:
     assert key.status == 201
     service.runtime.slots.tick(service.runtime.clock.now(), limit=100, behind=False)
     (job,) = team.get(f"/jobs/?schedule_id={broken['id']}").fields["items"]
-    ran(service, job["id"], replace(FAILED, error=MARK))
+    ran(service, job["id"], FAILED._replace(error=MARK))
     said(service, job["id"], MARK.encode())
     (breaker,) = team.get("/breakers/").fields["items"]
     token = team.post("/tokens/", {"name": MARK, "role": "viewer", "owner": "team-a"}).fields

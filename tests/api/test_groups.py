@@ -218,7 +218,7 @@ def test_a_tenant_of_a_shared_plugin_has_a_memory_of_its_own(tmp_path: Path) -> 
     put_plugin(tmp_path / "plugins", name="pl-shared", program=COUNTS)
     with serving(tmp_path, file=FILE) as service:
         a, b = service.client(owner="team-a"), service.client(owner="team-b")
-        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.runtime.plugin_state.state_of)
+        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.runtime.catalogue.plugin_state)
         made = {client: client.create(**{"run": None, **FORMS["plugin"]("shared")}) for client in (a, b)}
 
         def seen(client: Client) -> str | None:

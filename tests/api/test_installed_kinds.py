@@ -11,8 +11,8 @@ import pytest
 from everwhen.model.schedule import Target
 from everwhen.model.target_kinds import KINDS as KINDS_OF_OURS
 from everwhen.model.token import AccessRole
-from everwhen.operations.schedules import Submission, create_schedule
 from tests.api.serving import Answer, Service, serving
+from tests.submissions import Submission, create_schedule
 
 MODULE = """
 class Plain:

@@ -15,12 +15,12 @@ from everwhen.engine.running import run_of
 from everwhen.errors import ConfigError, SchedulerError, TimetableError
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.http_addresses import is_public
 from everwhen.targets.http_exchange import HttpSessions, SessionKey
 from tests.api.serving import Client, Service
 from tests.api.working import claimed, triggered
+from tests.submissions import Submission, create_schedule
 from tests.targets.http_server import NOW, a_server, kept_open
 
 REFUSED = [

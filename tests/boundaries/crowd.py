@@ -50,6 +50,11 @@ def cancel_the_next(runtime: Tenant, known: Any) -> None:
     runtime.cancel((waiting or [known["a"].job])[0].job_id)
 
 
+def pause_and_resume(runtime: Tenant, _known: Any) -> None:
+    runtime.pause_system()
+    runtime.resume_system()
+
+
 ACTIONS: dict[str, Action] = {
     "tick": lambda h, _: [h.tick(), h.tick(behind=True)],
     "claim": lambda h, _: h.claim(5),
@@ -70,6 +75,7 @@ ACTIONS: dict[str, Action] = {
     "rescue": lambda h, _: h.rescue(),
     "prune": lambda h, _: prune(h.runtime, YOUNG),
     "pause the system": lambda h, _: h.pause_system(),
+    "pause and resume the system": pause_and_resume,
 }
 
 CROWD = Flow("crowd", crowd, lambda runtime, _: None)

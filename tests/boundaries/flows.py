@@ -23,6 +23,7 @@ from everwhen.operations.tokens import create_token, list_tokens, revoke_token
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.conformance.tenant import FAILED, LEASE, TRUE, Tenant, end_of, submission
+from tests.submissions import create_schedule
 
 Prepare = Callable[[Tenant], Any]
 Act = Callable[[Tenant, Any], object]
@@ -299,7 +300,7 @@ FLOWS = (
     Flow(
         "create",
         nothing,
-        lambda h, _: operations.create_schedule(h.runtime, submission("a", every="1m", uid=UID)),
+        lambda h, _: create_schedule(h.runtime, submission("a", every="1m", uid=UID)),
     ),
     Flow("create many", nothing, lambda h, _: h.add_many(["a", "b", "c"], every="1m")),
     Flow(

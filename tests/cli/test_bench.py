@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.wiring import open_stack
+from tests.submissions import Submission, create_schedule
 
 
 def test_every_figure_is_measured_and_all_of_it_was_done(tmp_path: Path) -> None:

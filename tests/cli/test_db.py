@@ -17,13 +17,13 @@ from everwhen.cli.main import everwhen
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import trigger_schedule
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.store.schema.migrate import migrate
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS as SQLITE
 from everwhen.store.sqlite.database import open_sqlite
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
+from tests.submissions import Submission, create_schedule
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from everwhen.cli.main import everwhen
 from everwhen.store.postgres.database import PostgresDatabase
 from everwhen.store.schema.migrate import migrate
-from everwhen.store.schema.postgres import MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS as MIGRATIONS
 from everwhen.testing import manual_scheduler
 from tests.servers.postgres import PostgresServer
 

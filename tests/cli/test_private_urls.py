@@ -13,9 +13,9 @@ from everwhen.config.read import read_configuration
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.apply import apply
-from everwhen.operations.schedules import Submission, create_schedule, update_schedule
 from everwhen.wiring import Stack, build_service, open_stack
 from tests.engine.test_service_targets import PATIENCE, Watch
+from tests.submissions import Submission, create_schedule, update_schedule
 from tests.targets.http_server import Server, a_server, status
 
 FILE = """

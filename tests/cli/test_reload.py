@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
+from tests.submissions import Submission, create_schedule
 from tests.targets.running import until
 
 COMMAND = Path(sys.executable).parent / "everwhen"

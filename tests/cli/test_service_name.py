@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from everwhen.cli.node_resources import NodeResources
-from everwhen.cli.serving import _opened, _service
+from everwhen.cli.serving import Node, NodeOptions
 from everwhen.config.read import Host, read_configuration
 from everwhen.store.opened import store_of
-from everwhen.target import Nobody
 from everwhen.telemetry.metrics import Metrics
+from everwhen.wiring import open_node_stack
 
 
 def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path) -> None:
@@ -17,10 +16,9 @@ def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path
     file.write_text(f"service: {{name: billing, database: 'sqlite:///{tmp_path}/x.db'}}")
     configuration = read_configuration(file, Host({}, lambda: "UTC", 0))
     settings = configuration.settings
-    stack = _opened(settings.database, settings, is_forced=False)
+    stack = open_node_stack(settings.database)
     try:
-        node_resources = NodeResources(stack, configuration, settings)
-        service = _service(stack, settings, "up", None, node_resources, Nobody(), queue=None, links=None)
+        service = Node(NodeOptions("up", file, None), configuration, settings, stack).service
         service.start()
         service.stop()
         (node,) = store_of(stack.runtime).upkeep.nodes()

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
+from everwhen.model.instants import SECOND
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
@@ -27,8 +28,14 @@ schedules:
 """
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    (folder / "everwhen.yaml").write_text(CONFIG)
+MANY = 1_000
+EVERY_SECOND = "".join(
+    f"  - {{id: s{number}, every: 1s, run: {{message: {{text: hello}}}}}}\n" for number in range(MANY)
+)
+
+
+def start(folder: Path, config: str = CONFIG) -> subprocess.Popen[str]:
+    (folder / "everwhen.yaml").write_text(config)
     command = Path(sys.executable).parent / "everwhen"
     return subprocess.Popen([command, "up"], cwd=folder, stderr=subprocess.PIPE, text=True)
 
@@ -52,6 +59,41 @@ def test_the_api_listens_before_the_first_job_starts(tmp_path: Path) -> None:
     up.communicate(timeout=60)
     api, job = (next(n for n, line in enumerate(lines) if word in line) for word in ("API on", "started"))
     assert api < job, lines
+
+
+def test_a_start_with_a_thousand_schedules_of_every_second_misses_nothing_as_down(tmp_path: Path) -> None:
+    """How soon it decides depends on the machine. What it decides first, and the words for what is late, do not."""
+    up = start(tmp_path, CONFIG + EVERY_SECOND)
+    lines = lines_until(up.stderr, "  succeeded  tock", 3)
+    up.send_signal(signal.SIGTERM)
+    up.communicate(timeout=60)
+    api, job = (next(n for n, line in enumerate(lines) if word in line) for word in ("API on", "started"))
+    assert api < job, lines
+    stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
+    runtime = store_of(stack.runtime)
+    (node,) = runtime.upkeep.nodes()
+    with runtime.ledger.history() as record:
+        histories = [
+            (history.revisions[0].in_force_at, history.events, list(history.jobs))
+            for history in record.histories
+            if history.schedule_id.startswith("s")
+        ]
+        assert check_ledger(record, stack.runtime.clock.now()).is_clean
+    stack.close()
+    assert len(histories) == MANY
+    firsts = set()
+    for created_at, events, jobs in histories:
+        assert node.started_at <= created_at, "the node is on record before its schedules"
+        missed = [event for _, event in events if event.type == "schedule.missed"]
+        for event in missed:
+            last = int(str(event.detail.get("last", event.slot_at)))
+            assert event.reason == "late" or last < node.started_at, event
+        began_at = min([*(job.created_at for job in jobs), *(event.at for event in missed)])
+        firsts.add((created_at, began_at, len([event for event in missed if event.at == began_at])))
+        # The first evaluation takes the second before it for itself: where the first slot is the only one, it fires.
+        if began_at < created_at // SECOND * SECOND + SECOND:
+            assert not any(event.at == began_at for event in missed)
+    assert len(firsts) == 1, "all are decided as of one instant, in whichever batch"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

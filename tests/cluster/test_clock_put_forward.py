@@ -11,25 +11,19 @@ import pytest
 
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.outcome import JobEnd, Outcome
-from everwhen.operations.schedules import (
-    create_schedule,
-    delete_schedule,
-    get_schedule,
-    pause_schedule,
-    pause_system,
-    update_schedule,
-)
+from everwhen.operations.schedules import delete_schedule, get_schedule, pause_schedule, pause_system
 from everwhen.runtime import Runtime
 from everwhen.store.catalogue import Catalogue
-from everwhen.store.load import PlanCache
 from everwhen.store.opened import OpenStore, store_of
 from everwhen.store.postgres.database import PostgresDatabase
-from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.postgres.snapshot import Process
+from everwhen.store.postgres.transaction import PostgresStore
 from everwhen.store.slots import Slots
 from everwhen.testing import ManualClock
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import submission
+from tests.submissions import create_schedule, update_schedule
 
 
 @dataclass
@@ -54,15 +48,14 @@ class Cluster:
 
 @pytest.fixture
 def cluster(postgres_url: str) -> Iterator[Cluster]:
-    plans = PlanCache()
     with closing(open_stack(postgres_url)) as stack, closing(PostgresDatabase(postgres_url)) as database:
         old_time = ManualClock(moment_of(stack.runtime.clock.now() - 20 * SECOND))
-        store = PostgresStore(database, has_time=True)
+        store = PostgresStore(database, Process(has_time=True))
         behind = replace(
             store_of(stack.runtime),
             clock=old_time,
-            slots=Slots(store, plans),
-            catalogue=Catalogue(store, plans),
+            slots=Slots(store),
+            catalogue=Catalogue(store),
         )
         yield Cluster(store_of(stack.runtime), behind)
 

@@ -12,12 +12,12 @@ import pytest
 
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.operations.schedules import create_schedule
 from everwhen.store.postgres.listener import Listener
 from everwhen.store.postgres.transaction import ANNOUNCE
 from everwhen.target import Run
 from everwhen.wiring import build_service, open_stack
 from tests.conformance.tenant import FAILED, Tenant, submission
+from tests.submissions import create_schedule
 
 ANNOUNCED = {"words": "$1", "jobs": "$2", "soonest": "$3", "mark": "$4"}
 

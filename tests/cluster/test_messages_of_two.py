@@ -81,4 +81,4 @@ def test_two_nodes_that_remember_for_one_plugin_at_once_both_have_their_say(
         store_of(tenant.runtime).slots.settle(tenant.now, [end_of(claimed, outcome)])
 
     together(lambda: settle(runtime, one[0], "first"), lambda: settle(other, two[0], "second"))
-    assert runtime.runtime.plugin_state.state_of("withings") == {"first": 1, "second": 1}
+    assert runtime.runtime.catalogue.plugin_state("withings") == {"first": 1, "second": 1}

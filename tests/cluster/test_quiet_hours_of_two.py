@@ -12,17 +12,16 @@ from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, PolicyInUseError
 from everwhen.model.changes import NewSchedule
 from everwhen.model.schedule import Plan, QuietHoursPolicy
-from everwhen.operations.schedules import define
 from everwhen.store.change import create_schedules
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache
-from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.postgres.transaction import PostgresStore
 from everwhen.store.system import remove_policy, write_policy
 from everwhen.store.transaction import Transaction
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.cluster.conftest import until_waiting
 from tests.conformance.tenant import Tenant, at, submission
+from tests.submissions import define
 
 
 def meanwhile(
@@ -96,7 +95,7 @@ def test_an_edit_goes_by_the_policy_that_another_node_has_just_changed(
     )
     editing = meanwhile(
         runtime,
-        lambda tx: write_policy(tx, PlanCache(), runtime.now, later),
+        lambda tx: write_policy(tx, runtime.now, later),
         lambda: other.edit("a", every="24h", quiet_hours="nights", if_running="queue"),
     )
     assert editing.result(30).release_at == at("10:30:00")

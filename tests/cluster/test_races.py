@@ -20,10 +20,9 @@ from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations.jobs import backfill
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache
 from everwhen.store.opened import store_of
-from everwhen.store.postgres.store import PostgresStore
-from everwhen.store.postgres.transaction import PostgresTransaction
+from everwhen.store.postgres.transaction import PostgresStore, PostgresTransaction
+from everwhen.store.settle import HAND_OVER
 from everwhen.store.system import write_policy
 from everwhen.store.transaction import Transaction
 from everwhen.timetable.civil_time import zone
@@ -262,7 +261,7 @@ def test_of_two_policies_that_are_put_at_once_every_node_hears_of_both(
         tx.settings()  # as they were before the first
         runtime.put_quiet_hours("21:00-22:00", "skip", policy_id="others")
         third.step()
-        write_policy(tx, PlanCache(), runtime.now, QuietHoursPolicy("nights", "nights", hours, "skip"))
+        write_policy(tx, runtime.now, QuietHoursPolicy("nights", "nights", hours, "skip"))
 
     PostgresStore(other.stack.database).write(Lane.API, put)
     runtime.run()
@@ -297,7 +296,8 @@ def test_a_job_that_was_claimed_anew_is_not_handed_over(runtime: Tenant) -> None
     stale = claimed.job._replace(fence=claimed.job.fence - 1)
     with pytest.raises(StoreError, match="lost 6 times"):
         PostgresStore(runtime.stack.database).write(
-            Lane.SETTLE, lambda tx: tx.hand_over_jobs([(stale, "token")])
+            Lane.SETTLE,
+            lambda tx: tx.expect(1, tx.run(HAND_OVER, batch=[("token", stale.row_id, stale.fence)])),
         )
     assert runtime.job(claimed.job.job_id).node == runtime.node
     runtime.settle(claimed)

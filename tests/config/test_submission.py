@@ -18,9 +18,10 @@ from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.policy import Budget, Capacity
 from everwhen.model.scalars import ZERO_BYTE
 from everwhen.model.schedule import Definition
-from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.testing import manual_scheduler
 from tests.config.reading import host, read
+from tests.submissions import Submission, create_schedule
 
 FILE = """
 service: {timezone: Europe/Berlin, misfire_grace: 3m}

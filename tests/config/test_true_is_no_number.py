@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from everwhen.compat.body_shapes import SUBMISSION
-from everwhen.config.document import Node, plain_document
+from everwhen.config.document import plain_node
 from everwhen.config.problems import Report
 from everwhen.config.schema import FILE
 from everwhen.model.kinds import Either, Kind, ListOf, MapOf, Record
@@ -40,8 +40,7 @@ def test_true_is_no_number_anywhere(value: bool) -> None:
     taken = []
     for path, kind in FOUND:
         report = Report()
-        document = plain_document(value, report)
-        kind.check(Node(document, (), document.root, report))
+        kind.check(plain_node(value, report))
         if not report.errors:
             taken.append(path)
     assert taken == []
@@ -51,6 +50,5 @@ def test_true_is_no_number_anywhere(value: bool) -> None:
 def test_seconds_are_bounded_as_durations_are(value: int) -> None:
     for path, kind in FOUND:
         report = Report()
-        document = plain_document(value, report)
-        kind.check(Node(document, (), document.root, report))
+        kind.check(plain_node(value, report))
         assert report.errors or not path.endswith(("timeout", "misfire_grace", "lease", "reset_after")), path

@@ -20,7 +20,6 @@ from everwhen.operations import jobs as job_operations
 from everwhen.operations import quiet_hours
 from everwhen.operations import schedules as operations
 from everwhen.operations.jobs import Firing, trigger_schedule
-from everwhen.operations.schedules import Submission
 from everwhen.store.opened import OpenStore, store_of
 from everwhen.store.tick import TickReport
 from everwhen.testing.manual import Duration, ManualClock
@@ -29,6 +28,7 @@ from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from tests.conformance.plans_on_record import PlansOnRecord
 from tests.conformance.stores import Capabilities, Site
+from tests.submissions import Submission, create_schedule, create_schedules, update_schedule
 
 START = "2026-01-05T08:00:00Z"  # a Monday
 FAILED = Outcome("failed", error="no luck")
@@ -91,15 +91,15 @@ class Tenant:
     # -- schedules --
 
     def add(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
-        return operations.create_schedule(self.runtime, submission(schedule_id, group=group, **fields))
+        return create_schedule(self.runtime, submission(schedule_id, group=group, **fields))
 
     def add_many(self, schedule_ids: Iterable[str], *, group: str | None = None, **fields: Any) -> None:
         """Add equal schedules, in one transaction."""
         many = [submission(schedule_id, group=group, **fields) for schedule_id in schedule_ids]
-        operations.create_schedules(self.runtime, many)
+        create_schedules(self.runtime, many)
 
     def edit(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
-        return operations.update_schedule(self.runtime, submission(schedule_id, group=group, **fields))
+        return update_schedule(self.runtime, submission(schedule_id, group=group, **fields))
 
     def pause(self, schedule_id: str) -> State:
         return operations.pause_schedule(self.runtime, schedule_id)

@@ -18,12 +18,13 @@ from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.quiet_hours import delete_own_quiet_hours
 from tests.conformance.tenant import FAILED, Tenant, at, clock_of, submission
+from tests.submissions import create_schedules
 
 # -- creating --
 
 
 def test_many_schedules_are_created_in_one_commit(runtime: Tenant) -> None:
-    states = operations.create_schedules(runtime.runtime, [submission(name, every="1h") for name in "abc"])
+    states = create_schedules(runtime.runtime, [submission(name, every="1h") for name in "abc"])
     assert [state.schedule_id for state in states] == ["a", "b", "c"]
     assert len({state.uid for state in states}) == 3
     assert [event.schedule_id for event in runtime.events(None, "schedule.created")] == ["a", "b", "c"]
@@ -35,7 +36,7 @@ def test_an_id_that_exists_refuses_all_of_them(runtime: Tenant, names: list[str]
     runtime.add("there", every="1h")
     before = runtime.everything()
     with pytest.raises(DuplicateScheduleError) as refusal:
-        operations.create_schedules(runtime.runtime, [submission(name, every="1h") for name in names])
+        create_schedules(runtime.runtime, [submission(name, every="1h") for name in names])
     assert refusal.value.schedule_id == ("new" if names.count("new") == 2 else "there")
     assert runtime.everything() == before
     assert runtime.runtime.catalogue.get("new") is None

@@ -36,11 +36,11 @@ def test_one_node_holds_a_cursor_until_its_time_is_over(runtime: Tenant) -> None
     second = take(neighbour)
     assert second is not None
     cursors = runtime.runtime.event_cursors
-    assert cursors.save(runtime.now, first._replace(event_id=7)) is None  # it has lost it
-    kept = cursors.save(runtime.now, second._replace(event_id=9, open_jobs="1-3"))
+    assert cursors.save(runtime.now, first._replace(event_row=7)) is None  # it has lost it
+    kept = cursors.save(runtime.now, second._replace(event_row=9, open_jobs="1-3"))
     assert kept is not None
     assert cursors.find("audit") == kept
-    assert (kept.event_id, kept.open_jobs) == (9, "1-3")
+    assert (kept.event_row, kept.open_jobs) == (9, "1-3")
 
 
 def test_a_cursor_of_a_lost_node_is_free_at_once_and_one_that_is_given_up_too(runtime: Tenant) -> None:
@@ -64,7 +64,7 @@ def test_a_name_that_has_a_cursor_keeps_it(runtime: Tenant) -> None:
     create(runtime)
     found = cursors.find("audit")
     assert found is not None
-    assert (found.event_id, found.job_row, found.open_jobs) == (3, 4, "4")
+    assert (found.event_row, found.job_row, found.open_jobs) == (3, 4, "4")
 
 
 def test_errors_are_stored_whatever_they_contain(runtime: Tenant) -> None:

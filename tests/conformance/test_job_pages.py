@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -84,7 +83,7 @@ def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(runtime:
     runtime.add("a", every="1h", quiet_hours="nights")
     with pytest.raises(PolicyInUseError, match=r"used by 1 schedule\(s\) \(a\)"):
         quiet_hours.delete_own_quiet_hours(runtime.runtime, "nights")
-    changed = quiet_hours.change_quiet_hours(runtime.runtime, "nights", lambda p: replace(p, action="defer"))
+    changed = quiet_hours.change_quiet_hours(runtime.runtime, "nights", lambda p: p._replace(action="defer"))
     assert runtime.runtime.catalogue.policies() == [changed] and changed.action == "defer"
     for verb in (
         lambda: quiet_hours.change_quiet_hours(runtime.runtime, "days", lambda p: p),

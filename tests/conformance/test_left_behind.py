@@ -12,7 +12,7 @@ def remembering(updates: str, plugin: str = "withings") -> Outcome:
 
 
 def test_a_plugin_that_never_stored_anything_remembers_nothing(runtime: Tenant) -> None:
-    assert runtime.runtime.plugin_state.state_of("withings") == {}
+    assert runtime.runtime.catalogue.plugin_state("withings") == {}
 
 
 def test_updates_are_merged_key_by_key(runtime: Tenant) -> None:
@@ -21,8 +21,8 @@ def test_updates_are_merged_key_by_key(runtime: Tenant) -> None:
     runtime.run(remembering('{"seen": [1], "deep": {"a": 1}, "gone": 5}'))
     runtime.wait_and_step("1m")
     runtime.run(remembering('{"deep": {"b": 2}, "gone": null}'))
-    assert runtime.runtime.plugin_state.state_of("withings") == {"seen": [1], "deep": {"b": 2}, "gone": None}
-    assert runtime.runtime.plugin_state.state_of("other") == {}
+    assert runtime.runtime.catalogue.plugin_state("withings") == {"seen": [1], "deep": {"b": 2}, "gone": None}
+    assert runtime.runtime.catalogue.plugin_state("other") == {}
 
 
 def test_jobs_that_end_together_all_have_their_say(runtime: Tenant) -> None:
@@ -37,7 +37,7 @@ def test_jobs_that_end_together_all_have_their_say(runtime: Tenant) -> None:
             end_of(three, remembering("{}", plugin="other")),
         ],
     )
-    assert runtime.runtime.plugin_state.state_of("withings") == {"first": 1, "second": 2, "both": 2}
+    assert runtime.runtime.catalogue.plugin_state("withings") == {"first": 1, "second": 2, "both": 2}
 
 
 def test_the_word_of_a_worker_that_was_given_up_for_dead_is_not_remembered(runtime: Tenant) -> None:
@@ -49,7 +49,7 @@ def test_the_word_of_a_worker_that_was_given_up_for_dead_is_not_remembered(runti
     neighbour.beat()
     assert neighbour.rescue() == 1
     assert runtime.settle(claimed, outcome=remembering('{"seen": 1}')) == 0
-    assert runtime.runtime.plugin_state.state_of("withings") == {}
+    assert runtime.runtime.catalogue.plugin_state("withings") == {}
 
 
 def announcing(events: str, *, succeeds: bool = True) -> Outcome:
@@ -91,7 +91,7 @@ def test_a_cancelled_job_leaves_nothing_behind(runtime: Tenant) -> None:
     runtime.cancel(claimed.job.job_id)
     runtime.settle(claimed, outcome=remembering('{"seen": 1}'))
     assert runtime.job(claimed.job.job_id).status == "cancelled"
-    assert runtime.runtime.plugin_state.state_of("withings") == {}
+    assert runtime.runtime.catalogue.plugin_state("withings") == {}
 
 
 def test_a_target_that_is_gone_ends_its_schedule_for_good(runtime: Tenant) -> None:

@@ -11,8 +11,8 @@ from everwhen.errors import MissingQuietHoursError, QuietHoursChangedError
 from everwhen.model.changes import Change, Decision, NewSchedule, Reconciliation
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.operations.schedules import define
 from tests.conformance.tenant import Tenant, submission
+from tests.submissions import define
 
 Write = Callable[[Tenant, Plan], object]
 

@@ -15,11 +15,11 @@ from everwhen.model.changes import Reconciliation
 from everwhen.model.declare import Declarations, Declared, declare
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, Target
 from everwhen.operations.apply import apply, preview
-from everwhen.operations.schedules import create_schedules
 from everwhen.store.opened import OpenStore
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.conformance.tenant import Tenant, submission
+from tests.submissions import create_schedules
 
 COMMAND = Target("command", '{"argv":["true"]}')
 

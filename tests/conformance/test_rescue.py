@@ -142,7 +142,7 @@ def test_what_happened_to_a_job_after_it_was_found_counts(
     slots, before = runtime.runtime.slots, runtime.everything()
     assert isinstance(slots, Slots)
     for flow in (rescue_found, put_orphans_back, give_jobs_back):
-        take = partial(flow, plans=runtime.stack.plans, found=found, now=runtime.now)
+        take = partial(flow, found=found, now=runtime.now)
         assert slots._store.write(Lane.SETTLE, take) == 0, flow
     assert runtime.everything() == before
 

@@ -14,11 +14,11 @@ import pytest
 from everwhen.errors import DuplicateScheduleError
 from everwhen.model.instants import moment_of
 from everwhen.model.queries import JobFilter
-from everwhen.operations.schedules import create_schedules
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import FAILED, MANY, Tenant, names, submission
+from tests.submissions import create_schedules
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 3.0

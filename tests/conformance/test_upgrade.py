@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from everwhen.model.history import Cause
 from everwhen.model.policy import Guard
 from everwhen.model.schedule import Definition
-from everwhen.operations.upgrade import protect_schedules
+from everwhen.operations.apply import protect_schedules
 from tests.conformance.tenant import FAILED, Tenant
 
 
@@ -83,3 +85,43 @@ def test_counts_of_a_process_from_before_are_not_held_against_the_rules_of_now(
     assert runtime.check().fault_count == faults
     run(runtime, "UPDATE schedules SET current_retry = 0, failed_slots = 1")
     assert runtime.check().is_clean
+
+
+@pytest.mark.parametrize(
+    ("is_upgraded", "is_over", "faults"), [(True, False, 0), (True, True, 2), (False, False, 2)]
+)
+def test_a_queue_worker_may_be_from_before_until_the_upgrade_is_declared_over(
+    runtime: Tenant, is_upgraded: bool, is_over: bool, faults: int
+) -> None:
+    """It leaves no row in `nodes`, of either release; a database that was made by this one had no other."""
+    runtime.wait("1m")
+    runtime.beat()
+    with upgrade(runtime, is_upgraded=is_upgraded, is_over=is_over):
+        runtime.add("a", every="1h")
+        runtime.wait("1m")
+        runtime.step()
+        runtime.run(FAILED)
+        run(runtime, "DELETE FROM nodes")
+        run(runtime, "UPDATE schedules SET current_retry = 1, failed_slots = 0 WHERE schedule_id = 'a'")
+        assert runtime.check().fault_count == faults
+        run(runtime, "UPDATE schedules SET current_retry = 0, failed_slots = 1")
+        assert runtime.check().is_clean
+
+
+@contextmanager
+def upgrade(runtime: Tenant, *, is_upgraded: bool, is_over: bool) -> Iterator[None]:
+    """Let the database have been one of the previous release until now; the databases of other tests stay as new."""
+    applied_at = "(SELECT max(heartbeat_at) FROM nodes)" if is_upgraded else "applied_at"
+    run(runtime, f"UPDATE everwhen_migrations SET applied_at = {applied_at} WHERE number = 2")
+    if is_over:
+        run(
+            runtime,
+            "INSERT INTO everwhen_migrations (number, name, step, applied_at) "
+            "SELECT number, name, 'after', applied_at FROM everwhen_migrations WHERE number = 2",
+        )
+    try:
+        yield
+    finally:
+        run(runtime, "DELETE FROM everwhen_migrations WHERE step = 'after'")
+        first = "(SELECT applied_at FROM everwhen_migrations WHERE number = 1)"
+        run(runtime, f"UPDATE everwhen_migrations SET applied_at = {first} WHERE number = 2")

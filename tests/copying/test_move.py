@@ -175,7 +175,7 @@ def test_tokens_and_sessions_open_the_same_doors(moved: Moved) -> None:
 
 def test_a_plugin_remembers_and_a_breaker_stays_open(moved: Moved) -> None:
     runtime = store_of(moved.target.runtime)
-    assert runtime.plugin_state.state_of("p") == {"seen": 17}
+    assert runtime.catalogue.plugin_state("p") == {"seen": 17}
     assert runtime.ledger.breaker("p:poll").state == "open"
     (running,) = [job for job in moved.target.jobs("g.running") if job.status == "running"]
     assert runtime.ledger.output(running.job_id)[0].data == b"bytes \x00\xff"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack
 from tests.crash.nodes import check, opened, running, wait_until
+from tests.submissions import Submission, create_schedules
 
 HANG = Target("command", "hang")
 

@@ -9,13 +9,13 @@ import pytest
 
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
-from everwhen.operations.schedules import create_schedules
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.firing import Nothing
 from tests.conformance.tenant import submission
 from tests.servers.postgres import PostgresServer
+from tests.submissions import create_schedules
 
 DEADLINE = 60.0
 

@@ -14,12 +14,12 @@ import pytest
 from everwhen.model.message import message_target
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
 from tests.crash.nodes import fate
 from tests.scheduler.waiting import until
+from tests.submissions import Submission, create_schedules
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("message-", "remembering-")  # of schedules whose jobs leave something behind
@@ -139,7 +139,7 @@ def said(stack: Stack) -> list[str]:
 
 def remembered(stack: Stack) -> list[str]:
     """The jobs that are remembered, as they asked for."""
-    return sorted(store_of(stack.runtime).plugin_state.state_of("counter"))
+    return sorted(store_of(stack.runtime).catalogue.plugin_state("counter"))
 
 
 def everything_settles(stack: Stack) -> bool:

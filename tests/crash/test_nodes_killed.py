@@ -9,11 +9,11 @@ import pytest
 from everwhen.model.node import Role
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack
 from tests.crash.nodes import NodeProcess, check, fate, opened, wait_until
 from tests.servers.postgres import PostgresServer
+from tests.submissions import Submission, create_schedules
 
 
 def busy(stack: Stack) -> None:

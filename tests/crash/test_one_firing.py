@@ -15,11 +15,11 @@ import pytest
 from everwhen.model.node import Role
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.opened import store_of
 from tests.crash.nodes import NodeProcess, check, opened, running, wait_until
 from tests.crash.witness import Peaks, install_witness, succeeded_jobs, witnessed_peaks
 from tests.servers.postgres import PostgresServer
+from tests.submissions import Submission, create_schedules
 
 COUNT = 120
 GUARDS, CAPACITIES = 3, 2

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.alerts import OFTEN
-from everwhen.decide.settle import settle
+from everwhen.decide.settle import OFTEN, settle
 from everwhen.model.changes import Decision
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job, Origin, is_own

@@ -8,13 +8,19 @@ import pytest
 
 from everwhen.decide import approval
 from everwhen.decide import hand_over as links
-from everwhen.decide.alerts import held_too_long_since, overdue_event, overdue_since
 from everwhen.decide.by_hand import rerun, trigger
 from everwhen.decide.claim import charge, claim, makers_budgets
 from everwhen.decide.edit import create
 from everwhen.decide.explain import Evidence, explain_slot
 from everwhen.decide.hand_over import OnTheirWay, hand_over
-from everwhen.decide.outlook import Conditions, check_schedule, coming_slots
+from everwhen.decide.outlook import (
+    Conditions,
+    check_schedule,
+    coming_slots,
+    held_too_long_since,
+    overdue_event,
+    overdue_since,
+)
 from everwhen.decide.reconcile import MOST, firings
 from everwhen.errors import FiringLimitError, LimitError, PreconditionError, StatusError
 from everwhen.model.history import Revision

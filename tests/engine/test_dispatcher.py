@@ -17,12 +17,12 @@ from everwhen.model.queries import JobFilter
 from everwhen.model.queue import Delivery
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.queues.celery import CeleryQueue
 from everwhen.queues.rq import RqQueue
 from everwhen.store.opened import store_of
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 
 PATIENCE = 30.0
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from everwhen.engine.service import Service
-from everwhen.engine.start_stop import Downtime
+from everwhen.engine.watches import Downtime
 from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 

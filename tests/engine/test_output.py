@@ -41,7 +41,7 @@ class Shelf:
 
 def a_book(pause: float = 3_600.0) -> tuple[OutputBook, Shelf]:
     shelf = Shelf()
-    return OutputBook(shelf, ManualClock(), pause=pause), shelf
+    return OutputBook(shelf.write_output, ManualClock(), pause=pause), shelf
 
 
 def test_short_writes_become_one_piece_and_a_piece_that_grew_is_written_whole() -> None:

@@ -23,13 +23,14 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import trigger_schedule
-from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
+from everwhen.operations.schedules import pause_schedule
 from everwhen.store.opened import store_of
 from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 from tests.targets.running import until
 
 ROOT = Path(__file__).parents[2]
@@ -160,7 +161,7 @@ def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None
         "import sys\n"
         "from everwhen.wiring import open_stack\n"
         "from everwhen.model.schedule import Target\n"
-        "from everwhen.operations.schedules import Submission, create_schedule\n"
+        "from tests.submissions import Submission, create_schedule\n"
         "stack = open_stack(sys.argv[1])\n"
         "create_schedule(stack.runtime, Submission('from-elsewhere', {'every': '1h'}, Target('recording')))\n"
         "stack.close()\n"

@@ -10,16 +10,12 @@ from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome
 from everwhen.model.plugin import plugin_target
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import (
-    Submission,
-    create_schedule,
-    get_schedule,
-    invalidate_schedule,
-)
+from everwhen.operations.schedules import get_schedule, invalidate_schedule
 from everwhen.target import Run
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.wiring import Stack, build_service, open_stack
+from tests.submissions import Submission, create_schedule
 from tests.targets.plugins import put_plugin
 
 PATIENCE = 60

@@ -19,13 +19,14 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job, get_output, report_outcome
-from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.store.opened import store_of
 from everwhen.store.slots import Exchange
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 from tests.targets.http_server import a_server, status
 from tests.targets.running import is_alive, pid_in, until
 

@@ -19,9 +19,9 @@ PACKAGE = Path(__file__).parents[2] / "examples" / "pigeon-post"
 RUN = """
 import json, sys, threading
 from everwhen.store.opened import store_of
-from everwhen.model.agent_schedule import agent_target
+from everwhen.model.group import agent_target
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
+from tests.submissions import Submission, create_schedule
 from everwhen.model.queries import JobFilter
 from everwhen.wiring import build_service, open_stack
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import threading
@@ -80,6 +81,7 @@ def _wait_for(has_run: Callable[[], bool]) -> None:
 
 def run_scheduler(folder: Path) -> None:
     """Threads, a child process for an isolated function, a command with its guardian, an http request."""
+    logging.getLogger("everwhen").addHandler(logging.NullHandler())  # the request fails, and that is logged
     scheduler = Scheduler(f"sqlite:///{folder}/a.db", name="a")
     scheduler.every("1h", id="thread")(in_thread)
     scheduler.every("1h", id="child", isolate=True)(in_thread)

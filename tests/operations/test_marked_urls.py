@@ -7,8 +7,9 @@ import json
 import pytest
 
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule, get_schedule, update_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.testing import manual_scheduler
+from tests.submissions import Submission, create_schedule, update_schedule
 
 
 @pytest.mark.parametrize("source", ["api", "config"])

@@ -25,13 +25,7 @@ from everwhen.operations.breakers import get_breaker, reset_breaker
 from everwhen.operations.jobs import backfill, cancel_job, fire_schedule
 from everwhen.operations.maintenance import prune
 from everwhen.operations.quiet_hours import create_quiet_hours, delete_own_quiet_hours, list_entries
-from everwhen.operations.schedules import (
-    Submission,
-    create_schedules,
-    pause_system,
-    resume_system,
-    uids_from,
-)
+from everwhen.operations.schedules import pause_system, resume_system, uids_from
 from everwhen.operations.upcoming import upcoming
 from everwhen.store.opened import store_of
 from everwhen.store.sqlite.database import Lane
@@ -39,6 +33,7 @@ from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from tests.submissions import Submission, create_schedules
 
 
 def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:

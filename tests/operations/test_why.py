@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from everwhen.decide.edit import edit
-from everwhen.decide.sentences import cause, spoken
+from everwhen.decide.outlook import cause, spoken
 from everwhen.decide.status import invalidate
 from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons

@@ -89,7 +89,7 @@ def _command(fields: argparse.Namespace, kind: str) -> str:
 
 
 def _keep(world: World, account: Account, where: Path) -> None:
-    """Keep the logs, and the full record of the schedules whose record is wrong."""
+    """Keep the logs, the events of the system, and the full record of the schedules whose record is wrong."""
     shutil.copytree(world.folder, where, dirs_exist_ok=True)
     if world.postgres is not None:
         shutil.copy(world.postgres.folder / "log", where / "postgres.log")
@@ -98,6 +98,7 @@ def _keep(world: World, account: Account, where: Path) -> None:
         store_of(world.stack.runtime).ledger.history(sorted(uids)) as record,
         (where / "faults.txt").open("w") as file,
     ):
+        print("system", *record.system, sep="\n", file=file)
         for history in record.histories if uids else ():
             print(
                 history.schedule_id,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from everwhen.model.events import EventType
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter
 from everwhen.operations.maintenance import prove
+from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks, witnessed_peaks
@@ -33,8 +35,16 @@ class Account:
 
 
 def gather(world: World) -> Account:
-    runtime = store_of(world.stack.runtime)
-    account = Account(prove(runtime), read_lines(world.runs))
+    account = account_of(world.stack.runtime, world.runs)
+    if world.postgres is not None:
+        account.peaks = witnessed_peaks(world.url)
+    return account
+
+
+def account_of(open_runtime: Runtime, runs: Path) -> Account:
+    """Return what one database records, and what the work wrote in the folder `runs`."""
+    runtime = store_of(open_runtime)
+    account = Account(prove(runtime), read_lines(runs))
     with runtime.ledger.history() as record:
         for history in record.histories:
             for job in history.jobs:
@@ -54,6 +64,4 @@ def gather(world: World) -> Account:
                     account.only_once.add(history.uid)
     for kind in _OF_NODES:
         account.events[kind] = runtime.ledger.count_events(EventFilter(types=[kind]), most=100_000)
-    if world.postgres is not None:
-        account.peaks = witnessed_peaks(world.url)
     return account

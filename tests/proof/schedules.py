@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission
+from tests.submissions import Submission
 
 LEASE = 3
 MOST_RUNNING, MOST_OUTSTANDING = 2, 2  # of the groups `crowded` and `guarded`

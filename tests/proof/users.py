@@ -19,7 +19,6 @@ from everwhen.model.schedule import State, Status
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.jobs import backfill, cancel_job, fire_schedule, trigger_schedule
 from everwhen.operations.schedules import (
-    create_schedule,
     delete_schedule,
     list_schedules,
     pause_schedule,
@@ -27,11 +26,11 @@ from everwhen.operations.schedules import (
     resume_schedule,
     resume_system,
     revive_schedule,
-    update_schedule,
 )
 from everwhen.store.opened import store_of
 from tests.proof.schedules import NOBODYS, submission
 from tests.proof.worlds import World
+from tests.submissions import create_schedule, update_schedule
 
 Deed = Callable[[], object]
 MOST_MADE = 6  # schedules that users have created: the workers must be able to keep up

@@ -19,7 +19,7 @@ from everwhen.errors import StoreError
 from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
-from everwhen.operations.schedules import list_schedules, update_schedule
+from everwhen.operations.schedules import list_schedules
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from tests.proof.account import Account
@@ -29,6 +29,7 @@ from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING, OVER_INTERFACE
 from tests.proof.users import Users
 from tests.proof.work import Line
 from tests.proof.worlds import World
+from tests.submissions import update_schedule
 
 PATIENCE, LONGEST_REST = 60.0, 300.0
 # A message that an RQ worker took, and died with before it claimed the job, counts as alive for RQ for 90 s.

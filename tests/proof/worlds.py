@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from everwhen.model.instants import moment_of
-from everwhen.operations.schedules import create_schedules
 from everwhen.wiring import Stack, open_stack
 from tests.crash.witness import install_witness
 from tests.proof.apart import command, is_apart, mount_memory
@@ -32,6 +31,7 @@ from tests.proof.schedules import configuration, submissions
 from tests.proof.work import SHELL
 from tests.servers.postgres import PostgresServer
 from tests.servers.valkey import ValkeyServer
+from tests.submissions import create_schedules
 
 WorldKind = Literal["postgres", "rq", "sqlite"]
 WORLDS: tuple[WorldKind, ...] = ("postgres", "rq", "sqlite")

@@ -18,12 +18,13 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State, Target
-from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import open_stack
 from tests.queues.links_at_hand import LinksAtHand
 from tests.queues.worker_at_hand import WorkerAtHand
+from tests.submissions import Submission, create_schedule
 from tests.targets.running import is_alive, until
 
 ROOT = Path(__file__).parents[2]

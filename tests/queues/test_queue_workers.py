@@ -16,9 +16,9 @@ from everwhen.errors import QueueError
 from everwhen.model.queue import Delivery
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import get_job
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 
 
 @pytest.fixture

@@ -80,11 +80,32 @@ def test_a_message_that_a_worker_has_waits_while_that_worker_lives(queue: RqQueu
     assert queue.find([FIRST]) == [WAITING]
     registry = StartedJobRegistry("heavy", connection=redis).key
     (entry,) = cast("list[bytes]", redis.zrange(registry, 0, -1))
-    redis.zadd(registry, {entry: 1.0})  # its worker was last heard of long ago
+    execution = f"rq:execution:{entry.decode()}"
+    assert redis.ttl(execution) > 0
+    redis.pexpireat(execution, 1)  # its worker was last heard of long ago
     ((whereabouts, error),) = queue.find([FIRST])
     assert (whereabouts, error) == ("failed", "its RQ worker was abandoned")
     redis.zrem(registry, entry)
     assert queue.find([FIRST]) == [GONE]
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_worker_counts_as_alive_by_the_server_s_clock_and_not_by_its_own(
+    queue: RqQueue, redis: Redis, days: int
+) -> None:
+    """A worker whose clock is a day ahead and that died would count as alive for a day; one behind, as dead at once."""
+    queue.put([FIRST])
+    heavy = Queue("heavy", connection=redis)
+    job = Job.fetch(FIRST.message_id, connection=redis)
+    worker = WorkerAtHand([heavy], connection=redis)
+    redis.lpop(heavy.key)
+    execution = worker.prepare_execution(job)
+    worker.prepare_job_execution(job)
+    registry = StartedJobRegistry("heavy", connection=redis).key
+    redis.zincrby(registry, days * 86_400, execution.composite_key)  # as its clock would have written it
+    assert queue.find([FIRST]) == [WAITING]
+    redis.pexpireat(execution.key, 1)  # no heartbeat has prolonged it
+    assert queue.find([FIRST])[0].whereabouts == "failed"
 
 
 def test_a_worker_that_cannot_even_begin_is_a_failure_with_its_reason(

@@ -92,7 +92,7 @@ def test_a_named_listener_goes_on_from_the_backup_and_nobody_holds_its_cursor(pl
     runtime.add("a", every="1m")
     runtime.step()
     place.back_up(runtime)
-    assert cursors.save(runtime.now, held._replace(event_id=held.event_id + 1)) is not None
+    assert cursors.save(runtime.now, held._replace(event_row=held.event_row + 1)) is not None
     place.leave(runtime)
     place.clock.advance("5m")
     place.restore()

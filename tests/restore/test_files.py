@@ -22,8 +22,8 @@ from everwhen.operations.maintenance import prove
 from everwhen.store.postgres.database import PostgresDatabase
 from everwhen.store.postgres.restore import RECORD, back_up, named
 from everwhen.store.schema.migrate import migrate
-from everwhen.store.schema.postgres import MIGRATIONS as POSTGRES
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS as POSTGRES
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS as SQLITE
 from everwhen.store.sqlite import files
 from everwhen.store.sqlite.database import open_sqlite
 from everwhen.testing.manual import ManualClock

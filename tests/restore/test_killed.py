@@ -54,7 +54,7 @@ def opened(place: Place) -> Tenant:
     return place.move_in("node-9")
 
 
-@pytest.mark.parametrize(("name", "when"), [("_make_ready", "after"), ("_alone_with", "before")])
+@pytest.mark.parametrize(("name", "when"), [("_make_ready", "after"), ("_is_ours", "before")])
 def test_before_its_last_step_a_file_is_the_old_one(sqlite_place: Place, name: str, when: str) -> None:
     everything = backed_up(sqlite_place)
     kill(sqlite_place, "everwhen.store.sqlite.restore", name, when)
@@ -74,7 +74,7 @@ def test_with_its_last_step_a_file_is_the_whole_new_one(sqlite_place: Place) -> 
     runtime.close()
 
 
-@pytest.mark.parametrize("name", ["_fill", "_go_on"])
+@pytest.mark.parametrize("name", ["_fill", "go_on_from_backup"])
 def test_before_its_commit_a_database_is_the_old_one(postgres_place: Place, name: str) -> None:
     everything = backed_up(postgres_place)
     kill(postgres_place, "everwhen.store.postgres.restore", name, "after")

@@ -86,7 +86,7 @@ class DuctileNode:
     def _run(self, claimed: ClaimedJob) -> Outcome:
         """As a worker does; without the guardian that a target registry has, for nobody dies here while a job runs."""
         target = PluginTarget(
-            plugins_in([self.plugins]), store_of(self.scheduler.runtime).plugin_state.state_of
+            plugins_in([self.plugins]), store_of(self.scheduler.runtime).catalogue.plugin_state
         )
         return asyncio.run(target.run(claimed.definition.target.spec, run_of(claimed)))
 

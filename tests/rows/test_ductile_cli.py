@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from everwhen.cli.main import everwhen
 from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.wiring import open_stack
+from tests.submissions import Submission, create_schedule
 
 
 def a_plugin_that_failed(url: str) -> None:

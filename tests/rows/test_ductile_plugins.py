@@ -46,7 +46,7 @@ class Node(WorkingNode):
 
     @property
     def seen(self) -> list[Any]:
-        found: list[Any] = store_of(self.scheduler.runtime).plugin_state.state_of("withings").get("seen", [])
+        found: list[Any] = store_of(self.scheduler.runtime).catalogue.plugin_state("withings").get("seen", [])
         return found
 
 

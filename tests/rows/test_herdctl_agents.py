@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.model.agent_schedule import agent_target, general_fields_of_agent
 from everwhen.model.defaults import with_defaults
+from everwhen.model.group import agent_target, general_fields_of_agent
 from everwhen.model.work_item import WorkItem, build_schedule_prompt
 from tests.rows.node import WorkingNode
 from tests.rows.served import served

@@ -14,12 +14,12 @@ from everwhen.errors import StoreError
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations import schedules as operations
-from everwhen.operations.schedules import Submission
 from everwhen.store.opened import store_of
 from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 
 AGENT = {"interval_from": "completion", "max_concurrent": 1}
 
@@ -56,7 +56,7 @@ def a_service(gate: Gate, **keys: Any) -> tuple[Stack, Service]:
 
 
 def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
-    operations.create_schedule(stack.runtime, Submission(schedule_id, fields, Target("gate")))
+    create_schedule(stack.runtime, Submission(schedule_id, fields, Target("gate")))
 
 
 def test_h1_one_loop_over_the_schedules_of_every_agent() -> None:

@@ -9,13 +9,14 @@ import psycopg
 
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import QuietHoursPolicy, State, Target
-from everwhen.operations.schedules import Submission, create_schedules, get_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack
 from tests.crash.nodes import opened, running, wait_until
+from tests.submissions import Submission, create_schedules
 
 GO, FAIL = Target("command", "go"), Target("command", "fail")
 

@@ -16,12 +16,13 @@ from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, moment_of
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules, get_schedule
+from everwhen.operations.schedules import get_schedule
 from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import Stack
 from tests.crash.nodes import ROOT, check, opened, running, wait_until
 from tests.environment import without_settings
+from tests.submissions import Submission, create_schedules
 
 GO = Target("command", '{"argv": ["true"]}')
 MANY = 1_000

@@ -20,12 +20,12 @@ from everwhen.clock import SystemClock
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.store.opened import store_of
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import open_stack
 from tests.boundaries.tap import Boundary, installed, tapped
 from tests.crash.nodes import check, opened, wait_until
+from tests.submissions import Submission, create_schedules
 
 INDEX = "idx_schedules_next_run"
 LOOK = re.compile(r"\bnext_run_at\b.* FROM schedules\s+WHERE enabled\b", re.DOTALL)

@@ -94,6 +94,7 @@ def test_a_process_hears_what_its_jobs_and_schedules_do(url: str) -> None:
     with running(scheduler):
         assert scheduler.trigger("good").wait(LONG).is_success
         assert scheduler.trigger("bad").wait(LONG).status == "failed"
+        until(lambda: heard.count("job.succeeded") == heard.count("job.failed") == 1)
         scheduler.pause("good", note="stocktaking")
         scheduler.resume("good")
         scheduler.pause_all()
@@ -165,7 +166,8 @@ def test_slots_that_were_missed_while_nothing_ran_are_heard_as_one_event(url: st
     again.on("schedule.missed")(heard)
     with running(again):
         until(lambda: heard.events)
-    assert (heard.events[0].reason, heard.events[0].schedule_id) == ("down", "often")
+    assert heard.events[0].schedule_id == "often"
+    assert heard.events[0].reason in ("down", "late")  # late: it was due at the very moment of the stop
     assert heard.events[0].slot_count >= 1
 
 

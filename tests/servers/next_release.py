@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from everwhen.store.postgres.database import PostgresDatabase
 from everwhen.store.schema.migrate import Migration, Site, migrate
-from everwhen.store.schema.postgres import MIGRATIONS as ON_POSTGRES
-from everwhen.store.schema.sqlite import MIGRATIONS as ON_SQLITE
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS as ON_POSTGRES
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS as ON_SQLITE
 from everwhen.store.sqlite.database import SqliteDatabase, open_sqlite
 from everwhen.wiring import is_postgres
 

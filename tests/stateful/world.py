@@ -17,7 +17,7 @@ from everwhen.model.policy import IfRunning
 from everwhen.model.queries import EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.store.opened import store_of
-from everwhen.store.postgres.store import PostgresStore
+from everwhen.store.postgres.transaction import PostgresStore
 from everwhen.store.restore import BACKED_UP_AT, go_on_from_backup
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
 from everwhen.store.sqlite.transaction import SqliteStore
@@ -36,7 +36,7 @@ class World:
     """One database and the node on it. Every method acts at `now`; only `move` changes it, and the clock with it."""
 
     def __init__(self, now: int, site: Site | None = None) -> None:
-        self.now = now
+        self.now = self.latest = now
         self._site = site or sqlite_in_memory()
         self.running: list[Job] = []
         self.policies: dict[str, QuietHoursPolicy] = {}
@@ -67,6 +67,7 @@ class World:
     def move(self, duration: int) -> None:
         before = self.now
         self.now += duration
+        self.latest = max(self.latest, self.now)
         self._clock.set(moment_of(self.now))
         if duration < 0:
             detail = {"from": before, "to": self.now}
@@ -226,17 +227,26 @@ class World:
 
     def stuck(self) -> list[str]:
         """Return schedules that nothing will ever advance, right after an evaluation: due ones, and held ones with a
-        free place."""
+        free place.
+
+        A place that was offered before the clock was put back is not free: the offer stands, and takes effect when the
+        clock shows that instant again.
+        """
         if self.is_paused:
             return []
         with self.ledger.history() as record:
             limits = {limit.key: limit.outstanding for limit in record.limits or ()}
-        return [sentence for state in self.states() if (sentence := self._stuck(state, limits)) is not None]
+        states = self.states()
+        offered = {state.held_key for state in states if self._is_offered_later(state)}
+        return [sentence for state in states if (sentence := self._stuck(state, limits, offered)) is not None]
 
-    def _stuck(self, state: State, limits: dict[str, int]) -> str | None:
+    def _is_offered_later(self, state: State) -> bool:
+        return state.release_at is not None and self.now < state.release_at <= self.latest
+
+    def _stuck(self, state: State, limits: dict[str, int], offered: set[str | None]) -> str | None:
         if state.next_run_at is not None and state.next_run_at <= self.now:
             return f"{state.schedule_id} is due, and was not evaluated"
-        if state.held_slot_at is None or state.held_key is None:
+        if state.held_slot_at is None or state.held_key is None or state.held_key in offered:
             return None
         schedule = self.catalogue.get(state.schedule_id)
         assert schedule is not None

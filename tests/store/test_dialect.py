@@ -6,19 +6,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
-from everwhen.store import (
-    delivery_rows,
-    firings,
-    job_rows,
-    ledger,
-    maintenance,
-    message_rows,
-    schedule_rows,
-    system_rows,
-)
+from everwhen import store
 from everwhen.store.dialect import Insert, Statement, composed
 from everwhen.store.lanes import Lane
 from everwhen.store.sqlite import transaction
@@ -26,17 +19,11 @@ from everwhen.store.sqlite.queries import SqliteQueries
 from everwhen.wiring import open_stack
 
 MODULES = (
-    schedule_rows,
-    job_rows,
-    delivery_rows,
-    system_rows,
-    message_rows,
-    system_rows,
-    system_rows,
-    ledger,
-    firings,
-    maintenance,
-    maintenance,
+    *(
+        import_module(f"everwhen.store.{found.name}")
+        for found in iter_modules(store.__path__)
+        if not found.ispkg
+    ),
     transaction,
 )
 

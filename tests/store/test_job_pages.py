@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everwhen.model.queries import JobFilter
-from everwhen.store.history import COUNTED, FEW_JOBS, MOST_UIDS, WALK, Rows, Way, page_of, way_of
+from everwhen.store.job_pages import COUNTED, FEW_JOBS, MOST_UIDS, WALK, Rows, Way, page_of, way_of
 
 MILLION = Rows(1, 1_000_000)
 

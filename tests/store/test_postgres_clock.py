@@ -62,6 +62,38 @@ def test_after_a_second_the_database_is_asked_again(database: PostgresDatabase) 
     assert abs(clock.now() - asked(database)) < 60 * SECOND
 
 
+class SlowAnswers(SystemClock):
+    """A host on which the next round trips take longer: its monotonic clock jumps at every second reading of it."""
+
+    def __init__(self, *seconds: float) -> None:
+        self._jumps = [jump for each in seconds for jump in (0.0, each)]
+        self._passed = 0.0
+
+    def monotonic(self) -> float:
+        if self._jumps:
+            self._passed += self._jumps.pop(0)
+        return super().monotonic() + self._passed
+
+
+@pytest.mark.parametrize("seconds", [(0.04,), (4.0,), (4.0, 3.0), (4.0, 3.0, 2.0)])
+def test_a_slow_answer_does_not_put_the_time_ahead_of_the_database_s(
+    database: PostgresDatabase, seconds: tuple[float, ...]
+) -> None:
+    """Which part of the round trip was slow is not known. Slots would fire before they are due."""
+    now = DatabaseClock(database, SlowAnswers(*seconds)).now()
+    assert now <= asked(database)
+
+
+@pytest.mark.parametrize("seconds", [(4.0,), (4.0, 3.0)])
+def test_after_a_slow_answer_the_database_is_asked_again(
+    database: PostgresDatabase, seconds: tuple[float, ...]
+) -> None:
+    asked(database)  # a connection is open
+    before = asked(database)
+    clock = DatabaseClock(database, SlowAnswers(*seconds))
+    assert clock.now() >= before - SECOND
+
+
 def test_monotonic_seconds_are_the_host_s(database: PostgresDatabase) -> None:
     host = ManualClock("2026-01-05T08:00:00Z")
     assert DatabaseClock(database, host).monotonic() == host.monotonic()

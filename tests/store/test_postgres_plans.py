@@ -9,11 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from everwhen.store.dialect import Statement
+from everwhen.store.dialect import EARLIEST, Statement
 from everwhen.store.job_rows import NEXT_READY
 from everwhen.store.postgres.adapters import At
 from everwhen.store.postgres.snapshot import PEEK_READY
-from everwhen.store.postgres.watermark import EARLIEST
 from everwhen.wiring import Stack, open_stack
 
 _HERD = """

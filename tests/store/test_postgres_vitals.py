@@ -6,10 +6,10 @@ import psycopg
 
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import trigger_schedule
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.testing import ManualClock
 from everwhen.wiring import open_stack
+from tests.submissions import Submission, create_schedule
 
 _COPY = """
 INSERT INTO jobs SELECT (jsonb_populate_record(jobs, jsonb_build_object(

@@ -12,14 +12,15 @@ import pytest
 
 from everwhen.model.instants import SECOND
 from everwhen.operations.jobs import trigger_schedule
-from everwhen.operations.schedules import create_schedules
+from everwhen.store.dialect import EARLIEST
 from everwhen.store.job_rows import NEXT_READY
 from everwhen.store.opened import store_of
 from everwhen.store.postgres.adapters import At
-from everwhen.store.postgres.watermark import DISTANCE, EARLIEST, Watermark
+from everwhen.store.postgres.watermark import DISTANCE, Watermark
 from everwhen.testing import ManualClock
 from everwhen.wiring import Stack, open_stack
 from tests.conformance.tenant import submission
+from tests.submissions import create_schedules
 
 NOW = 1_774_735_200 * SECOND
 

@@ -36,7 +36,7 @@ def left_by_a_tick(runtime: Tenant) -> list[Any]:
 
     def work(connection: sqlite3.Connection) -> None:
         due = Due(runtime.now, runtime.now - LOOK_BACK, 500, False)
-        report = flow.evaluate(SqliteTransaction(connection), runtime.stack.plans, due, stagger=0)
+        report = flow.evaluate(SqliteTransaction(connection, runtime.stack.plans), due, stagger=0)
         seen.append(report)
         for table in ("schedules", "jobs", "messages", "audit_events", "limits", "circuit_breakers"):
             rows = connection.execute(f"SELECT * FROM {table}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from contextlib import closing
 
 import psycopg
+import pytest
 
-from everwhen.store.schema.postgres import MIGRATIONS as POSTGRES
-from everwhen.store.schema.sqlite import MIGRATIONS as SQLITE
+from everwhen.store.schema.migrate import Migration
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS as POSTGRES
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS as SQLITE
 
 # The order of commits: SQLite has one writer.
 ONLY_POSTGRES = {("audit_events", "xid"), ("messages", "xid")}
@@ -43,3 +46,15 @@ def test_a_column_of_one_database_is_one_of_the_other(postgres_url: str) -> None
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     assert on_sqlite() - on_postgres(postgres_url) == set()
+
+
+@pytest.mark.parametrize(
+    ("migration", "digest"),
+    [
+        (SQLITE[0], "b70060842dc480fa6846c889cc1dde52d184f8f19cbb0169d3046a608a12d53c"),
+        (POSTGRES[0], "40d32d97575635a4e67a4cfa920392495c169a4d42c8801afe96936f0d6c04cd"),
+    ],
+    ids=["sqlite", "postgres"],
+)
+def test_a_released_migration_stays_as_it_is_to_the_letter(migration: Migration, digest: str) -> None:
+    assert hashlib.sha256(migration.before.encode()).hexdigest() == digest

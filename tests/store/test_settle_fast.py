@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from everwhen.model.limits import Shared
 from everwhen.model.outcome import SUCCEEDED, JobEnd, NewMessage, Outcome
 from everwhen.store.commit import write_shared
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache
 from everwhen.store.settle import settle_fast, settle_full, settle_jobs
 from everwhen.store.sqlite.database import SqliteDatabase
 from everwhen.store.sqlite.transaction import SqliteTransaction
@@ -25,7 +23,7 @@ from everwhen.testing.manual import ManualClock
 from tests.conformance.stores import Capabilities, sqlite_in_memory
 from tests.conformance.tenant import FAILED, START, Tenant, end_of
 
-Settle = Callable[[Transaction, PlanCache, Sequence[JobEnd], int], int]
+Settle = Callable[[Transaction, Sequence[JobEnd], int], int]
 ALONE = Capabilities(several_processes=False)
 
 
@@ -44,9 +42,9 @@ def a_runtime() -> Iterator[Tenant]:
         site.close()
 
 
-def settle_by_full_path(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
+def settle_by_full_path(tx: Transaction, ends: Sequence[JobEnd], now: int) -> int:
     shared = Shared()
-    settled = settle_full(tx, plans, ends, shared, now)
+    settled = settle_full(tx, ends, shared, now)
     write_shared(tx, shared, now)
     return settled
 
@@ -56,7 +54,7 @@ def what_it_writes(runtime: Tenant, settle: Settle, ends: Sequence[JobEnd]) -> t
     seen: list[tuple[int, list[str]]] = []
 
     def work(connection: sqlite3.Connection) -> None:
-        settled = settle(SqliteTransaction(connection), runtime.stack.plans, ends, runtime.now)
+        settled = settle(SqliteTransaction(connection, runtime.stack.plans), ends, runtime.now)
         seen.append((settled, list(connection.iterdump())))
         raise UndoneError
 
@@ -160,7 +158,7 @@ def compare_settlements(
             befall(runtime, fate, f"g.s{number}")
         pairs = list(zip(claimed, told, strict=False))
         ends = [end_of(one, outcome) for one, (outcome, _) in pairs]
-        ends = [replace(end, fence=end.fence + off) for end, (_, (_, off)) in zip(ends, pairs, strict=True)]
+        ends = [end._replace(fence=end.fence + off) for end, (_, (_, off)) in zip(ends, pairs, strict=True)]
         ends += ends[:1] if again else []
         assert what_it_writes(runtime, settle_jobs, ends) == what_it_writes(
             runtime, settle_by_full_path, ends
@@ -170,8 +168,8 @@ def compare_settlements(
 def left_by_the_fast_path(runtime: Tenant, ends: Sequence[JobEnd]) -> Sequence[JobEnd]:
     left: list[Sequence[JobEnd]] = []
 
-    def settle(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
-        left.append(settle_fast(tx, plans, ends, Shared(), now))
+    def settle(tx: Transaction, ends: Sequence[JobEnd], now: int) -> int:
+        left.append(settle_fast(tx, ends, Shared(), now))
         return 0
 
     what_it_writes(runtime, settle, ends)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everwhen.store.sqlite.insert import Row, SparseInsert
+from everwhen.store.records import Row
+from everwhen.store.sqlite.queries import SparseInsert
 
 COLUMNS = ("name", "group", "is_ready", "note", "amount")
 INSERT = SparseInsert("things", COLUMNS, sparse=("group", "is_ready", "note"))

@@ -22,7 +22,6 @@ from everwhen.engine.delivery import SubscriberDelivery
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.operations.apply import apply
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.targets.http import HttpTarget
 from everwhen.testing import ManualScheduler, manual_scheduler
@@ -30,6 +29,7 @@ from everwhen.wiring import plugins_in, python_fault
 from tests.cli.test_up import lines_until
 from tests.config.reading import SAMPLE
 from tests.rows.node import run_really
+from tests.submissions import Submission, create_schedule
 from tests.targets.http_server import Server, a_server, status
 
 CLAUDE = '#!/bin/sh\nprompt=$(cat)\necho "$prompt" >> prompts\necho "$prompt"\n'

@@ -10,13 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.operations.system import LoopFigures
 from everwhen.store.opened import store_of
 from everwhen.target import Run
 from everwhen.telemetry.durations import JobDurations
-from everwhen.telemetry.metrics import LoopSigns, Metrics
+from everwhen.telemetry.metrics import Metrics
 from everwhen.testing import ManualClock
 from everwhen.wiring import Stack, open_stack
+from tests.submissions import Submission, create_schedule
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -86,7 +87,11 @@ def test_a_look_is_shared_by_all_who_ask_within_a_second(stack: Stack, clock: Ma
 
 
 def test_a_million_schedules_make_no_more_series_than_one(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.runtime, loop=lambda: LoopSigns(1, 1), durations=JobDurations(clock.monotonic))
+    metrics = Metrics(
+        stack.runtime,
+        loop=lambda: LoopFigures("running", 0, 1, 0, 1),
+        durations=JobDurations(clock.monotonic),
+    )
     before = set(samples(metrics))
     for number in range(50):
         add(stack, f"s{number}", circuit_breaker={"threshold": 1, "reset_after": "1m"})
@@ -111,7 +116,9 @@ def test_what_is_late_is_told_unless_the_switch_is_on(stack: Stack, clock: Manua
 
 def test_a_process_with_a_node_tells_of_its_loop_and_its_jobs(stack: Stack, clock: ManualClock) -> None:
     durations = JobDurations(clock.monotonic)
-    metrics = Metrics(stack.runtime, loop=lambda: LoopSigns(7, 90 * SECOND), durations=durations)
+    metrics = Metrics(
+        stack.runtime, loop=lambda: LoopFigures("running", 0, 7, 0, 90 * SECOND), durations=durations
+    )
     run = Run("job", "a", "a", 0, 1, "schedule", 0, {}, None, None)
     durations.started(run)
     clock.advance("3s")
@@ -125,7 +132,7 @@ def test_a_process_with_a_node_tells_of_its_loop_and_its_jobs(stack: Stack, cloc
 
 
 def test_a_database_that_is_away_is_told_and_what_the_process_knows(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.runtime, loop=lambda: LoopSigns(1, SECOND))
+    metrics = Metrics(stack.runtime, loop=lambda: LoopFigures("running", 0, 1, 0, SECOND))
     stack.database.close()
     found = samples(metrics)
     assert found["everwhen_database_up", ()] == 0

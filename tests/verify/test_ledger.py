@@ -264,6 +264,35 @@ def test_slots_decided_before_the_clock_was_put_back_belong_to_the_stretch_that_
     assert "extra" in {fault.kind for fault in check(history, system=system).faults}
 
 
+@pytest.mark.parametrize(
+    ("noticed_after", "since_after", "reaches", "extra"),
+    [
+        (800_000, -200_000, 10, []),
+        (800_000, 0, 10, []),
+        (800_000, 1, 10, [6, 7, 8, 9, 10]),  # the clock was put back after the pause
+        (9 * SECOND, -SECOND, 10, []),  # a scheduler that seldom looks
+        (800_000, -200_000, 8, [9, 10]),  # the clock had never shown these
+        (2 * SECOND, None, 10, []),
+        (2 * SECOND + 1, None, 10, [6, 7, 8, 9, 10]),  # an event that does not say it: two seconds
+    ],
+)
+def test_a_step_that_was_noticed_after_a_pause_explains_only_slots_that_it_can_have_preceded(
+    noticed_after: int, since_after: int | None, reaches: int, extra: list[int]
+) -> None:
+    world = a_world()
+    world.go_to(START + 10 * MINUTE)
+    paused_at = world.now = START + 5 * MINUTE + SECOND
+    world.change(UID, partial(status.pause, by="anna"))
+    history = world.history(UID)
+    to = paused_at + noticed_after
+    detail: dict[str, object] = {"from": START + reaches * MINUTE, "to": to}
+    if since_after is not None:
+        detail["since_at"] = paused_at + since_after
+    system = [Recorded(history.events[-1].id + 1, Event("scheduler.clock_stepped", to, detail=detail))]
+    found = [fault.slot_at for fault in check(history, system=system).faults if fault.kind == "extra"]
+    assert found == [START + minute * MINUTE for minute in extra]
+
+
 def test_what_retention_took_does_not_hide_what_was_decided_before_the_clock_was_put_back() -> None:
     world = a_world()
     world.go_to(START + 10 * MINUTE)

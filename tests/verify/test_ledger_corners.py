@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from everwhen.decide import status
+from everwhen.decide.edit import edit
 from everwhen.decide.explain import Evidence, explain_slot
 from everwhen.decide.outlook import Conditions
 from everwhen.model.events import Event
 from everwhen.model.history import Recorded, ScheduleHistory
 from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.outcome import SUCCEEDED
 from everwhen.timetable.trigger import Every
 from everwhen.verify.outcomes import Outcomes
 from everwhen.verify.slots import slots_between
@@ -163,6 +165,26 @@ def test_a_chain_whose_row_went_back_is_found() -> None:
     assert "it was decided before" in sentences(history)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_found"), [(0, True), (4 * 60, True), (5 * 60 - 1, True), (5 * 60, False), (6 * 60, False)]
+)
+def test_a_chain_s_slot_after_the_clock_was_put_back_is_no_earlier_than_any_end_that_it_can_follow(
+    seconds: int, is_found: bool
+) -> None:
+    """Its run was in flight at the edit and ended after the step: the slot is that end + interval, and later (T3)."""
+    plan = a_plan(interval_from="completion")
+    world = a_world(plan, run=lambda job: (HOUR, SUCCEEDED))
+    world.go_to(START + 10 * MINUTE)
+    changed = a_plan(Every(30, "30s"), interval_from="completion")
+    world.change(UID, lambda s, now, shared: edit(s, changed, now, shared))
+    slot_at = START + seconds * SECOND
+    history = with_state(world.history(UID), next_slot_at=slot_at, next_run_at=slot_at)
+    detail = {"from": START + 20 * MINUTE, "to": START + 5 * MINUTE}
+    step = Recorded(1_000_000, Event("scheduler.clock_stepped", START + 5 * MINUTE, detail=detail))
+    faults = check(history, system=[step]).of("state")
+    assert ("it was decided before" in " ".join(fault.sentence for fault in faults)) is is_found
+
+
 def test_a_chain_with_a_gap_lost_a_slot() -> None:
     history = a_chain_hour()
     jobs = jobs_of(history)
@@ -212,7 +234,7 @@ def test_an_earlier_failure_read_later_is_not_the_last() -> None:
     for number, (ended_at, word) in enumerate([(9, "late"), (5, "early")]):
         outcomes.add(job._replace(number=number, status="failed", ended_at=ended_at, error=word))
         outcomes.add(job._replace(number=number, job_id=word, ended_at=ended_at))
-    assert (outcomes.errors, outcomes.success_ids) == ({"late"}, {"late"})
+    assert (outcomes.failure.said, outcomes.success.said) == ({"late"}, {"late"})
 
 
 def test_why_passes_over_events_that_say_nothing_of_the_slots_fate() -> None:

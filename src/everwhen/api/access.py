@@ -10,7 +10,7 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, Any, NoReturn
 
@@ -21,11 +21,11 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.responses import Response
 
 from everwhen.api.calls import json_body
-from everwhen.api.context import ApiContext, context_of
+from everwhen.api.context import ApiContext, Rates, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import SAFE
+from everwhen.api.request_guard import SAFE, media_type
 from everwhen.config.settings import Network
-from everwhen.model.token import ROLES, AccessRole, Token, actor_of
+from everwhen.model.token import ROLES, Token, actor_of
 from everwhen.operations.access import Caller
 from everwhen.operations.tokens import find_session, find_token, hash_of, is_proven, record_denial
 from everwhen.runtime import Runtime
@@ -42,75 +42,62 @@ _bearer = HTTPBearer(auto_error=False, description="A token of `everwhen token c
 _api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same token in a header.")
 
 
-async def authenticate(
-    request: Request,
-    scopes: SecurityScopes,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-    api_key: Annotated[str | None, Security(_api_key)],
-) -> Caller:
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+ApiKey = Annotated[str | None, Security(_api_key)]
+
+
+async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer, api_key: ApiKey) -> Caller:
     """The caller, who has the role that the call's scopes name; `no-owner`: and is not confined to an owner."""
-    secret = bearer.credentials if bearer is not None else api_key
-    return await _authenticated(request, secret, scopes)
-
-
-async def authenticate_with_token(
-    request: Request,
-    scopes: SecurityScopes,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-    api_key: Annotated[str | None, Security(_api_key)],
-) -> Caller | None:
-    """The same for a call that takes another proof, too: None when no token was sent."""
-    secret = bearer.credentials if bearer is not None else api_key
-    return await _authenticated(request, secret, scopes) if secret else None
-
-
-async def _authenticated(request: Request, secret: str | None, scopes: SecurityScopes) -> Caller:
     context = context_of(request)
-    role, is_global = _required(scopes)
-    token = await _token_of(context, request, secret)
-    refuse_haste(
-        context, token.token_id, "This token asks too often."
-    )  # also for what it may not, which is on record
+    # What OpenAPI tells of the call, read from there.
+    (role,) = (role for role in ROLES if role in scopes.scopes)
+    is_global = NO_OWNER in scopes.scopes
+    token = await _token_of(context, request, bearer, api_key)
+    # Also for what it may not, which is on record.
+    refuse_haste(context, token.token_id, "This token asks too often.")
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    settings = context.settings
-    return Caller(
-        token, settings.allow_code_targets, settings.max_payload, context.safe_kinds, context.groups
-    )
+    code, most = context.settings.allow_code_targets, context.settings.max_payload
+    return Caller(token, code, most, context.safe_kinds, context.groups)
 
 
-def _required(scopes: SecurityScopes) -> tuple[AccessRole, bool]:
-    """The role, and whether the token must be without an owner: what OpenAPI tells of the call, read from there."""
-    (role,) = (role for role in ROLES if role in scopes.scopes)
-    return role, NO_OWNER in scopes.scopes
+async def authenticate_with_token(
+    request: Request, scopes: SecurityScopes, bearer: Bearer, api_key: ApiKey
+) -> Caller | None:
+    """The same for a call that takes another proof, too: None when no token was sent."""
+    return await authenticate(request, scopes, bearer, api_key) if bearer or api_key else None
 
 
 async def refuse_unknown(request: Request) -> None:
     """Refuse a request whose sender is not known, before anything of it is read; the role is not looked at."""
-    bearer = await _bearer(request)
-    secret = bearer.credentials if bearer is not None else await _api_key(request)
-    await _token_of(context_of(request), request, secret)
+    await _token_of(context_of(request), request, await _bearer(request), await _api_key(request))
 
 
-async def _token_of(context: ApiContext, request: Request, secret: str | None) -> Token:
+async def _token_of(context: ApiContext, request: Request, bearer: Bearer, api_key: ApiKey) -> Token:
+    secret = bearer.credentials if bearer is not None else api_key
     return await (known(context, request, secret) if secret else _of_session(context, request))
 
 
 def refuse_haste(context: ApiContext, who: str, detail: str) -> None:
-    wait = context.rates.take(who)
-    if wait:
-        raise _too_many(wait, detail)
+    _refuse_beyond(context.rates, who, detail)
+
+
+def _refuse_beyond(rates: Rates, who: str, detail: str) -> None:
+    if wait := rates.take(who):
+        raise RefusedError(429, detail, headers={"retry-after": str(int(wait) + 1)})
 
 
 def refuse_proof(context: ApiContext, request: Request, reason: str, detail: str) -> NoReturn:
     """A proof that is not good: counted per address, on record, and told without saying what would be right."""
-    wait = context.failures.take(_address(context, request))
-    if wait:
-        raise _too_many(wait, "Too many requests that could not prove who they are from.")
+    refuse_guessing(context, request, "Too many requests that could not prove who they are from.")
     _deny(context, request, None, reason)
-    raise RefusedError(401, detail, headers={"www-authenticate": "Bearer"})
+    raise unauthenticated(detail)
+
+
+def unauthenticated(detail: str, challenge: str = "Bearer") -> RefusedError:
+    return RefusedError(401, detail, headers={"www-authenticate": challenge})
 
 
 Viewer = Annotated[Caller, Security(authenticate, scopes=["viewer"])]
@@ -122,11 +109,11 @@ GlobalAdmin = Annotated[Caller, Security(authenticate, scopes=["admin", NO_OWNER
 OperatorOrProof = Annotated[Caller | None, Security(authenticate_with_token, scopes=["operator"])]
 
 
-def refuse_guessing(context: ApiContext, request: Request) -> None:
+def refuse_guessing(
+    context: ApiContext, request: Request, detail: str = "Too many requests with a wrong token."
+) -> None:
     """Somebody tried a secret that opens nothing: too many of those from one address are refused."""
-    wait = context.failures.take(_address(context, request))
-    if wait:
-        raise _too_many(wait, "Too many requests with a wrong token.")
+    _refuse_beyond(context.failures, _address(context, request), detail)
 
 
 def forget(context: ApiContext, token_id: str | None = None) -> None:
@@ -145,39 +132,25 @@ async def known(context: ApiContext, request: Request, secret: str) -> Token:
         return token
     refuse_guessing(context, request)
     await run_sync(_deny, context, request, None, "unknown token")
-    raise RefusedError(
-        401,
-        "This token is not known, expired or revoked.",
-        headers={"www-authenticate": 'Bearer error="invalid_token"'},
-    )
+    raise unauthenticated("This token is not known, expired or revoked.", 'Bearer error="invalid_token"')
 
 
 async def _of_session(context: ApiContext, request: Request) -> Token:
     """The token behind the cookie of a page of ours; what changes something needs the page's proof as well."""
     secret = session_in(request)
     if secret is None:
-        raise RefusedError(
-            401,
-            "Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.",
-            headers={"www-authenticate": "Bearer"},
-        )
+        raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
     token = await _looked_up(context, secret, find_session)
     if token is None:
         refuse_guessing(context, request)
-        raise RefusedError(
-            401, "This session is over; begin another.", headers={"www-authenticate": "Bearer"}
-        )
+        raise unauthenticated("This session is over; begin another.")
     if request.method not in SAFE and not is_proven(secret, request.headers.get(PROOF_HEADER)):
         await run_sync(_deny, context, request, actor_of(token), "csrf")
         raise RefusedError(403, f"A session changes something only with its {PROOF_HEADER} header.")
     return token
 
 
-async def session_of(
-    request: Request,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-    api_key: Annotated[str | None, Security(_api_key)],
-) -> str | None:
+async def session_of(request: Request, bearer: Bearer, api_key: ApiKey) -> str | None:
     """The session that lets this request in; None where a token does."""
     return None if bearer is not None or api_key is not None else session_in(request)
 
@@ -186,7 +159,6 @@ ItsSession = Annotated[str | None, Depends(session_of)]
 
 
 def session_in(request: Request) -> str | None:
-    """The secret of the cookie."""
     secret = request.cookies.get(COOKIE)
     return secret if secret and len(secret) <= LONGEST_SECRET else None
 
@@ -209,20 +181,13 @@ async def _looked_up(
 
 
 def _deny(context: ApiContext, request: Request, actor: str | None, reason: str) -> None:
-    detail: dict[str, object] = {
-        "method": request.method,
-        "path": request.url.path[:200],
-        "address": _address(context, request),
-    }
+    path, address = request.url.path[:200], _address(context, request)
+    detail: dict[str, object] = {"method": request.method, "path": path, "address": address}
     record_denial(context.runtime, actor=actor, reason=reason, detail=detail)
 
 
 def _address(context: ApiContext, request: Request) -> str:
     return caller_address(request, context.settings.trusted_proxies)
-
-
-def _too_many(wait: float, detail: str) -> RefusedError:
-    return RefusedError(429, detail, headers={"retry-after": str(int(wait) + 1)})
 
 
 # -- the address of a caller behind proxies --
@@ -239,20 +204,15 @@ def caller_address(request: Request, trusted: Sequence[Network]) -> str:
     farthest = _parse_address(request.client.host) if request.client is not None else None
     if farthest is None:
         return UNKNOWN
-    for hop in _hops(request):
-        if not _is_trusted(farthest, trusted):
+    forwarded = ",".join(request.headers.getlist("x-forwarded-for"))
+    for hop in reversed(forwarded.split(",")):
+        if not any(farthest in network for network in trusted):
             break
         further = _parse_address(hop)
         if further is None:  # whoever wrote that is no proxy that we know
             break
         farthest = further
     return str(farthest)
-
-
-def _hops(request: Request) -> list[str]:
-    """Return the addresses that were forwarded, the nearest first."""
-    named = ",".join(request.headers.getlist("x-forwarded-for"))
-    return named.split(",")[::-1]
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
@@ -267,10 +227,6 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found
-
-
-def _is_trusted(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
-    return any(address in network for network in trusted)
 
 
 # -- bodies that are read when the caller is known --
@@ -311,24 +267,24 @@ class AuthenticatedRoute(APIRoute):
 async def _read(request: Request, most: int | None) -> ReadRequest:
     found = ReadRequest(request.scope, request.receive)
     if most is not None:
-        await _count(found, most)
-    if await found.body() and _is_json(request):
+        detail = f"Without a token a body has at most {most} bytes."
+        # Where `body` keeps it.
+        found._body = await counted_body(found, most, detail, {"connection": "close"})
+    kind = media_type(request.headers)
+    is_json = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    if await found.body() and is_json:
         found.fields = (await json_body(found)).fields
     return found
 
 
-async def _count(request: ReadRequest, most: int) -> None:
+async def counted_body(
+    request: Request, most: int, detail: str, headers: Mapping[str, str] | None = None
+) -> bytes:
+    """The body, counted while it comes: whoever sends it may be anybody."""
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)
         if length > most:
-            raise RefusedError(
-                413, f"Without a token a body has at most {most} bytes.", headers={"connection": "close"}
-            )
+            raise RefusedError(413, detail, headers=headers)
         pieces.append(piece)
-    request._body = b"".join(pieces)  # where `body` keeps it
-
-
-def _is_json(request: Request) -> bool:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    return b"".join(pieces)

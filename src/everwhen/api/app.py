@@ -16,8 +16,6 @@ from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Problem, named_schemas
 from everwhen.api.request_guard import RequestGuard
 from everwhen.api.routes import (
-    agents,
-    breakers,
     hooks,
     jobs,
     quiet_hours,
@@ -39,10 +37,10 @@ ROUTERS = (
     schedule_history.router,
     jobs.router,
     quiet_hours.router,
-    breakers.router,
+    system.breakers_router,
     hooks.router,
     streams.router,
-    agents.router,
+    schedule_actions.agents_router,
     tokens.router,
     system.router,
     system.config_router,
@@ -56,7 +54,6 @@ is stable. Paths work with and without their last slash."""
 
 
 def create_app(context: ApiContext) -> FastAPI:
-    """The application of one process."""
     app = FastAPI(
         title="everwhen",
         version=__version__,

@@ -24,6 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 from everwhen.api.calls import refuse_masks
 from everwhen.api.context import ApiContext
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
+from everwhen.api.payloads import Problem
 from everwhen.api.problems import RefusedError, refusal_to_json
 from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
 from everwhen.config.submission import read_submission
@@ -33,6 +34,8 @@ from everwhen.model.declare import Declared
 from everwhen.operations import submissions
 from everwhen.operations.access import Caller
 from everwhen.views.problems import Fields, fields_of
+from everwhen.views.schedules import Schedule
+from everwhen.views.shape import View
 
 MOST_VALUES_OF_MANY = 200_000  # of a list of JSON: 10,000 schedules with 20 each
 PORTION = 200  # lines
@@ -41,6 +44,40 @@ PATIENCE = 30.0  # seconds
 MOST_WAITING = 8 << 20  # bytes of results that their reader has not taken
 
 log = logging.getLogger("everwhen")
+
+
+class ManyResult(View):
+    """What became of one of many: its id, or the problem with it."""
+
+    id: str | None
+    schedule: Schedule | None
+    problem: Problem | None
+
+
+class ManyResults(View):
+    items: list[ManyResult]
+    total: int
+    failed: int
+
+
+class CreatedResult(View):
+    """What became of one of many new schedules: its id, or the problem with it."""
+
+    id: str | None
+    problem: Problem | None
+
+
+class CreatedResults(View):
+    """In the order of the request."""
+
+    items: list[CreatedResult]
+    total: int
+    failed: int
+
+
+def results_to_json(items: list[Fields]) -> Fields:
+    """Return what became of many, each by itself."""
+    return {"items": items, "total": len(items), "failed": sum(one["problem"] is not None for one in items)}
 
 
 @dataclass(frozen=True, slots=True)

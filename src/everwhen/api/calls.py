@@ -7,27 +7,28 @@ A call is a plain function in `routes`: it runs on a thread, because operations 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Header, Path, Query
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
 from everwhen.api.payloads import model_of
-from everwhen.api.problems import MEDIA_TYPE, RefusedError
+from everwhen.api.problems import MEDIA_TYPE, InvalidError, RefusedError
 from everwhen.api.request_guard import LARGE
 from everwhen.errors import SubmissionError
+from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
 from everwhen.model.queries import Entry
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.jobs import Firing, get_job
 from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import schedule_to_json
-from everwhen.views.shape import View
-from everwhen.views.values import encoded, read_cursor
+from everwhen.views.shape import View, encoded, read_cursor
 
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 
@@ -36,12 +37,12 @@ DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 
 
 def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer as JSON."""
     return Response(encoded(fields), status, dict(headers or {}), "application/json")
 
 
-def shown(context: ApiContext, entry: Entry) -> Response:
-    """Return a schedule; its ETag is its revision."""
+def shown(context: ApiContext, caller: Caller, schedule_id: str) -> Response:
+    """Return a schedule as it stands; its ETag is its revision."""
+    entry = get_entry(context.runtime, schedule_id, caller)
     return answer(schedule_to_json(entry, context.place_of(entry)), headers={"etag": etag(entry)})
 
 
@@ -97,29 +98,23 @@ async def _context(request: Request) -> ApiContext:
 
 
 Context = Annotated[ApiContext, Depends(_context)]
+Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
 Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
-Offset = Annotated[
-    int, Query(ge=0, le=MOST_OFFSET, description="How many items to pass over; slow when large.")
-]
-Cursor = Annotated[
-    str | None, Query(max_length=100, description="`next_cursor` of the page before; stands before offset.")
-]
-IfMatch = Annotated[
-    str | None,
-    Header(
-        alias="If-Match", description='Only if the schedule is at this revision, such as "3".', max_length=100
-    ),
-]
+_OFFSET = "How many items to pass over; slow when large."
+Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description=_OFFSET)]
+_CURSOR = "`next_cursor` of the page before; stands before offset."
+Cursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
+_IF_MATCH = 'Only if the schedule is at this revision, such as "3".'
+IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
+_KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
 IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="The same request with the same key gets the same answer for 24 hours, and does nothing twice.",
-        min_length=1,
-        max_length=200,
-    ),
+    str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=200)
 ]
+
+
+def instant_in(moment: datetime | None) -> int | None:
+    return None if moment is None else instant_of(moment)
 
 
 def revision_in(if_match: str | None) -> int | None:
@@ -128,13 +123,9 @@ def revision_in(if_match: str | None) -> int | None:
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
     if not number.isdecimal() or len(number) > 18 or not number.isascii():
-        raise RefusedError(
-            422, 'If-Match names a revision, such as "3".', faults=[("If-Match", "is no revision")]
-        )
+        raise InvalidError("If-Match", "is no revision", 'If-Match names a revision, such as "3".')
     return int(number)
 
-
-# -- masks --
 
 _ANY_SECRET = "x" * 40
 
@@ -142,11 +133,8 @@ _ANY_SECRET = "x" * 40
 def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
     run = fields.get("run") if isinstance(fields, dict) else None
-    found = [
-        (path, "is the mask of an answer; write the secret itself, or leave run out")
-        for path in _masks_in(run)
-    ]
-    if found:
+    fault = "is the mask of an answer; write the secret itself, or leave run out"
+    if found := [(path, fault) for path in _masks_in(run)]:
         raise SubmissionError(found)
 
 
@@ -161,9 +149,6 @@ def _masks_in(value: Any, key: str = "", path: str = "run") -> Iterator[str]:
         yield path
 
 
-# -- cursors --
-
-
 def row_in(cursor: str | None) -> int | None:
     found = numbers_in(cursor, 1)
     return None if found is None else found[0]
@@ -175,7 +160,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
         return None
     numbers = read_cursor(cursor, count)
     if numbers is None:
-        raise RefusedError(422, "This is no cursor of a page before.", faults=[("cursor", "is no cursor")])
+        raise InvalidError("cursor", "is no cursor", "This is no cursor of a page before.")
     return numbers
 
 
@@ -183,16 +168,12 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
 
 
 def responses(
-    model: type[BaseModel | View] | None,
-    about: str,
-    *problems: int,
-    status: int = 200,
-    media_type: str | None = None,
+    model: type[View] | None, about: str, *problems: int, status: int = 200, media_type: str | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """Return the answers of a call: that of success, its own problems, and those that every call has."""
     well: dict[str, Any] = {"description": about}
     if model is not None:
-        well["model"] = model_of(model) if issubclass(model, View) else model
+        well["model"] = model_of(model)
     if media_type is not None:
         well["content"] = {media_type: {"schema": {"type": "string"}}}
     every = sorted({*problems, 400, 401, 403, 408, 413, 421, 422, 429, 431, 503})
@@ -201,7 +182,7 @@ def responses(
 
 def described(
     summary: str,
-    model: type[BaseModel | View] | None,
+    model: type[View] | None,
     about: str,
     *problems: int,
     status: int = 200,
@@ -236,10 +217,8 @@ def _documented(status: int) -> dict[str, Any]:
     return {"description": _ABOUT[status], "content": {MEDIA_TYPE: {"schema": schema}}}
 
 
-def request_body(
-    schema: Mapping[str, Any], examples: Mapping[str, Any], *, is_required: bool = True
-) -> dict[str, Any]:
+def request_body(schema: Mapping[str, Any], examples: Mapping[str, Any]) -> dict[str, Any]:
     """Return the documentation of a body that is checked by other means than a model."""
-    shown = {name: {"summary": name, "value": value} for name, value in examples.items()}
-    content = {"application/json": {"schema": dict(schema), "examples": shown}}
-    return {"requestBody": {"required": is_required, "content": content}}
+    described = {name: {"summary": name, "value": value} for name, value in examples.items()}
+    content = {"application/json": {"schema": dict(schema), "examples": described}}
+    return {"requestBody": {"required": True, "content": content}}

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from anyio.to_thread import run_sync
@@ -14,7 +15,7 @@ from starlette.requests import Request
 
 from everwhen.api.connections import ConnectionLimits
 from everwhen.api.hosting import NodeHooks
-from everwhen.api.streams import Streams, event_source, message_source
+from everwhen.api.streams import Streams
 from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
@@ -123,25 +124,19 @@ class ApiContext:
     readiness: Readiness = field(init=False)
     streams: Streams = field(init=False)
     metrics: Metrics = field(init=False)
-    known_tokens: dict[str, tuple[Token, float]] = field(
-        default_factory=dict
-    )  # by hash, with when it was seen
+    known_tokens: dict[str, tuple[Token, float]] = field(default_factory=dict)  # by hash, seen then
     insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
     _safe_kinds: frozenset[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        monotonic = self.runtime.clock.monotonic
-        self.rates = Rates(burst=BURST, per_second=PER_SECOND, monotonic=monotonic)
-        self.failures = Rates(
-            burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
-        )
-        self.outages = Rates(burst=1, per_second=OUTAGES_PER_MINUTE / 60, monotonic=monotonic)
+        limited = partial(Rates, monotonic=self.runtime.clock.monotonic)
+        self.rates = limited(burst=BURST, per_second=PER_SECOND)
+        self.failures = limited(burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60)
+        self.outages = limited(burst=1, per_second=OUTAGES_PER_MINUTE / 60)
         self.readiness = Readiness(self.runtime, self.unready, has_queue=self.node_hooks.dispatch != "local")
         self.metrics = self.measured or Metrics(self.runtime)
-        self.streams = Streams(
-            self.runtime, event_source(self.runtime), message_source(self.runtime), self.changes
-        )
+        self.streams = Streams(self.runtime, self.changes)
         self._places = (0, {})
 
     def authenticate(self, secret: str, token: Token) -> None:

@@ -44,7 +44,6 @@ def show_style() -> Response:
 
 
 def render_page(document: Fields) -> str:
-    """The whole page."""
     by_tag: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -74,7 +73,8 @@ def _operation(method: str, path: str, operation: Fields) -> Iterator[str]:
     yield _text(operation.get("description", ""))
     yield from _parameters(operation.get("parameters", ()))
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
-        yield f"<h4>body: <code>{escape(kind)}</code></h4>{_shape(content.get('schema', {}))}"
+        schema = content.get("schema", {})
+        yield f"<h4>body: <code>{escape(kind)}</code></h4>{_link(schema) or _json(schema)}"
         for name, example in content.get("examples", {}).items():
             yield f"<p>{escape(name)}</p>{_json(example['value'])}"
     yield "<h4>answers</h4><table>"
@@ -98,10 +98,6 @@ def _parameters(parameters: Any) -> Iterator[str]:
 
 def _schema(name: str, schema: Fields) -> str:
     return f'<details id="schema-{escape(name)}"><summary>{escape(name)}</summary>{_json(schema)}</details>'
-
-
-def _shape(schema: Fields) -> str:
-    return _link(schema) or _json(schema)
 
 
 def _link(schema: Fields) -> str:

@@ -26,10 +26,8 @@ from everwhen.errors import StoreError
 PAGE = 200
 MOST_KEPT, MOST_BYTES = 5_000, 4 << 20
 CHUNK = 64 << 10
-LOOK, ASK = (
-    0.05,
-    0.25,
-)  # seconds: between two looks at a change counter, between two questions where there is none
+LOOK = 0.05  # seconds between two looks at a change counter
+ASK = 0.25  # between two questions where there is none
 IDLE = 1.0  # asked at least this often, whatever the counter says
 STANDING = 1.0  # between two looks at what stands
 LONGEST_PAUSE = 5.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,8 +26,13 @@ from pydantic import (
 
 from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.target_fields import RUN
-from everwhen.model.kinds import MOST_UNKNOWN, Record
-from everwhen.views.shape import View, key_of
+from everwhen.model.fields import GENERAL
+from everwhen.model.fields import Field as FieldOfSchedule
+from everwhen.model.kinds import MOST_UNKNOWN, Kind, Record
+from everwhen.model.kinds import Object as ObjectKind
+from everwhen.model.scalars import Flag, Number, Word
+from everwhen.views.schedules import Schedule
+from everwhen.views.shape import Object, View, key_of
 
 # Text that every database can hold.
 Line = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00]*$")]
@@ -88,6 +93,21 @@ class Problem(BaseModel):
 
 # -- the documentation of answers --
 
+
+def _type_of(name: str, row: FieldOfSchedule) -> Any:
+    """Return the type of a key of a schedule in answers."""
+    found = row.answer_type or _TYPES.get(type(row.kind), str)
+    if isinstance(row.kind, Word) and row.answer_type is None:
+        found = Literal[row.kind.fields]
+    if name.endswith("_at"):
+        found = When
+    return found if row.is_answered else found | None
+
+
+_TYPES: dict[type[Kind], Any] = {Number: int, Flag: bool, Record: Object, ObjectKind: Object}
+_KEYS: dict[str, Any] = {name: (_type_of(name, row), ...) for name, row in GENERAL.items()}
+_KeyedShape = create_model("_KeyedShape", __base__=Shape, **_KEYS)
+
 # The models of views. One that is part of a body as well has a model of its own, which is entered here.
 MODELS: dict[type[View], type[BaseModel]] = {}
 
@@ -99,7 +119,8 @@ def model_of(view: type[View]) -> type[BaseModel]:
             name: _documented(name, annotation, _Names(sys.modules[owner.__module__].__dict__), more)
             for name, (owner, annotation, more) in view.fields().items()
         }
-        MODELS[view] = create_model(view.__name__, __base__=Shape, __doc__=view.__doc__, **fields)
+        base = _KeyedShape if view is Schedule else Shape
+        MODELS[view] = create_model(view.__name__, __base__=base, __doc__=view.__doc__, **fields)
     return MODELS[view]
 
 

@@ -40,12 +40,7 @@ class RefusedError(Exception):
     """A request that is refused before any operation is asked."""
 
     def __init__(
-        self,
-        status: int,
-        detail: str,
-        *,
-        faults: Faults = (),
-        headers: Mapping[str, str] | None = None,
+        self, status: int, detail: str, *, faults: Faults = (), headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -54,15 +49,16 @@ class RefusedError(Exception):
         self.headers = headers
 
 
+class InvalidError(RefusedError):
+    """A parameter or a part of a body that cannot be taken: where it stands, and what is wrong with it."""
+
+    def __init__(self, path: str, fault: str, detail: str) -> None:
+        super().__init__(422, detail, faults=[(path, fault)])
+
+
 def problem(
-    status: int,
-    kind: str,
-    detail: str,
-    *,
-    faults: Faults = (),
-    headers: Mapping[str, str] | None = None,
+    status: int, kind: str, detail: str, *, faults: Faults = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """One problem as an answer."""
     return _answered(problem_fields(status, kind, detail, faults), headers)
 
 

@@ -20,9 +20,7 @@ from everwhen.errors import SchedulerError, shown
 START_WITHIN = 30.0
 # What uvicorn says about a stream whose reader was dropped, which is on purpose and in our own log, and about bytes
 # that anybody may send, as often as they like.
-_NO_NEWS = frozenset(
-    ("ASGI callable returned without completing response.", "Invalid HTTP request received.")
-)
+_NO_NEWS = ("ASGI callable returned without completing response.", "Invalid HTTP request received.")
 
 
 class ApiServer:
@@ -34,7 +32,7 @@ class ApiServer:
         self._stop_within = stop_within
         cert, key = settings.tls or (None, None)
         limits = app.state.context.limits
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        logging.getLogger("uvicorn.error").addFilter(lambda line: line.msg not in _NO_NEWS)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -57,7 +55,6 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it is reached."""
         assert self._socket is not None
         host, port = self._socket.getsockname()[:2]
         scheme = "https" if self._settings.tls else "http"
@@ -90,10 +87,6 @@ class ApiServer:
     def _serve(self) -> None:
         assert self._socket is not None
         self._server.run(sockets=[self._socket])
-
-
-def _is_news(line: logging.LogRecord) -> bool:
-    return line.msg not in _NO_NEWS
 
 
 def _refuse_unusable(tls: tuple[str, str] | None) -> None:

@@ -24,27 +24,19 @@ from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
 from everwhen.model.events import event_of_hold
 from everwhen.model.token import Token
+from everwhen.operations import event_feed
 from everwhen.operations.audit import held_slots
-from everwhen.operations.event_feed import (
-    FeedEntry,
-    JobWatch,
-    Place,
-    facts_of,
-    feed_after,
-    last_message_id,
-    last_place,
-    messages_after,
-)
 from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
 from everwhen.views.record import SaidMessage, event_to_json
-from everwhen.views.values import Object
+from everwhen.views.shape import Object
 
 MOST, MOST_OF_TOKEN = 1_000, 100
 HEARTBEAT, RECHECK = 15.0, 1.0
 PATIENCE = 10.0
 AGAIN = b"retry: 2000\n\n"  # milliseconds until a reader comes back
 STILL_HERE = b":\n\n"
+_LATER = {"retry-after": "60"}
 
 log = logging.getLogger("everwhen")
 _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -53,14 +45,12 @@ _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class Streams:
     """The streams of one process: what feeds them, how many there are, and that they end."""
 
-    def __init__(
-        self, runtime: Runtime, events: Source, messages: Source, changes: Callable[[], int] | None
-    ) -> None:
+    def __init__(self, runtime: Runtime, changes: Callable[[], int] | None) -> None:
         self.patience = PATIENCE
         self.heartbeat = HEARTBEAT
         self._runtime = runtime
-        self.events = Feed(events, changes)
-        self.messages = Feed(messages, changes)
+        self.events = Feed(_event_source(runtime), changes)
+        self.messages = Feed(_message_source(runtime), changes)
         self._open: dict[str, int] = {}  # how many, by token
         self._loop: asyncio.AbstractEventLoop | None = None
         self._good: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
@@ -81,11 +71,9 @@ class Streams:
 
     def refuse_more(self, token: Token) -> None:
         if self._open.get(token.token_id, 0) >= MOST_OF_TOKEN:
-            raise RefusedError(
-                429, f"This token has {MOST_OF_TOKEN} streams open.", headers={"retry-after": "60"}
-            )
+            raise RefusedError(429, f"This token has {MOST_OF_TOKEN} streams open.", headers=_LATER)
         if self.count >= MOST:
-            raise RefusedError(429, "Too many streams are open here.", headers={"retry-after": "60"})
+            raise RefusedError(429, "Too many streams are open here.", headers=_LATER)
 
     @asynccontextmanager
     async def reader(self, feed: Feed, token: Token, after: Cursor | None) -> AsyncIterator[Reader]:
@@ -186,39 +174,37 @@ async def _left(receive: Receive) -> None:
 # -- what streams send --
 
 
-def event_source(runtime: Runtime) -> Source:
+def _event_source(runtime: Runtime) -> Source:
     """Return what happens as items of a feed: events and firings; holds, starts and ends of jobs when they are seen."""
-    seen = partial(_seen, runtime, JobWatch(runtime))
-    return Source(partial(_feed_after, runtime), partial(last_place, runtime), seen)
+    seen = partial(_seen, runtime, event_feed.JobWatch(runtime))
+    return Source(partial(_feed_after, runtime), partial(event_feed.last_place, runtime), seen)
 
 
-def message_source(runtime: Runtime) -> Source:
-    return Source(partial(_messages_after, runtime), lambda: (last_message_id(runtime),))
+def _message_source(runtime: Runtime) -> Source:
+    return Source(partial(_messages_after, runtime), lambda: (event_feed.last_message_id(runtime),))
 
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = feed_after(runtime, Place._make(after), limit=limit)
+    found = event_feed.feed_after(runtime, event_feed.Place._make(after), limit=limit)
     return [_item(one.entry, one.sequence, one.number) for one in found]
 
 
-def _seen(runtime: Runtime, watch: JobWatch) -> dict[Hashable, Item]:
+def _seen(runtime: Runtime, watch: event_feed.JobWatch) -> dict[Hashable, Item]:
     """Return what has no number in a sequence: holds, and the jobs that started and ended since the last look."""
-    holds = held_slots(runtime)
-    found: dict[Hashable, Item] = {
-        (one.uid, one.slot_at): _item(event_of_hold(one), None, 0) for one in holds
+    found: dict[Hashable, event_feed.FeedEntry] = {
+        (one.uid, one.slot_at): event_of_hold(one) for one in held_slots(runtime)
     }
-    for item in watch.look():
-        found[item.type, item.job_id, item.at] = _item(item, None, 0)
-    return found
+    found |= {(one.type, one.job_id, one.at): one for one in watch.look()}
+    return {key: _item(entry, None, 0) for key, entry in found.items()}
 
 
-def _item(entry: FeedEntry, sequence: int | None, number: int) -> Item:
-    facts = facts_of(entry)
+def _item(entry: event_feed.FeedEntry, sequence: int | None, number: int) -> Item:
+    facts = event_feed.facts_of(entry)
     return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry)))
 
 
 def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = messages_after(runtime, after[0], limit=limit)
+    found = event_feed.messages_after(runtime, after[0], limit=limit)
     return [Item(0, one.id, one.owner, _frame("message", SaidMessage.of(one))) for one in found]
 
 

@@ -8,24 +8,22 @@ import click
 
 from everwhen.api.hosting import NodeHooks
 from everwhen.cli.api_server import api_settings, open_front, token_file_option
-from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
+from everwhen.cli.configuration import database_options, is_missing, this_host
 from everwhen.cli.main import collect_seldom
 from everwhen.cli.node_resources import watching
+from everwhen.cli.reloader import Reloader
 from everwhen.cli.serving import show_log
 from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.errors import shown_url
-from everwhen.model.declare import Declarations
-from everwhen.operations.apply import Applied, reload
 from everwhen.runtime import Runtime
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.wiring import open_node_stack
 
 
 @click.command(name="api")
-@config_option
-@database_option
+@database_options
 @token_file_option
 def command(path: Path, database: str | None, token_file: Path | None) -> None:
     """Serve the API of a database until Ctrl-C. Schedulers and workers on the same database do the rest.
@@ -42,7 +40,9 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     url = database or configuration.settings.database
     stack = open_node_stack(url, timezone=configuration.settings.timezone)
     try:
-        file = None if is_missing(path) else _File(stack.runtime, path, configuration)
+        # A reload goes to the database, where schedulers pick it up.
+        file = None if is_missing(path) else _reloader(stack.runtime, path, configuration)
+        look, take = (None, None) if file is None else (file.look, file.take)
         # The watch starts before the API accepts requests: the address of the queue may be wrong.
         with ProcessSignals() as signals, watching(stack, configuration.settings):
             stopped = signals.on_stop(lambda: None)
@@ -51,7 +51,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
                 lambda: configuration if file is None else file.current,
                 settings,
                 token_file=token_file,
-                node_hooks=_node_hooks(file, configuration.settings.dispatch),
+                node_hooks=NodeHooks(look, take, dispatch=configuration.settings.dispatch),
                 changes=stack.changes,
             )
             secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
@@ -63,29 +63,5 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
         stack.close()
 
 
-def _node_hooks(file: _File | None, dispatch: str) -> NodeHooks:
-    if file is None:
-        return NodeHooks(dispatch=dispatch)
-    return NodeHooks(file.look, file.take, dispatch=dispatch)
-
-
-class _File:
-    """The file of an API without a scheduler: a reload goes to the database, where schedulers pick it up."""
-
-    def __init__(self, runtime: Runtime, path: Path, current: Configuration) -> None:
-        self._runtime, self._path = runtime, path
-        self.current = current
-
-    def look(self) -> Declarations:
-        return read_configuration(self._path, this_host()).declared
-
-    def take(self, actor: str, *, may_remove_most: bool = False) -> Applied:
-        found: list[Configuration] = []
-
-        def read() -> Declarations:
-            found.append(read_configuration(self._path, this_host()))
-            return found[0].declared
-
-        applied = reload(self._runtime, read, actor=actor, may_remove_most=may_remove_most)
-        self.current = found[0]
-        return applied
+def _reloader(runtime: Runtime, path: Path, current: Configuration) -> Reloader:
+    return Reloader(runtime, lambda _: read_configuration(path, this_host()), current, lambda _: None)

@@ -70,26 +70,18 @@ def open_front(
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
     from everwhen.api.server import ApiServer
-    from everwhen.telemetry.metrics import LoopSigns, Metrics
+    from everwhen.telemetry.metrics import Metrics
 
-    def loop() -> LoopSigns:
-        assert node is not None
-        return LoopSigns(node.ticker.counts.checks, node.ticker.counts.last_check_at)
-
+    hooks, service = node_hooks or NodeHooks(), current().settings
     context = ApiContext(
         runtime,
         settings,
         Around(current),
         unready=None if node is None else node.unreadiness,
         changes=changes,
-        node_hooks=node_hooks or NodeHooks(),
-        jobs_kept=current().settings.retention.jobs,
-        measured=Metrics(
-            runtime,
-            loop=None if node is None else loop,
-            durations=durations,
-            service=current().settings.name,
-        ),
+        node_hooks=hooks,
+        jobs_kept=service.retention.jobs,
+        measured=Metrics(runtime, loop=hooks.figures, durations=durations, service=service.name),
     )
     server = ApiServer(create_app(context), settings)
     server.start()

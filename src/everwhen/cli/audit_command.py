@@ -9,11 +9,23 @@ import click
 
 from everwhen.cli.client import Client
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, instant_option, json_option, moment_text, print_text, until_interrupted
+from everwhen.cli.screen import (
+    Text,
+    from_option,
+    instant_option,
+    json_option,
+    limit_option,
+    moment_text,
+    print_text,
+    until_interrupted,
+)
 from everwhen.cli.terminal import print_json, print_json_line
 
 LOOK_EVERY = 1.0
 PORTION = 200
+_RED = frozenset(
+    "died lost opened missed denied rejected invalidated stalled failed timed_out failing overdue reached".split()
+)
 
 
 @click.command(name="audit")
@@ -27,13 +39,8 @@ PORTION = 200
     metavar="TYPE",
     help="List only events of this type, such as schedule.skipped; may be repeated.",
 )
-@click.option(
-    "--from",
-    "start",
-    metavar="TIME",
-    help="List events from this instant on; without offset in this machine's zone.",
-)
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+@from_option("List events from this instant on; without offset in this machine's zone.")
+@limit_option
 @click.option(
     "-f", "--follow", is_flag=True, help="Continue until Ctrl-C; with --json print one object per line."
 )
@@ -48,7 +55,7 @@ def command(
     **filters: str | None,
 ) -> None:
     """List what happened, the newest last."""
-    wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start, "")}
+    wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start)}
     if follow:
         behind = client.get("/audit/", limit=1)["last_event_id"]
     found = list(client.pages("/audit/", limit, **wanted))[::-1]
@@ -104,22 +111,5 @@ def _line(event: dict[str, Any]) -> Text:
 
 
 def _style(kind: str) -> str:
-    if kind.endswith(
-        (
-            ".died",
-            ".lost",
-            ".opened",
-            ".missed",
-            ".denied",
-            ".rejected",
-            ".invalidated",
-            ".stalled",
-            ".failed",
-            ".timed_out",
-            ".failing",
-            ".overdue",
-            ".reached",
-        )
-    ):
-        return "red"
-    return "yellow" if kind.endswith((".skipped", ".paused", ".cancelled")) else "green"
+    what = kind.rpartition(".")[2]
+    return "red" if what in _RED else "yellow" if what in ("skipped", "paused", "cancelled") else "green"

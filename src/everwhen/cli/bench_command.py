@@ -10,9 +10,8 @@ from contextlib import contextmanager
 import click
 
 from everwhen.cli.configuration import database_option
-from everwhen.cli.progress import Bar
-from everwhen.cli.screen import json_option, print_table
-from everwhen.cli.terminal import echo, print_json
+from everwhen.cli.screen import Answers, Bar, answering, print_table
+from everwhen.cli.terminal import echo
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench
 from everwhen.runtime import Runtime
@@ -28,8 +27,8 @@ from everwhen.wiring import open_stack
     type=click.IntRange(100, 1_000_000),
     help="Create this many schedules.",
 )
-@json_option
-def command(database: str | None, count: int, as_json: bool) -> None:
+@answering
+def command(database: str | None, count: int) -> Answers:
     """Measure creating, firing, running and reading, on a new SQLite file, or on an empty --database.
 
     Every commit is durable, as in production. For the comparison with other schedulers run `make bench` in the
@@ -38,24 +37,17 @@ def command(database: str | None, count: int, as_json: bool) -> None:
     with _runtime(database) as runtime, Bar("measuring") as bar:
         found = list(bench(runtime, count, bar.show))
     where = "a new SQLite file" if database is None else shown_url(database)
-    if as_json:
-        print_json(
-            {"database": where, "python": platform.python_version(), "figures": [_words(f) for f in found]}
-        )
-        return
+    figures = [_figure_to_json(figure) for figure in found]
+    yield {"database": where, "python": platform.python_version(), "figures": figures}
     echo(f"{where}, Python {platform.python_version()}")
     echo()
     rows = [(f.what, f"{f.count:,}", f"{f.seconds:.2f} s", f"{f.per_second:,.0f}") for f in found]
     print_table(("", ">how many", ">took", ">a second"), rows)
 
 
-def _words(figure: Figure) -> dict[str, object]:
-    return {
-        "what": figure.what,
-        "count": figure.count,
-        "seconds": round(figure.seconds, 4),
-        "per_second": round(figure.per_second, 1),
-    }
+def _figure_to_json(figure: Figure) -> dict[str, object]:
+    seconds, per_second = round(figure.seconds, 4), round(figure.per_second, 1)
+    return {"what": figure.what, "count": figure.count, "seconds": seconds, "per_second": per_second}
 
 
 @contextmanager

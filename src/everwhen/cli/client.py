@@ -8,15 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import click
 
 from everwhen.errors import SchedulerError, shown_url
-
-if TYPE_CHECKING:
-    import http.client
 
 PREFIX = "/api/v1"
 TIMEOUT = 60.0
@@ -131,14 +128,15 @@ def _detail(answer: Answer) -> str:
 @contextmanager
 def http_sender(url: str, token: str | None) -> Iterator[Send]:
     """Send calls over HTTP, all on one connection."""
-    from http.client import HTTPException  # not needed for a local database
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection  # not needed for a local database
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SchedulerError(
             f"--url {shown_url(url)} is not the address of a service; write http://127.0.0.1:8750"
         )
-    connection = _connection(parts.scheme, parts.hostname, parts.port)
+    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connect(parts.hostname, parts.port, timeout=TIMEOUT)
     base = parts.path.rstrip("/")
 
     def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -157,16 +155,6 @@ def http_sender(url: str, token: str | None) -> Iterator[Send]:
         yield send
     finally:
         connection.close()
-
-
-def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    from http.client import HTTPConnection, HTTPSConnection
-
-    if scheme == "https":
-        from ssl import create_default_context
-
-        return HTTPSConnection(host, port, timeout=TIMEOUT, context=create_default_context())
-    return HTTPConnection(host, port, timeout=TIMEOUT)
 
 
 def path_of(schedule_id: str, *more: str) -> str:

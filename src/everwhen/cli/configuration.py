@@ -24,31 +24,29 @@ from everwhen.wiring import check_url, open_stack, plugins_in, python_fault
 DEFAULT = Path("everwhen.yaml")
 
 
-def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--config`; the default is EVERWHEN_CONFIG, then ./everwhen.yaml."""
-    return click.option(
-        "--config",
-        "path",
-        type=click.Path(dir_okay=False, path_type=Path),
-        default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT)),
-        help="Use this configuration file (default everwhen.yaml).",
-    )(command)
-
-
-def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--database`, which overrides EVERWHEN_DATABASE and the file."""
-    return click.option(
-        "--database",
-        metavar="URL",
-        callback=_some_database,
-        help="Use this database, sqlite:///FILE or postgresql://…; overrides the one of the file.",
-    )(command)
-
-
 def _some_database(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
     if url is not None and not url.strip():  # an unset variable of a script
         raise click.BadParameter("it is empty; write sqlite:///FILE or postgresql://…, or leave it out")
     return url
+
+
+config_option = click.option(
+    "--config",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT)),
+    help="Use this configuration file (default everwhen.yaml).",
+)
+database_option = click.option(
+    "--database",
+    metavar="URL",
+    callback=_some_database,
+    help="Use this database, sqlite:///FILE or postgresql://…; overrides the one of the file.",
+)
+
+
+def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return config_option(database_option(command))
 
 
 def is_missing(path: Path) -> bool:
@@ -56,22 +54,16 @@ def is_missing(path: Path) -> bool:
     return path == DEFAULT and "EVERWHEN_CONFIG" not in os.environ and not path.exists()
 
 
-def read_settings(path: Path) -> Settings:
-    """Read only the settings, from the file (if there is one) and the environment: some commands need no schedules."""
-    return _settings(path, this_host())
+def read_settings(path: Path, *, checks_functions: bool = True) -> Settings:
+    """Read only the settings, from the file (if there is one) and the environment: some commands need no schedules.
 
-
-def _settings(path: Path, host: Host) -> Settings:
-    report = Report()
-    configuration = examine(path, host, report)
+    `checks_functions`: refuse a file that names Python functions which do not exist.
+    """
+    report, host = Report(), this_host()
+    configuration = examine(path, host if checks_functions else replace(host, python_fault=None), report)
     if not is_missing(path):
         report.refuse()
     return configuration.settings
-
-
-def read_database_settings(path: Path) -> Settings:
-    """Read the settings for commands that maintain the database, without checking the functions that the file names."""
-    return _settings(path, replace(this_host(), python_fault=None))
 
 
 def refusals(configuration: Configuration) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -51,14 +51,21 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+class CallingGroup(click.Group):
+    """A group of commands that call a service, or a database without one."""
+
+    def call(self, name: str, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
+        """Return a decorator that adds a command of that name, which gets a client as first argument."""
+        return lambda command: self.command(name=name, **more)(reaching(command))
+
+
 def _meant(url: str | None, path: Path | None, database: str | None) -> str | None:
     """Return the URL of the service, or None when a database is named; refuse a command line with both."""
     if url is None or (path is None and database is None):
         return url
     if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE:
-        raise click.UsageError(
-            "--url names a service, --database and --config name a database; give one of them"
-        )
+        message = "--url names a service, --database and --config name a database; give one of them"
+        raise click.UsageError(message)
     return None
 
 
@@ -80,19 +87,13 @@ def opened_client(
 # Request bodies from the command line: keys, a JSON file, or both.
 
 
-setting_option = click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set any key, such as jitter=30s; write lists as JSON.",
-)
-file_option = click.option(
-    "--file",
-    "source",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Read a JSON object from this file; - reads stdin.",
-)
+def body_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--set` and `--file`; `submission` takes what they are given."""
+    set_help = "Set any key, such as jitter=30s; write lists as JSON."
+    file_type = click.Path(dir_okay=False, allow_dash=True)
+    file_help = "Read a JSON object from this file; - reads stdin."
+    with_file = click.option("--file", "source", type=file_type, help=file_help)(command)
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=set_help)(with_file)
 
 
 class KeyedCommand(click.Command):
@@ -101,9 +102,15 @@ class KeyedCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *_key_options()]
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [param for param in super().get_params(ctx) if isinstance(param, click.Option)]
+        for title, options in (("Options", own), ("Keys of the schedule", _key_options())):
+            with formatter.section(title):
+                formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
+
 
 @cache
-def _key_options() -> list[click.Parameter]:
+def _key_options() -> list[click.Option]:
     from everwhen.model.fields import GENERAL  # other commands need no keys
 
     return [
@@ -113,15 +120,14 @@ def _key_options() -> list[click.Parameter]:
 
 
 def _help(row: Key) -> str:
-    return row.about if row.default is None else f"{row.about} [default: {json.dumps(row.default)}]"
+    default = row.default if isinstance(row.default, str) else json.dumps(row.default)
+    return row.about if row.default is None else f"{row.about} [default: {default}]"
 
 
-def submission(
-    settings: tuple[str, ...], source: str | None, keys: Mapping[str, str | None] | None = None
-) -> dict[str, Any]:
+def submission(settings: tuple[str, ...], source: str | None, **keys: str | None) -> dict[str, Any]:
     """Return the given keys and values; refuse a call without any. `keys` are those of a schedule, by their options."""
     fields = {} if source is None else _object(source)
-    for name, given in (keys or {}).items():
+    for name, given in keys.items():
         if given is not None:
             fields[name] = _value_of_key(name, given)
     for setting in settings:

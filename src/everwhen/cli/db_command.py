@@ -5,7 +5,8 @@ Results go to stdout, progress and notes to stderr. What only one command needs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import Any
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, read_database_settings
-from everwhen.cli.moved import warn_of_move
-from everwhen.cli.progress import Bar
+from everwhen.cli.configuration import database_options, read_settings
+from everwhen.cli.local import warn_of_move
+from everwhen.cli.screen import Answers, Bar, answering_line, json_option
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
@@ -28,9 +29,6 @@ from everwhen.verify.ledger import LedgerReport
 from everwhen.wiring import Stack, migrate_database, move_database, open_stack, restore_database
 
 FAULTS_SHOWN = 50
-AGES = [age.name for age in fields(Retention)]
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
 @click.group(name="db")
@@ -38,26 +36,34 @@ def command() -> None:
     """Maintain the database. The service may be running, except during a restore or a copy."""
 
 
+def _on_database(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--config` and `--database`, and pass the settings with that database as first argument."""
+
+    @functools.wraps(function)
+    def wrapped(path: Path, database: str | None, **options: Any) -> Any:
+        settings = read_settings(path, checks_functions=False)
+        return function(settings if database is None else replace(settings, database=database), **options)
+
+    return database_options(wrapped)
+
+
 @command.command()
-@config_option
-@database_option
+@_on_database
 @click.option(
     "--after",
     is_flag=True,
     help="Also remove what only the previous release needs; none of its processes may run any more.",
 )
-@json_option
-def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> None:
+@answering_line
+def migrate(settings: Settings, after: bool) -> Answers:
     """Migrate the schema to what this release needs.
 
     Every start does this by itself. Run it before an update, or to see it happen. A second run does nothing.
     """
-    url = _settings(path, database).database
+    url = settings.database
     echo(f"migrating {shown_url(url)} …", err=True)
     done = migrate_database(url, after=after)
-    if as_json:
-        _answer({"database": shown_url(url), "applied": [step._asdict() for step in done]})
-        return
+    yield {"database": shown_url(url), "applied": [step._asdict() for step in done]}
     for step in done:
         echo(f"applied migration {step.number} ({step.name}), step {step.step}")
     if not done:
@@ -65,20 +71,19 @@ def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> Non
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @json_option
-def check(path: Path, database: str | None, as_json: bool) -> None:
+def check(settings: Settings, as_json: bool) -> None:
     """Check that every slot is in the ledger exactly once, and that every count agrees.
 
     Reads one snapshot and changes nothing. Prints a sentence for each fault; exit code 1 when there is one.
     """
     from everwhen.operations.maintenance import prove
 
-    with _opened(_settings(path, database)) as stack, Bar("checking") as bar:
+    with _opened(settings) as stack, Bar("checking") as bar:
         report = prove(stack.runtime, bar.show)
     if as_json:
-        _answer(_report_to_json(report))
+        print_json_line(_report_to_json(report))
     else:
         _tell_report(report)
     if not report.is_clean:
@@ -93,21 +98,18 @@ def _age(context: click.Context, parameter: click.Parameter, value: str | None) 
 
 
 def _ages(command: Any) -> Any:
-    for age in reversed(AGES):
-        flag = f"--{age.replace('_', '-')}"
-        command = click.option(flag, age, metavar="AGE", callback=_age, help=f"Keep {age} for this long.")(
-            command
-        )
+    for age in reversed([field.name for field in fields(Retention)]):
+        flag, about = f"--{age.replace('_', '-')}", f"Keep {age} for this long."
+        command = click.option(flag, age, metavar="AGE", callback=_age, help=about)(command)
     return command
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @_ages
 @click.option("--dry-run", is_flag=True, help="Only count the rows that would be deleted.")
-@json_option
-def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages: int | None) -> None:
+@answering_line
+def prune(settings: Settings, dry_run: bool, **ages: int | None) -> Answers:
     """Delete what is older than service.retention allows, or than the ages given here (90d, 12h).
 
     The service does this by itself, every hour, a little at a time. Outstanding work and the last entry of every
@@ -115,28 +117,23 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
     """
     from everwhen.operations import maintenance
 
-    settings = _settings(path, database)
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
     with _opened(settings) as stack:
         echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
         rows = maintenance.prune(stack.runtime, kept, dry_run=dry_run)
-    if as_json:
-        _answer({"dry_run": dry_run, "rows": rows, "total": sum(rows.values())})
-        return
+    yield {"dry_run": dry_run, "rows": rows, "total": sum(rows.values())}
     for what, count in rows.items():
-        limit = getattr(kept, what, kept.audit)
-        age = describe_seconds(limit // SECOND)
+        age = describe_seconds(getattr(kept, what, kept.audit) // SECOND)
         echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
     echo(f"{sum(rows.values()):,} rows {'would go' if dry_run else 'forgotten'}")
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @click.argument("target", metavar="PATH", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@json_option
-def backup(path: Path, database: str | None, target: Path, force: bool, as_json: bool) -> None:
+@answering_line
+def backup(settings: Settings, target: Path, force: bool) -> Answers:
     """Copy the whole database to PATH: one consistent snapshot, taken while the service runs.
 
     Only the owner can read the copy. It holds hashes of tokens and the output of jobs. `everwhen db restore` reads
@@ -144,37 +141,31 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
     """
     from everwhen.operations.maintenance import back_up
 
-    settings = _settings(path, database)
     with _opened(settings, may_be_older=True) as stack, Bar("copying") as bar:
         size = back_up(stack.runtime, target, may_replace=force, progress=bar.show)
-    if as_json:
-        _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
-    else:
-        echo(f"{target}: {size:,} bytes")
+    yield {"database": shown_url(settings.database), "path": str(target), "bytes": size}
+    echo(f"{target}: {size:,} bytes")
 
 
 @command.command()
-@config_option
-@database_option
+@_on_database
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
     "--catch-up",
     is_flag=True,
     help="Treat the time since the backup as an outage: nothing ran, and queued jobs run now.",
 )
-@json_option
-def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_json: bool) -> None:
+@answering_line
+def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
     """Replace the whole database with a backup; on an error, leave it as it is.
 
     Stop every process first. Nothing that may have fired after the backup fires again, and no job id is used twice.
     """
-    url = _settings(path, database).database
+    url = settings.database
     with Bar("restoring") as bar:
         done = restore_database(url, source, catch_up=catch_up, progress=bar.show)
-    if as_json:
-        values = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
-        _answer({"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values})
-        return
+    values = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
+    yield {"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values}
     echo(f"restored {shown_url(url)} as it was at {_moment(done.backed_up_at)}: {done.schedules:,} schedules")
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
     if any(ended.values()):
@@ -186,29 +177,20 @@ def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_j
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @click.option("--force", is_flag=True, help="Ignore an earlier copy to another address.")
-@json_option
-def copy_to(source: str, target: str, force: bool, as_json: bool) -> None:
-    """Move an SQLite installation to an empty PostgreSQL database, with its history, tokens and plugin state.
+@answering_line
+def copy_to(source: str, target: str, force: bool) -> Answers:
+    """Move an SQLite installation to an empty PostgreSQL database.
 
-    FROM is sqlite:///FILE, TO postgresql://USER@HOST/DATABASE. Stop every process on FROM first. Afterwards FROM is
-    marked as moved: it can be read and checked, but everwhen does not start on it any more. If the command is
-    interrupted, run it again: it continues where it stopped.
+    Its history, its tokens and the state of plugins move with it. FROM is sqlite:///FILE, TO
+    postgresql://USER@HOST/DATABASE. Stop every process on FROM first. Afterwards FROM is marked as moved: it can be
+    read and checked, but everwhen does not start on it any more. If the command is interrupted, run it again: it
+    continues where it stopped.
     """
     echo(f"copying {shown_url(source)} to {shown_url(target)} …", err=True)
     with Bar("copying") as bar:
         received = move_database(source, target, is_forced=force, progress=bar.show)
-    if as_json:
-        _answer(_received_to_json(received, source, target))
-    else:
-        _tell_received(received, source, target)
-
-
-# -- opening --
-
-
-def _settings(path: Path, database: str | None) -> Settings:
-    settings = read_database_settings(path)
-    return settings if database is None else replace(settings, database=database)
+    yield _received_to_json(received, source, target)
+    _tell_received(received, source, target)
 
 
 @contextmanager
@@ -224,19 +206,10 @@ def _opened(settings: Settings, *, may_be_older: bool = False) -> Iterator[Stack
 # -- output --
 
 
-def _answer(values: dict[str, Any]) -> None:
-    print_json_line(values)
-
-
 def _report_to_json(report: LedgerReport) -> dict[str, Any]:
-    return {
-        "is_clean": report.is_clean,
-        "schedules": report.schedules,
-        "slots": report.slots,
-        "jobs": report.jobs,
-        "fault_count": report.fault_count,
-        "faults": [{**fault._asdict(), "slot_at": _moment(fault.slot_at)} for fault in report.faults],
-    }
+    names = ("is_clean", "schedules", "slots", "jobs", "fault_count")
+    faults = [{**fault._asdict(), "slot_at": _moment(fault.slot_at)} for fault in report.faults]
+    return {**{name: getattr(report, name) for name in names}, "faults": faults}
 
 
 def _tell_report(report: LedgerReport) -> None:

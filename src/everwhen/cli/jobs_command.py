@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from everwhen.cli.client import Client, part
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import (
+    Answers,
     Text,
-    away,
+    answering,
+    from_option,
     instant_option,
     json_option,
+    limit_option,
     moment_text,
+    print_fields,
+    print_firing,
     print_table,
     seconds_between,
     span_text,
@@ -24,11 +28,12 @@ from everwhen.cli.screen import (
     until_interrupted,
 )
 from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
+from everwhen.model.job import JobStatus, Origin
 
 LOOK_EVERY = 0.5
 
 
-@click.group(name="jobs")
+@click.group(name="jobs", cls=CallingGroup)
 def command() -> None:
     """Manage jobs: list, show, logs, cancel, rerun."""
 
@@ -37,37 +42,22 @@ def _path(job: str, *more: str) -> str:
     return "/".join(("/jobs", part(job), *more, ""))
 
 
-@command.command(name="list")
-@reaching
+@command.call("list")
 @click.option("--schedule", "schedule_id", help="List only jobs of this schedule.")
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
-@click.option(
-    "--status",
-    help="List only jobs of this status: queued, running, succeeded, failed, timed_out, cancelled, lost.",
-)
-@click.option(
-    "--origin", help="List only jobs of this origin: schedule, catch_up, retry, manual, backfill, …"
-)
-@click.option(
-    "--from",
-    "start",
-    metavar="TIME",
-    help="List only slots from this instant on; without offset in this machine's zone.",
-)
+@click.option("--status", help=f"List only jobs of this status: {', '.join(get_args(JobStatus))}.")
+@click.option("--origin", help=f"List only jobs of this origin: {', '.join(get_args(Origin))}.")
+@from_option("List only slots from this instant on; without offset in this machine's zone.")
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-@json_option
-def list_(
-    client: Client, start: str | None, end: str | None, limit: int, as_json: bool, **filters: str | None
-) -> None:
+@limit_option
+@answering
+def list_(client: Client, start: str | None, end: str | None, limit: int, **filters: str | None) -> Answers:
     """List jobs, newest first."""
-    span = {"from": instant_option("--from", start, ""), "to": instant_option("--to", end, "")}
+    span = {"from": instant_option("--from", start), "to": instant_option("--to", end)}
     found = list(client.pages("/jobs/", limit, **filters, **span))
     if not found and filters["schedule_id"] is not None:
         client.get(f"/schedules/{part(filters['schedule_id'])}/")  # refuse a schedule that does not exist
-    if as_json:
-        print_json(found)
-        return
+    yield found
     columns = ("job", "schedule", "slot", "status", "origin", ">took", "")
     print_table(columns, [_row(one) for one in found], empty="no jobs")
 
@@ -80,45 +70,22 @@ def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
         moment_text(one["slot_at"]),
         status_text(one["status"]),
         one["origin"],
-        _took(one),
+        span_text(seconds_between(one["started_at"], one["ended_at"])) if one["started_at"] else "",
         Text(said.strip().partition("\n")[0][:80], "red" if one["error"] else "dim"),
     )
 
 
-def _took(one: dict[str, Any]) -> str:
-    if one["started_at"] is None:
-        return ""
-    return span_text(seconds_between(one["started_at"], one["ended_at"]))
-
-
-@command.command(name="show")
-@reaching
+@command.call("show")
 @click.argument("job")
-@json_option
-def show(client: Client, job: str, as_json: bool) -> None:
+@answering
+def show(client: Client, job: str) -> Answers:
     """Show one job."""
     one = client.get(_path(job))
-    if as_json:
-        print_json(one)
-        return
-    rows = [
-        (Text(name, "dim"), _value(name, value))
-        for name, value in one.items()
-        if value not in (None, "", {}, 0)
-    ]
-    print_table(("", ""), rows)
+    yield one
+    print_fields(one)
 
 
-def _value(name: str, value: Any) -> str | Text:
-    if name == "status":
-        return status_text(value)
-    if name.endswith("_at") or name == "not_before":
-        return f"{moment_text(value)}  {away(value)}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@command.command(name="logs")
-@reaching
+@command.call("logs")
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
 @click.option("--raw", is_flag=True, help="Print the bytes unchanged, including control characters.")
@@ -175,30 +142,22 @@ def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
         pause.wait(LOOK_EVERY)
 
 
-@command.command(name="cancel")
-@reaching
+@command.call("cancel")
 @click.argument("jobs", nargs=-1, required=True)
-@json_option
-def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
+@answering
+def cancel(client: Client, jobs: tuple[str, ...]) -> Answers:
     """Cancel jobs. A queued one ends at once; a running one gets SIGTERM and, 5 s later, SIGKILL."""
     found = [client.post(_path(job, "cancel")) for job in jobs]
-    if as_json:
-        print_json(found if len(found) > 1 else found[0])
-        return
+    yield found if len(found) > 1 else found[0]
     for one in found:
         echo(f"{one['id']}: {one['status']}")
 
 
-@command.command(name="rerun")
-@reaching
+@command.call("rerun")
 @click.argument("job")
-@json_option
-def rerun(client: Client, job: str, as_json: bool) -> None:
+@answering
+def rerun(client: Client, job: str) -> Answers:
     """Run an ended job again, with the same slot and payload, by the current definition of its schedule."""
     found = client.post(_path(job, "rerun"))
-    if as_json:
-        print_json(found)
-    elif found["job"] is None:
-        echo(f"skipped: {found['skipped']}")
-    else:
-        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+    yield found
+    print_firing(found)

@@ -18,9 +18,9 @@ from urllib.parse import unquote
 
 from everwhen.cli.client import Answer, Send, http_sender
 from everwhen.cli.local_reading import LocalReader
-from everwhen.cli.moved import warn_of_move
+from everwhen.cli.terminal import secho
 from everwhen.clock import SystemClock, local_zone_name
-from everwhen.database import open_stack
+from everwhen.database import Stack, move_of, open_stack
 from everwhen.errors import SchedulerError
 from everwhen.model.token import NO_LIMITS, Token
 
@@ -58,6 +58,15 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
             yield send
     finally:
         stack.close()
+
+
+def warn_of_move(stack: Stack) -> None:
+    """Print on stderr where the database is now, if `everwhen db copy` moved it to another address."""
+    move = move_of(stack)
+    if move is not None:
+        word = "was moved to" if move.state == "moved" else "is being moved to"
+        warning = f"warning: this database {word} {move.to}; you see its state at that time"
+        secho(warning, err=True, fg="yellow")
 
 
 def _settings_of(path: Path, database: str | None) -> LocalSettings:

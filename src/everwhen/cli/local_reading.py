@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote
 from everwhen.cli.client import PREFIX, Answer
 from everwhen.errors import SchedulerError, StoreError
 from everwhen.model.instants import instant_of
-from everwhen.views.values import Object, encoded, list_to_json, read_cursor
+from everwhen.views.shape import Object, encoded, list_to_json, read_cursor
 
 if TYPE_CHECKING:
     from everwhen.model.queries import Entry
@@ -96,35 +96,28 @@ class LocalReader:
         if call is None:
             return None
         (read, known), name = call
-        asked = Asked(
-            self._runtime, self._caller, self._dispatch, name, parse_qs(query, keep_blank_values=True)
-        )
-        if set(asked.query) - set(known):
+        given = parse_qs(query, keep_blank_values=True)
+        if set(given) - set(known):
             return None
+        asked = Asked(self._runtime, self._caller, self._dispatch, name, given)
         try:
             found = read(asked)
         except UnsureError:
             return None
         except SchedulerError as error:
             return _refusal(error)
-        return Answer(200, _text_of(found) if headers.get("accept") == "text/plain" else encoded(found))
+        if headers.get("accept") == "text/plain":  # of a log
+            return Answer(200, import_module("everwhen.views.jobs").log_text(found["items"]).encode())
+        return Answer(200, encoded(found))
 
 
 def _refusal(error: SchedulerError) -> Answer:
     problems = import_module("everwhen.views.problems")
     if isinstance(error, StoreError):
-        logging = import_module("logging")
-        logging.getLogger("everwhen").warning(
-            "a request is refused, because the database does not answer: %s", error
-        )
+        log = import_module("logging").getLogger("everwhen")
+        log.warning("a request is refused, because the database does not answer: %s", error)
     fields = problems.fields_of(error)
     return Answer(fields["status"], problems.problem_bytes(fields))
-
-
-def _text_of(log_fields: Object) -> bytes:
-    from everwhen.views.jobs import log_text
-
-    return log_text(log_fields["items"]).encode()
 
 
 # -- the calls --
@@ -275,10 +268,7 @@ CALLS: dict[tuple[str, ...], Call] = {
     ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
     ("schedules", "*", "why"): (_why, ("at",)),
     ("upcoming",): (_upcoming, ("limit",)),
-    ("jobs",): (
-        _jobs,
-        ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor"),
-    ),
+    ("jobs",): (_jobs, ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor")),
     ("jobs", "*"): (_job, ()),
     ("jobs", "*", "log"): (_log, ("after",)),
     ("system", "status"): (_status, ()),

@@ -36,6 +36,7 @@ COMMANDS = {
     "bench": "Measure the speed on this machine.",
     "import": "Convert a crontab, or a file of Ductile, herdctl or Celery, to an everwhen.yaml.",
 }
+_NODES = ("up", "scheduler", "worker")  # in one module
 
 
 class LazyGroup(EscapingGroup):
@@ -47,7 +48,9 @@ class LazyGroup(EscapingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"everwhen.cli.{cmd_name.replace('-', '_')}_command").command
+        module = "node" if cmd_name in _NODES else cmd_name.replace("-", "_")
+        found = import_module(f"everwhen.cli.{module}_command")
+        command: click.Command = getattr(found, cmd_name if cmd_name in _NODES else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import click
 
 from everwhen import clock
-from everwhen.cli.terminal import echo, print_json, secho, styled
+from everwhen.cli.screen import Answers, answering
+from everwhen.cli.terminal import echo, secho, styled
 from everwhen.errors import CronParseError, IntervalParseError, SchedulerError, TimetableError
+from everwhen.model.instants import SECOND
 from everwhen.timetable.civil_time import Zone, epoch_seconds, zone
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.describe import describe, describe_dst, describe_seconds
 from everwhen.timetable.occurrences import Occurrences, Series, series_of
 from everwhen.timetable.trigger import Cron, Trigger, parse_every, parse_instant
+from everwhen.views.shape import when_text
 
 MOST = 1_000
 
@@ -32,8 +35,8 @@ MOST = 1_000
 @click.option(
     "--after", metavar="TIME", help="Start at this instant instead of now; without offset it is read in --tz."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def command(expression: str, timezone: str, count: int, after: str | None, as_json: bool) -> None:
+@answering
+def command(expression: str, timezone: str, count: int, after: str | None) -> Answers:
     """Describe EXPR in words, then list its next instants.
 
     EXPR is a cron expression ("0 9 * * 1-5"), a shorthand (@daily), an interval (90s, 1h30m) or one of hourly, daily,
@@ -50,9 +53,21 @@ def command(expression: str, timezone: str, count: int, after: str | None, as_js
         raise _usage(error) from None
     begin = epoch_seconds(start)
     series = series_of(trigger, zone=where, anchor_at=begin)
+    meaning = describe(trigger, where)
     instants = _instants(Occurrences(series), begin, count)
-    show = _show_json if as_json else _show_text
-    show(expression, describe(trigger, where), where, begin, instants, series=series)
+    yield {
+        "expression": expression,
+        "description": meaning,
+        "timezone": where.name,
+        "after": where.datetime(begin).isoformat(),
+        "instants": [_instant_to_json(series, where, slot_at) for slot_at in instants],
+    }
+    echo(styled(meaning[0].upper() + meaning[1:], bold=True), f" ({where.name})")
+    echo()
+    for slot_at in instants:
+        _show_instant(where, begin, slot_at, describe_dst(series, slot_at))
+    if not instants:
+        echo("  never again")
 
 
 def parse_expression(text: str) -> Trigger:
@@ -76,11 +91,9 @@ def _looks_like_cron(text: str) -> bool:
 
 
 def _usage(error: SchedulerError) -> click.UsageError:
-    hint = ""
-    if isinstance(error, CronParseError):
-        hint = f"\nA working example: {error.example}"
     if isinstance(error, TimetableError) and error.key == "at":
-        return click.BadParameter(f"{error}", param_hint="--after")
+        return click.BadParameter(str(error), param_hint="--after")
+    hint = f"\nA working example: {error.example}" if isinstance(error, CronParseError) else ""
     return click.UsageError(f"{error}{hint}")
 
 
@@ -93,35 +106,9 @@ def _instants(series: Occurrences, begin: int, count: int) -> list[int]:
     return found
 
 
-def _show_json(
-    expression: str, fields: str, where: Zone, begin: int, instants: list[int], *, series: Series
-) -> None:
-    answer = {
-        "expression": expression,
-        "description": fields,
-        "timezone": where.name,
-        "after": where.datetime(begin).isoformat(),
-        "instants": [
-            {
-                "at": where.datetime(slot_at).isoformat(),
-                "utc": _utc(slot_at),
-                "note": describe_dst(series, slot_at),
-            }
-            for slot_at in instants
-        ],
-    }
-    print_json(answer)
-
-
-def _show_text(
-    expression: str, fields: str, where: Zone, begin: int, instants: list[int], *, series: Series
-) -> None:
-    echo(styled(fields[0].upper() + fields[1:], bold=True), f" ({where.name})")
-    echo()
-    for slot_at in instants:
-        _show_instant(where, begin, slot_at, describe_dst(series, slot_at))
-    if not instants:
-        echo("  never again")
+def _instant_to_json(series: Series, where: Zone, slot_at: int) -> dict[str, str | None]:
+    at, utc = where.datetime(slot_at).isoformat(), when_text(slot_at * SECOND)
+    return {"at": at, "utc": utc, "note": describe_dst(series, slot_at)}
 
 
 def _show_instant(where: Zone, begin: int, slot_at: int, note: str | None) -> None:
@@ -135,13 +122,5 @@ def _show_instant(where: Zone, begin: int, slot_at: int, note: str | None) -> No
 
 def _rough(seconds: int) -> str:
     """Format a distance in its two largest units."""
-    return " ".join(_spelled(seconds).split()[:4])
-
-
-def _spelled(seconds: int) -> str:
-    fields = describe_seconds(seconds)
-    return fields if fields[0].isdigit() else f"1 {fields}"
-
-
-def _utc(slot_at: int) -> str:
-    return zone("UTC").datetime(slot_at).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = describe_seconds(seconds)
+    return " ".join((text if text[0].isdigit() else f"1 {text}").split()[:4])

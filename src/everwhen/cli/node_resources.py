@@ -20,10 +20,9 @@ from everwhen.model.message import Subscriber
 from everwhen.model.node import Role
 from everwhen.model.queue import RQ_CHAIN, Links
 from everwhen.model.schedule import Definition
-from everwhen.operations.apply import Applied
+from everwhen.operations.apply import Applied, protect_schedules, upgrade_notes
 from everwhen.operations.groups import invalidate_unusable, restore_valid_schedules
 from everwhen.operations.quiet_hours import policy_ids
-from everwhen.operations.upgrade import protect_schedules, upgrade_notes
 from everwhen.runtime import Runtime
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.wiring import Stack, http_subscriber, open_links

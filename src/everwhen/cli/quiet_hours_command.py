@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from everwhen.cli.client import Client, part
-from everwhen.cli.connection import file_option, reaching, setting_option, submission
-from everwhen.cli.screen import Text, json_option, print_table
-from everwhen.cli.terminal import echo, print_json
+from everwhen.cli.connection import CallingGroup, body_options, submission
+from everwhen.cli.screen import Answers, Text, answering, print_fields, print_table
+from everwhen.cli.terminal import echo
 
 
-@click.group(name="quiet-hours")
+@click.group(name="quiet-hours", cls=CallingGroup)
 def command() -> None:
     """Manage quiet hours: list, show, create, update, delete."""
 
@@ -22,15 +21,12 @@ def _path(policy: str) -> str:
     return f"/quiet-hours/{part(policy)}/"
 
 
-@command.command(name="list")
-@reaching
-@json_option
-def list_(client: Client, as_json: bool) -> None:
+@command.call("list")
+@answering
+def list_(client: Client) -> Answers:
     """List all quiet hours."""
     found = client.get("/quiet-hours/")["items"]
-    if as_json:
-        print_json(found)
-        return
+    yield found
     print_table(("id", "zone", "windows", "dates", "action", "source"), [_row(one) for one in found])
 
 
@@ -47,61 +43,45 @@ def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
     )
 
 
-@command.command(name="show")
-@reaching
+@command.call("show")
 @click.argument("policy")
-@json_option
-def show(client: Client, policy: str, as_json: bool) -> None:
+@answering
+def show(client: Client, policy: str) -> Answers:
     """Show one policy."""
     one = client.get(_path(policy))
-    if as_json:
-        print_json(one)
-        return
-    print_table(("", ""), [(name, _text(value)) for name, value in one.items()])
+    yield one
+    print_fields(one)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@command.command(name="create")
-@reaching
+@command.call("create")
 @click.argument("policy")
-@setting_option
-@file_option
-@json_option
-def create(client: Client, policy: str, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
+@body_options
+@answering
+def create(client: Client, policy: str, **given: Any) -> Answers:
     """Create a policy.
 
     \b
     everwhen quiet-hours create nights --set timezone=Europe/Paris --set 'windows=[{"between": "22:00-07:00"}]'
     """
-    _tell(client.post("/quiet-hours/", {"id": policy, **submission(settings, source)}), "created", as_json)
+    yield client.post("/quiet-hours/", {"id": policy, **submission(**given)})
+    echo(f"created {policy}")
 
 
-@command.command(name="update")
-@reaching
+@command.call("update")
 @click.argument("policy")
-@setting_option
-@file_option
-@json_option
-def update(client: Client, policy: str, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
+@body_options
+@answering
+def update(client: Client, policy: str, **given: Any) -> Answers:
     """Change a policy at once, for every schedule that names it."""
-    _tell(client.patch(_path(policy), submission(settings, source)), "changed", as_json)
+    yield client.patch(_path(policy), submission(**given))
+    echo(f"changed {policy}")
 
 
-@command.command(name="delete")
-@reaching
+@command.call("delete")
 @click.argument("policy")
-@json_option
-def delete(client: Client, policy: str, as_json: bool) -> None:
+@answering
+def delete(client: Client, policy: str) -> Answers:
     """Delete a policy that no schedule uses."""
     client.delete(_path(policy))
-    _tell({"id": policy}, "deleted", as_json)
-
-
-def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
-    if as_json:
-        print_json(one)
-    else:
-        echo(f"{what} {one['id']}")
+    yield {"id": policy}
+    echo(f"deleted {policy}")

@@ -28,7 +28,6 @@ from everwhen.runtime import Runtime
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
 MOST_NAMED = 5
-_NEXT_START = "takes effect at the next start"
 
 
 class Reloader:
@@ -58,12 +57,16 @@ class Reloader:
         self._turn = threading.Lock()  # one reload at a time, whichever thread requests it
         self._threads: list[threading.Thread] = []
 
+    @property
+    def current(self) -> Configuration:
+        """Return the configuration in force."""
+        return self._current
+
     def start(self, *, watch: bool = False) -> None:
         loops = [self._reload, self._watch] if watch else [self._reload]
         for loop in loops:
-            thread = threading.Thread(
-                target=loop, name=f"everwhen{loop.__name__.replace('_', '-')}", daemon=True
-            )
+            name = f"everwhen{loop.__name__.replace('_', '-')}"
+            thread = threading.Thread(target=loop, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -147,8 +150,9 @@ class Reloader:
     def _be(self, configuration: Configuration) -> None:
         """Make a configuration current: the node takes over what is not in the database."""
         before, self._current = self._current, configuration
-        for name in _other_settings(before.settings, configuration.settings):
-            secho(f"service.{name} changed: it {_NEXT_START}", err=True, fg="yellow")
+        for name in (each.name for each in fields(Settings)):
+            if getattr(before.settings, name) != getattr(configuration.settings, name):
+                secho(f"service.{name} changed: it takes effect at the next start", err=True, fg="yellow")
         if before.directories != configuration.directories:
             self._moved.set()
         self._on_taken(configuration)
@@ -190,10 +194,6 @@ def _yielding() -> Iterator[None]:
             yield
         finally:
             gc.freeze()
-
-
-def _other_settings(before: Settings, after: Settings) -> list[str]:
-    return [each.name for each in fields(Settings) if getattr(before, each.name) != getattr(after, each.name)]
 
 
 def spelled(applied: Applied) -> str:

@@ -9,13 +9,18 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, path_of
-from everwhen.cli.connection import KeyedCommand, file_option, reaching, setting_option, submission
+from everwhen.cli.connection import CallingGroup, KeyedCommand, body_options, submission
 from everwhen.cli.screen import (
+    Answers,
     Text,
+    answering,
     away,
+    from_option,
     instant_option,
     json_option,
     moment_text,
+    print_fields,
+    print_firing,
     print_table,
     print_text,
     status_text,
@@ -25,7 +30,7 @@ from everwhen.cli.terminal import echo, escape_controls, print_json, secho
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
 
 
-@click.group(name="schedules")
+@click.group(name="schedules", cls=CallingGroup)
 def command() -> None:
     """Manage schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
     upcoming."""
@@ -34,8 +39,7 @@ def command() -> None:
 # -- reading --
 
 
-@command.command(name="list")
-@reaching
+@command.call("list")
 @click.option("--status", help="List only schedules of this status: active, paused, invalid, done, dead.")
 @click.option("--group", help="List only schedules of this plugin, agent or workflow.")
 @click.option("--owner", help="List only schedules of this owner.")
@@ -45,13 +49,11 @@ def command() -> None:
 )
 @click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
-@json_option
-def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> None:
+@answering
+def list_(client: Client, limit: int, **filters: str | None) -> Answers:
     """List schedules, newest first."""
     found = list(client.pages("/schedules/", limit, **filters))
-    if as_json:
-        print_json(found)
-        return
+    yield found
     stopped = client.get("/upcoming/", limit=1).get("sentence")
     columns = ("schedule", "status", "when", "next", "", ">runs", ">errors", "last")
     print_table(columns, [_row(one, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
@@ -59,21 +61,14 @@ def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> N
         echo(stopped, err=True)
 
 
-def _row(one: dict[str, Any], *, is_stopped: bool = False) -> tuple[str | Text, ...]:
+def _row(one: dict[str, Any], *, is_stopped: bool) -> tuple[str | Text, ...]:
     held = f"held: {one['held_reason']}" if one["held_reason"] else moment_text(one["next_run_at"])
     if is_stopped and one["status"] == "active":
         held = "none: the system is paused"
+    distance = "" if is_stopped else away(one["next_run_at"])
     errors = Text(str(one["error_count"]), "red" if one["error_count"] else "dim")
-    return (
-        Text(_called(one), "bold"),
-        status_text(one["status"]),
-        one["description_text"],
-        held,
-        "" if is_stopped else away(one["next_run_at"]),
-        f"{one['run_count']:,}",
-        errors,
-        _last(one),
-    )
+    name, status = Text(_called(one), "bold"), status_text(one["status"])
+    return name, status, one["description_text"], held, distance, f"{one['run_count']:,}", errors, _last(one)
 
 
 def _called(one: dict[str, Any]) -> str:
@@ -89,26 +84,18 @@ def _last(one: dict[str, Any]) -> Text:
     return Text(away(one["last_success_at"]), "dim")
 
 
-@command.command(name="show")
-@reaching
+@command.call("show")
 @click.argument("schedule")
-@json_option
-def show(client: Client, schedule: str, as_json: bool) -> None:
+@answering
+def show(client: Client, schedule: str) -> Answers:
     """Show one schedule: its definition, its state and its last runs."""
     one = client.get(path_of(schedule))
-    if as_json:
-        print_json(one)
-        return
+    yield one
     print_text(Text.assemble((_called(one), "bold"), "  ", status_text(one["status"])))
-    print_text(Text(f"{one['description_text']} ({one['timezone']})"))
+    print_text(Text(f"fires {one['description_text']} ({one['timezone']})"))
     if one["status_reason"]:
         print_text(Text(one["status_reason"], "yellow"))
-    rows = [
-        (name, _spelled(name, value))
-        for name, value in one.items()
-        if name not in _ELSEWHERE and value not in (None, "", [], {}, 0)
-    ]
-    print_table(("", ""), rows)
+    print_fields({name: value for name, value in one.items() if name not in _ELSEWHERE})
 
 
 # Shown above the table, or under another name in it.
@@ -121,37 +108,25 @@ _ELSEWHERE = frozenset(
 )
 
 
-def _spelled(name: str, value: Any) -> str:
-    if name.endswith("_at"):
-        return f"{moment_text(value)}  {away(value)}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-@command.command(name="upcoming")
-@reaching
+@command.call("upcoming")
 @click.argument("schedule", required=False)
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
-@json_option
-def upcoming(client: Client, schedule: str | None, limit: int, as_json: bool) -> None:
-    """List what fires next: of one SCHEDULE, or of all of them, merged; with jitter, and the skips that are certain."""
+@answering
+def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
+    """List what fires next, of one SCHEDULE or of all.
+
+    The instants have their jitter, and the skips that are certain are told.
+    """
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
     answer = client.get(path, limit=limit)
-    found, sentence = answer["items"], answer.get("sentence")
-    if as_json:
-        print_json(found)
-        return
+    yield answer["items"]
     rows = [
-        (
-            moment_text(one["due_at"]),
-            away(one["due_at"]),
-            Text(one["schedule_id"], "bold"),
-            _prospect(one),
-        )
-        for one in found
+        (moment_text(one["due_at"]), away(one["due_at"]), Text(one["schedule_id"], "bold"), _prospect(one))
+        for one in answer["items"]
     ]
     print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
-    if sentence:
-        echo(sentence, err=True)
+    if answer.get("sentence"):
+        echo(answer["sentence"], err=True)
 
 
 def _prospect(one: dict[str, Any]) -> Text:
@@ -162,63 +137,47 @@ def _prospect(one: dict[str, Any]) -> Text:
         return Text(f"will be skipped: {one['skip_reason']}{until}", "yellow")
     if one.get("hold_reason"):
         return Text(f"will be held: {one['hold_reason']}{until}", "yellow")
-    return Text(
-        "about then: it is counted from the end of a run or a pause" if one["is_estimate"] else "", "dim"
-    )
+    estimate = "about then: it is counted from the end of a run or a pause"
+    return Text(estimate if one["is_estimate"] else "", "dim")
 
 
 # -- creating and changing --
 
 
-@command.command(name="create", cls=KeyedCommand)
-@reaching
-@setting_option
-@file_option
-@json_option
-def create(
-    client: Client, settings: tuple[str, ...], source: str | None, as_json: bool, **keys: str | None
-) -> None:
+@command.call("create", cls=KeyedCommand)
+@body_options
+@answering
+def create(client: Client, **given: Any) -> Answers:
     """Create a schedule from keys, a file, or both. Lists and objects are JSON.
 
     \b
     everwhen schedules create --name report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
     """
-    _tell(client.post("/schedules/", submission(settings, source, keys)), "created", as_json)
+    return _told([client.post("/schedules/", submission(**given))], "created")
 
 
-@command.command(name="update", cls=KeyedCommand)
-@reaching
+@command.call("update", cls=KeyedCommand)
 @click.argument("schedule")
-@setting_option
-@file_option
-@json_option
-def update(
-    client: Client,
-    schedule: str,
-    settings: tuple[str, ...],
-    source: str | None,
-    as_json: bool,
-    **keys: str | None,
-) -> None:
+@body_options
+@answering
+def update(client: Client, schedule: str, **given: Any) -> Answers:
     """Change keys of a SCHEDULE at once. The value null clears a key, and one trigger key replaces the trigger."""
-    _tell(client.patch(path_of(schedule), submission(settings, source, keys)), "changed", as_json)
+    return _told([client.patch(path_of(schedule), submission(**given))], "changed")
 
 
-def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
-    if as_json:
-        print_json(one)
-        return
-    due = (
-        f"; next {moment_text(one['next_run_at'])}, {away(one['next_run_at'])}" if one["next_run_at"] else ""
-    )
-    echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
+def _told(schedules: list[dict[str, Any]], what: str) -> Answers:
+    """Answer with the schedules after something was done with them."""
+    yield schedules if len(schedules) > 1 else schedules[0]
+    for one in schedules:
+        at = one["next_run_at"]
+        due = f"; next {moment_text(at)}, {away(at)}" if at else ""
+        echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
 
 
 # -- actions --
 
 
-@command.command(name="pause")
-@reaching
+@command.call("pause")
 @click.argument("schedules", nargs=-1, required=True)
 @click.option("--note", help="Record the reason with the pause.")
 @click.option(
@@ -226,73 +185,55 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
     metavar="TIME",
     help="Resume automatically at this instant; without offset in this machine's zone.",
 )
-@json_option
-def pause(
-    client: Client, schedules: tuple[str, ...], note: str | None, until: str | None, as_json: bool
-) -> None:
+@answering
+def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: str | None) -> Answers:
     """Stop firing schedules. Running jobs continue."""
-    when = instant_option("--until", until, "") if until else None
-    body = {key: value for key, value in (("note", note), ("until", when)) if value is not None}
-    _each(client, schedules, "pause", "paused", as_json=as_json, body=body)
+    body = {"note": note, "until": instant_option("--until", until or None)}
+    return _told([client.post(path_of(schedule, "pause"), body) for schedule in schedules], "paused")
 
 
-@command.command(name="resume")
-@reaching
+@command.call("resume")
 @click.argument("schedules", nargs=-1, required=True)
-@json_option
-def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
+@answering
+def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Fire schedules again: an interval one interval from now, cron at its next match."""
-    _each(client, schedules, "resume", "resumed", as_json)
+    return _told([client.post(path_of(schedule, "resume")) for schedule in schedules], "resumed")
 
 
-@command.command(name="approve")
-@reaching
+@command.call("approve")
 @click.argument("schedule")
 @click.option(
     "--revision", type=click.IntRange(1), required=True, help="Name the revision that you reviewed."
 )
-@json_option
-def approve(client: Client, schedule: str, revision: int, as_json: bool) -> None:
-    """Approve a SCHEDULE that waits for approval, at the revision that you looked at (see schedules show)."""
-    _each(client, (schedule,), "approve", "approved", as_json=as_json, body={"revision": revision})
+@answering
+def approve(client: Client, schedule: str, revision: int) -> Answers:
+    """Approve a SCHEDULE that waits for approval.
+
+    It is approved at the revision that you looked at; see schedules show.
+    """
+    return _told([client.post(path_of(schedule, "approve"), {"revision": revision})], "approved")
 
 
-@command.command(name="decline")
-@reaching
+@command.call("decline")
 @click.argument("schedule")
 @click.option("--note", help="Record the reason in the audit.")
-@json_option
-def decline(client: Client, schedule: str, note: str | None, as_json: bool) -> None:
+@answering
+def decline(client: Client, schedule: str, note: str | None) -> Answers:
     """Delete a SCHEDULE that waits for approval."""
     client.post(path_of(schedule, "decline"), {"note": note})
-    if as_json:
-        print_json({"declined": schedule})
-    else:
-        echo(f"declined {schedule}")
+    yield {"declined": schedule}
+    echo(f"declined {schedule}")
 
 
-@command.command(name="revive")
-@reaching
+@command.call("revive")
 @click.argument("schedules", nargs=-1, required=True)
-@json_option
-def revive(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
+@answering
+def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Start dead or done schedules again, with repeats and retries at zero."""
-    _each(client, schedules, "revive", "revived", as_json)
+    return _told([client.post(path_of(schedule, "revive")) for schedule in schedules], "revived")
 
 
-def _each(
-    client: Client, schedules: tuple[str, ...], verb: str, done: str, as_json: bool, body: object = None
-) -> None:
-    found = [client.post(path_of(schedule, verb), body) for schedule in schedules]
-    if as_json:
-        print_json(found if len(found) > 1 else found[0])
-        return
-    for one in found:
-        _tell(one, done, as_json=False)
-
-
-@command.command(name="trigger")
-@reaching
+@command.call("trigger")
 @click.argument("schedule")
 @click.option("--payload", metavar="JSON", help="Override keys of the schedule's payload with these.")
 @click.option(
@@ -300,10 +241,8 @@ def _each(
     type=click.Choice(["skip", "queue", "cancel", "allow"]),
     help="Override the schedule's own if_running for this job.",
 )
-@json_option
-def trigger(
-    client: Client, schedule: str, payload: str | None, if_running: str | None, as_json: bool
-) -> None:
+@answering
+def trigger(client: Client, schedule: str, payload: str | None, if_running: str | None) -> Answers:
     """Run a SCHEDULE now, in addition to its slots."""
     body: dict[str, Any] = {} if if_running is None else {"if_running": if_running}
     if payload is not None:
@@ -312,31 +251,20 @@ def trigger(
         except ValueError as error:
             raise click.BadParameter(f"is not valid JSON: {error}", param_hint="--payload") from None
     found = client.post(path_of(schedule, "trigger"), body)
-    if as_json:
-        print_json(found)
-    elif found["job"] is None:
-        echo(f"skipped: {found['skipped']}")
-    else:
-        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+    yield found
+    print_firing(found)
 
 
-@command.command(name="backfill")
-@reaching
+@command.call("backfill")
 @click.argument("schedule")
-@click.option(
-    "--from",
-    "start",
-    required=True,
-    metavar="TIME",
-    help="Start at this instant; without offset in the schedule's zone.",
-)
+@from_option("Start at this instant; without offset in the schedule's zone.", required=True)
 @click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
 @click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
 @click.option("--dry-run", is_flag=True, help="Only list the slots.")
-@json_option
+@answering
 def backfill(
-    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool, as_json: bool
-) -> None:
+    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool
+) -> Answers:
     """Run past slots of a SCHEDULE that have no job."""
     where = client.get(path_of(schedule))["timezone"]
     body: dict[str, Any] = {
@@ -347,9 +275,7 @@ def backfill(
     if if_running is not None:
         body["if_running"] = if_running
     found = client.post(path_of(schedule, "backfill"), body)
-    if as_json:
-        print_json(found)
-        return
+    yield found
     for slot in found["slots"]:
         echo(moment_text(slot, where))
     if found["skipped"]:
@@ -357,8 +283,7 @@ def backfill(
     secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
 
 
-@command.command(name="delete")
-@reaching
+@command.call("delete")
 @click.argument("schedules", nargs=-1, required=True)
 @click.option("--cancel", is_flag=True, help="Also end its running jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

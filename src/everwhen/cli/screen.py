@@ -6,20 +6,22 @@ Without colours, plain letters that fit are rendered here in the same way, becau
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from everwhen.cli.terminal import echo, escape_controls
+from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line
 from everwhen.clock import local_zone_name, localized, now
 from everwhen.errors import TimetableError
-from everwhen.timetable.civil_time import Zone, zone
+from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
 
 if TYPE_CHECKING:
@@ -47,9 +49,42 @@ STATUS_STYLES = {
 }
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json`, as on every command."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+Answers = Generator[object, None, None]
+
+
+def answering(
+    command: Callable[..., Answers], print_answer: Callable[[object], None] = print_json
+) -> Callable[..., None]:
+    """Add `--json` to a command that yields its answer once, and then prints it for people.
+
+    With `--json` the answer itself is printed, and the rest of the command does not run.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, as_json: bool, **options: Any) -> None:
+        steps = command(*args, **options)
+        answer = next(steps)
+        if as_json:
+            print_answer(answer)
+            steps.close()
+        else:
+            next(steps, None)
+
+    return json_option(wrapped)
+
+
+# The same with the answer on one line, so that the answers of several calls can be told apart.
+answering_line = functools.partial(answering, print_answer=print_json_line)
+
+
+def from_option(about: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--from", "start", metavar="TIME", help=about, **more)
+
+
+limit_option = click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
 
 
 @contextmanager
@@ -94,7 +129,6 @@ class Text:
 
 
 def print_text(content: Text) -> None:
-    """Print one line."""
     plain = content.plain
     if _has_no_colours() and len(plain) <= WIDTH and _PLAIN.fullmatch(plain):
         click.echo(plain)
@@ -175,8 +209,55 @@ def _draw_table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     _console().print(table)
 
 
+def print_fields(fields: Mapping[str, Any]) -> None:
+    """Print the fields of one object that are not empty, each on a line with its name."""
+    rows = [(name, _field_text(name, value)) for name, value in fields.items()]
+    print_table(("", ""), [(Text(name, "dim"), value) for name, value in rows if value])
+
+
+def _field_text(name: str, value: Any) -> str | Text | None:
+    if value in (None, "", [], {}, 0):
+        return None
+    if name == "status":
+        return status_text(value)
+    if name.endswith(("_at", "_since")) or name == "not_before":
+        return f"{moment_text(value)}  {away(value)}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+class Bar:
+    """A progress bar on stderr; it prints nothing where stderr is not a terminal."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._is_shown = sys.stderr.isatty()
+        self._last = ""
+
+    def show(self, share: float) -> None:
+        done = int(max(0.0, min(share, 1.0)) * 30)
+        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}"
+        if self._is_shown and line != self._last:
+            self._last = line
+            redraw_line(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._last:
+            redraw_line()
+
+
 def status_text(status: str) -> Text:
     return Text(status, STATUS_STYLES.get(status, ""))
+
+
+def print_firing(found: Mapping[str, Any]) -> None:
+    """Print the job that a request made, or why there is none."""
+    if found["job"] is None:
+        echo(f"skipped: {found['skipped']}")
+    else:
+        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
 
 
 # Instants for people: as local time of a zone, and as the distance from now.
@@ -185,10 +266,10 @@ def status_text(status: str) -> Text:
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def moment_text(text: str | None, where: str | None = None, *, none: str = "–") -> str:
+def moment_text(text: str | None, where: str | None = None) -> str:
     """Format as `Mon 16 Nov 09:00:00 CET`, with the year unless it is this one; in the given zone or this machine's."""
     if text is None:
-        return none
+        return "–"
     moment = datetime.fromisoformat(text)
     moment = localized(moment) if where is None else zone(where).localized(moment)
     year = "" if moment.year == now().year else f" {moment.year}"
@@ -216,19 +297,16 @@ def span_text(seconds: float) -> str:
     return " ".join(found[:2])
 
 
-def instant_option(option: str, text: str | None, where: str) -> str | None:
-    """Convert an instant that a user typed to the format of the API; without an offset it is read in `where`."""
+def instant_option(option: str, text: str | None, where: str | None = None) -> str | None:
+    """Convert an instant that a user typed to the format of the API; without an offset it is read in the zone
+    `where`, or in this machine's."""
     if text is None:
         return None
     try:
-        spelled = f"{text}T00:00" if len(text) == 10 else text
-        return _zone(where).datetime(parse_instant(spelled, _zone(where))).isoformat()
+        found = zone(where or local_zone_name())
+        return found.datetime(parse_instant(f"{text}T00:00" if len(text) == 10 else text, found)).isoformat()
     except TimetableError as error:
         raise click.BadParameter(str(error), param_hint=option) from None
-
-
-def _zone(name: str | None) -> Zone:
-    return zone(name or local_zone_name())
 
 
 def seconds_between(start: str, end: str | None) -> float:

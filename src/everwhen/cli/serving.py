@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,22 +30,23 @@ from everwhen.cli.node_resources import (
     tell_of_upgrade,
     tell_of_workers,
 )
-from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
+from everwhen.cli.screen import STATUS_STYLES
 from everwhen.cli.terminal import echo, print_lines, secho, styled
+from everwhen.clock import now
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import ApiSettings, Settings
-from everwhen.engine.service import Service
-from everwhen.errors import SchedulerShutdownError, shown_url
+from everwhen.errors import SchedulerShutdownError, shown, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
+from everwhen.model.outcome import Outcome
 from everwhen.model.queue import Links, Queue
-from everwhen.operations.apply import Applied, apply
+from everwhen.operations.apply import apply
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures
 from everwhen.signals import ProcessSignals, wait_until
-from everwhen.target import Observer, Several
+from everwhen.target import Run, Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
 
@@ -53,25 +56,22 @@ _WORKERS = {
 }
 _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 
-watch_option = click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes.")
-yes_option = click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules.")
 
-force_option = click.option(
-    "--force", is_flag=True, help="Start also on a database that `everwhen db copy` moved to another address."
-)
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What the command line says about a node."""
+
+    role: Role
+    path: Path
+    database: str | None
+    queues: Sequence[str] | None = None  # of a worker; None: all
+    watch: bool = False
+    yes: bool = False  # the file may drop most of its schedules
+    force: bool = False  # the database may have been moved
+    token_file: Path | None = None
 
 
-def run_node(
-    role: Role,
-    path: Path,
-    database: str | None,
-    *,
-    queues: Sequence[str] | None = None,
-    watch: bool = False,
-    may_remove_most: bool = False,
-    token_file: Path | None = None,
-    is_forced: bool = False,
-) -> None:
+def run_node(options: NodeOptions) -> None:
     """Run one node until it is stopped.
 
     A scheduler applies the file to the database; a worker only reads its settings from the file.
@@ -79,207 +79,186 @@ def run_node(
     show_log()
     collect_seldom()
     with ProcessSignals() as signals:
-        _run(
-            signals,
-            role,
-            path,
-            database,
-            queues=queues,
-            watch=watch,
-            may_remove_most=may_remove_most,
-            token_file=token_file,
-            is_forced=is_forced,
-        )
+        _run(options, signals)
 
 
-def _run(
-    signals: ProcessSignals,
-    role: Role,
-    path: Path,
-    database: str | None,
-    queues: Sequence[str] | None,
-    watch: bool,
-    may_remove_most: bool,
-    token_file: Path | None,
-    is_forced: bool,
-) -> None:
+def _run(options: NodeOptions, signals: ProcessSignals) -> None:
     hangups = _Hangups()
     signals.on(signal.SIGHUP, hangups.receive)
-    configuration = _configuration(role, path, database)
-    settings = configuration.settings if configuration is not None else read_settings(path)
-    url = database or settings.database
+    configuration = _configuration(options)
+    settings = configuration.settings if configuration is not None else read_settings(options.path)
+    url = options.database or settings.database
     refuse_unusable(url, settings)
-    front = api_settings(configuration) if role == "up" and configuration is not None else None
+    front = api_settings(configuration) if options.role == "up" and configuration is not None else None
     if front is not None:
         refuse_taken(front.host, front.port)
         load_front()  # before anything is due: the import takes a second, which the loop would have to share
-    if role == "worker":
-        _refuse_worker(settings)
+    if options.role == "worker" and settings.dispatch in _WORKERS:
+        raise click.UsageError(
+            f"service.dispatch is {settings.dispatch}, so its own workers run the jobs; {_worker_hint(settings)}"
+        )
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
-    links = chain_links(role, settings)
-    stack = _opened(url, settings, is_forced)
+    links = chain_links(options.role, settings)
+    stack = open_node_stack(
+        url,
+        is_forced=options.force,
+        timezone=settings.timezone,
+        check_interval=settings.check_interval,
+        catch_up_stagger=int(settings.catch_up_stagger * SECOND),
+    )
     if links is not None:
         stack.leave.append(links.close)
     try:
-        known = configuration or _node_resources_of(path)
-        read = partial(read_configuration, path, this_host()) if known is not None else None
-        node_resources = NodeResources(stack, known, settings, read)
-        durations = JobDurations(stack.runtime.clock.monotonic)
-        observer = Several(JobLines(), durations)
-        service = _service(
-            stack,
-            settings,
-            role,
-            queues,
-            node_resources=node_resources,
-            observer=observer,
-            queue=queue,
-            links=links,
-        )
-        stopped = signals.on_stop(service.kill, service.prepare_to_stop)
-        if configuration is None:
-            service.prepare(lambda: _greet(_title(role, queues), url))
-        else:
-            service.prepare(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
-        if queue is not None:
-            secho(f"jobs are handed over to {queue.name}; {_worker_hint(settings)}", err=True)
-        if links is not None:
-            tell_of_workers()
-        try:
-            applies = configuration is not None
-            with (
-                _reloading(
-                    known, stack, path, node_resources, hangups, watch=watch, applies=applies
-                ) as reloader,
-                _front(
-                    stack,
-                    node_resources,
-                    front,
-                    token_file,
-                    service=service,
-                    durations=durations,
-                    reloader=reloader,
-                ),
-            ):
-                service.begin()  # not earlier: a job may call the API
-                wait_until(stopped)
-        except BaseException:
-            service.stop(wait_for_jobs=False)
-            raise
-        _stop(service, settings.shutdown_timeout)
+        Node(options, configuration, settings, stack, queue=queue, links=links).run(signals, hangups, front)
     finally:
         stack.close()
 
 
-def _configuration(role: Role, path: Path, database: str | None) -> Configuration | None:
+def _configuration(options: NodeOptions) -> Configuration | None:
     """Return the configuration that a scheduler applies to the database; None for a worker, and without a file."""
-    if role == "worker" or (role == "scheduler" and database is not None and is_missing(path)):
+    role, path = options.role, options.path
+    if role == "worker" or (role == "scheduler" and options.database is not None and is_missing(path)):
         return None
     configuration = read_configuration(path, this_host())
     show_warnings(configuration.warnings)
     return configuration
 
 
-def _refuse_worker(settings: Settings) -> None:
-    """Refuse the role when a queue dispatches the jobs: its own workers run them."""
-    if settings.dispatch in _WORKERS:
-        raise click.UsageError(
-            f"service.dispatch is {settings.dispatch}, so its own workers run the jobs; {_worker_hint(settings)}"
-        )
-
-
 def _worker_hint(settings: Settings) -> str:
     return f"start a worker with: {_WORKERS[settings.dispatch]}"
 
 
-def _opened(url: str, settings: Settings, is_forced: bool) -> Stack:
-    return open_node_stack(
-        url,
-        is_forced=is_forced,
-        timezone=settings.timezone,
-        check_interval=settings.check_interval,
-        catch_up_stagger=int(settings.catch_up_stagger * SECOND),
-    )
+class Node:
+    """A node on an open database. `configuration` is None where the node applies none."""
 
+    def __init__(
+        self,
+        options: NodeOptions,
+        configuration: Configuration | None,
+        settings: Settings,
+        stack: Stack,
+        *,
+        queue: Queue | None = None,
+        links: Links | None = None,
+    ) -> None:
+        self._options, self._settings, self._stack = options, settings, stack
+        self._configuration = self._known = configuration
+        self._queue, self._links = queue, links
+        if configuration is None and not is_missing(
+            options.path
+        ):  # its plugins and workflows, not its schedules
+            self._known = examine(options.path, this_host(), Report())
+        read = partial(read_configuration, options.path, this_host()) if self._known is not None else None
+        self._resources = NodeResources(stack, self._known, settings, read)
+        self._durations = JobDurations(stack.runtime.clock.monotonic)
+        self.service = build_service(
+            stack,
+            role=options.role,
+            queues=options.queues,
+            check_interval=settings.check_interval,
+            max_workers=settings.max_workers,
+            lease=settings.lease,
+            when_cut_off=settings.when_cut_off,
+            retention=settings.retention,
+            observer=Several(JobLines(), self._durations),
+            target_registry=self._resources.target_registry,
+            groups=self._resources.groups,
+            subscribers=self._resources.subscribers,
+            queue=queue,
+            links=links,
+            name=settings.name,
+        )
 
-def _node_resources_of(path: Path) -> Configuration | None:
-    """Read what a worker needs of the file, if there is one: its plugins and workflows, not its schedules."""
-    return None if is_missing(path) else examine(path, this_host(), Report())
+    def run(self, signals: ProcessSignals, hangups: _Hangups, front: ApiSettings | None) -> None:
+        """Run until a signal stops the node; `front` are the settings of the API that it serves."""
+        service = self.service
+        stopped = signals.on_stop(service.kill, service.prepare_to_stop)
+        service.prepare(self._reconcile)
+        if self._queue is not None:
+            secho(f"jobs are handed over to {self._queue.name}; {_worker_hint(self._settings)}", err=True)
+        if self._links is not None:
+            tell_of_workers()
+        try:
+            with self._reloading(hangups) as reloader, self._front(front, reloader):
+                service.begin()  # not earlier: a job may call the API
+                wait_until(stopped)
+        except BaseException:
+            service.stop(wait_for_jobs=False)
+            raise
+        self._stop()
 
+    def _reconcile(self) -> None:
+        """Apply the file to the database before the first tick, and report what that changed."""
+        role, queues = self._options.role, self._options.queues
+        title = "everwhen" if role == "up" else f"everwhen {role}"
+        title, news = f"{title} of {', '.join(queues)}" if queues else title, ""
+        if (configuration := self._configuration) is not None:
+            runtime, schedules = self._stack.runtime, configuration.declared.schedules
+            applied = apply(runtime, configuration.declared, may_remove_most=self._options.yes)
+            invalidate_unusable(runtime, configuration.groups)
+            tell_of_upgrade(applied, protect_stored(runtime, configuration))
+            title = f"{title}: {len(schedules)} schedule{'' if len(schedules) == 1 else 's'}"
+            news = f" ({spelled(applied)})"
+        url = shown_url(self._options.database or self._settings.database)
+        secho(f"{title} on {url}{news}; Ctrl-C stops", err=True, bold=True)
 
-def _service(
-    stack: Stack,
-    settings: Settings,
-    role: Role,
-    queues: Sequence[str] | None,
-    node_resources: NodeResources,
-    observer: Observer,
-    *,
-    queue: Queue | None,
-    links: Links | None,
-) -> Service:
-    return build_service(
-        stack,
-        role=role,
-        queues=queues,
-        check_interval=settings.check_interval,
-        max_workers=settings.max_workers,
-        lease=settings.lease,
-        when_cut_off=settings.when_cut_off,
-        retention=settings.retention,
-        observer=observer,
-        target_registry=node_resources.target_registry,
-        groups=node_resources.groups,
-        subscribers=node_resources.subscribers,
-        queue=queue,
-        links=links,
-        name=settings.name,
-    )
+    @contextmanager
+    def _reloading(self, hangups: _Hangups) -> Iterator[Reloader | None]:
+        """Run the reloader during the block, if there is a file."""
+        if self._known is None:
+            yield None
+            return
+        applies = self._configuration is not None
 
+        def read(last: Configuration) -> Configuration:
+            # A worker also starts with an invalid file; only a valid configuration may be reused by the next reading.
+            return read_configuration(self._options.path, this_host(), last if applies else None)
 
-def _reconcile(
-    configuration: Configuration, stack: Stack, role: Role, url: str, may_remove_most: bool
-) -> None:
-    """Apply the file to the database before the first tick, and report what that changed."""
-    applied = apply(stack.runtime, configuration.declared, may_remove_most=may_remove_most)
-    invalidate_unusable(stack.runtime, configuration.groups)
-    tell_of_upgrade(applied, protect_stored(stack.runtime, configuration))
-    count = len(configuration.declared.schedules)
-    _greet(f"{_title(role)}: {count} schedule{'' if count == 1 else 's'}", url, applied)
+        reloader = Reloader(self._stack.runtime, read, self._known, self._resources.take, applies=applies)
+        hangups.tell(reloader.ask)
+        reloader.start(watch=self._options.watch)
+        try:
+            yield reloader
+        finally:
+            reloader.stop()
 
+    @contextmanager
+    def _front(self, settings: ApiSettings | None, reloader: Reloader | None) -> Iterator[None]:
+        """Serve the API during the block: it opens before the loop ticks, and closes before the loop stops."""
+        if settings is None:
+            yield
+            return
+        dispatch = self._resources.configuration.settings.dispatch
+        look, take = (None, None) if reloader is None else (reloader.look, reloader.take)
+        server = open_front(
+            self._stack.runtime,
+            lambda: self._resources.configuration,
+            settings,
+            token_file=self._options.token_file,
+            changes=self._stack.changes,
+            node=self.service,
+            durations=self._durations,
+            node_hooks=NodeHooks(look, take, self._figures, dispatch),
+        )
+        try:
+            yield
+        finally:
+            server.stop()
 
-def _greet(title: str, url: str, applied: Applied | None = None) -> None:
-    news = f" ({spelled(applied)})" if applied else ""
-    secho(f"{title} on {shown_url(url)}{news}; Ctrl-C stops", err=True, bold=True)
+    def _figures(self) -> LoopFigures:
+        status, started_at, counts = self.service.status, self.service.started_at, self.service.ticker.counts
+        return LoopFigures(status, started_at, counts.checks, counts.fired, counts.last_check_at)
 
-
-@contextmanager
-def _reloading(
-    configuration: Configuration | None,
-    stack: Stack,
-    path: Path,
-    node_resources: NodeResources,
-    hangups: _Hangups,
-    *,
-    watch: bool,
-    applies: bool,
-) -> Iterator[Reloader | None]:
-    """Run the reloader during the block, if there is a file."""
-    if configuration is None:
-        yield None
-        return
-
-    def read(last: Configuration) -> Configuration:
-        # A worker also starts with an invalid file; only a valid configuration may be reused by the next reading.
-        return read_configuration(path, this_host(), last if applies else None)
-
-    reloader = Reloader(stack.runtime, read, configuration, node_resources.take, applies=applies)
-    hangups.tell(reloader.ask)
-    reloader.start(watch=watch)
-    try:
-        yield reloader
-    finally:
-        reloader.stop()
+    def _stop(self) -> None:
+        timeout, running = self._settings.shutdown_timeout, self.service.worker.running_count
+        waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
+        secho(f"stopping{waiting if running else ''} …", err=True)
+        try:
+            self.service.stop(timeout=timeout)
+        except SchedulerShutdownError as error:
+            secho(str(error), err=True, fg="red")
+            raise SystemExit(1) from None
+        secho("stopped", err=True)
 
 
 class _Hangups:
@@ -307,68 +286,29 @@ class _Hangups:
                 ask("SIGHUP")
 
 
-@contextmanager
-def _front(
-    stack: Stack,
-    node_resources: NodeResources,
-    settings: ApiSettings | None,
-    token_file: Path | None,
-    service: Service,
-    durations: JobDurations,
-    reloader: Reloader | None,
-) -> Iterator[None]:
-    """Serve the API during the block: it opens before the loop ticks, and closes before the loop stops."""
-    if settings is None:
-        yield
-        return
-    server = open_front(
-        stack.runtime,
-        lambda: node_resources.configuration,
-        settings,
-        token_file=token_file,
-        changes=stack.changes,
-        node=service,
-        durations=durations,
-        node_hooks=_node_hooks(service, reloader, node_resources.configuration.settings.dispatch),
-    )
-    try:
-        yield
-    finally:
-        server.stop()
+# -- lines about jobs, and the log of the engine --
 
 
-def _node_hooks(service: Service, reloader: Reloader | None, dispatch: str) -> NodeHooks:
-    """Return what the API can learn from this node only."""
+class JobLines:
+    """Prints one line when a job starts and one when it ends."""
 
-    def figures() -> LoopFigures:
-        counts = service.ticker.counts
-        return LoopFigures(
-            service.status, service.started_at, counts.checks, counts.fired, counts.last_check_at
-        )
+    def started(self, run: Run) -> None:
+        late = "" if run.origin == "schedule" else f" ({run.origin})"
+        line = f"{clock_time()}  {shown(run.schedule_name):<24} started{late}  "
+        echo(line, styled(run.job_id, dim=True), err=True)
 
-    if reloader is None:
-        return NodeHooks(figures=figures, dispatch=dispatch)
-    return NodeHooks(reloader.look, reloader.take, figures, dispatch)
-
-
-def _stop(service: Service, timeout: float) -> None:
-    running = service.worker.running_count
-    waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
-    secho(f"stopping{waiting if running else ''} …", err=True)
-    try:
-        service.stop(timeout=timeout)
-    except SchedulerShutdownError as error:
-        secho(str(error), err=True, fg="red")
-        raise SystemExit(1) from None
-    secho("stopped", err=True)
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        word = styled(outcome.status, fg=STATUS_STYLES[outcome.status])
+        text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
+        first = shown(text.splitlines()[0]) if text else ""
+        tail = f"  {first}" if first else ""
+        echo(f"{clock_time()}  {shown(run.schedule_name):<24} ", word, tail, err=True)
 
 
-def _title(role: Role, queues: Sequence[str] | None = None) -> str:
-    name = "everwhen" if role == "up" else f"everwhen {role}"
-    return f"{name} of {', '.join(queues)}" if queues else name
-
-
-# -- the log of the engine --
+def clock_time() -> str:
+    """Return the local time: the time of day on a terminal, in a log file with the date and the offset."""
+    moment = now().astimezone()
+    return f"{moment:%H:%M:%S}" if sys.stderr.isatty() else moment.isoformat(timespec="milliseconds")
 
 
 def show_log() -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, opened, show_warnings, this_host
-from everwhen.cli.progress import Bar
-from everwhen.cli.screen import Text, json_option, print_table, print_text
-from everwhen.cli.terminal import echo, print_json
+from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
+from everwhen.cli.screen import Answers, Bar, Text, answering, from_option, print_table, print_text
+from everwhen.cli.terminal import echo
 from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration
 from everwhen.config.scenario import read_scenario
@@ -21,14 +20,14 @@ from everwhen.operations.simulate import Line, Scenario, Simulation, recorded_ru
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.trigger import parse_instant
+from everwhen.views.shape import when_text
 
 MOST_DAYS = 3_650
 
 
 @click.command(name="simulate")
-@config_option
-@database_option
-@click.option("--from", "start", metavar="TIME", help="Start at this instant (default: now).")
+@database_options
+@from_option("Start at this instant (default: now).")
 @click.option("--to", "end", metavar="TIME", help="End at this instant (default: a week after the start).")
 @click.option(
     "--scenario",
@@ -39,7 +38,7 @@ MOST_DAYS = 3_650
 @click.option(
     "--history", "from_history", is_flag=True, help="Let runs take as long, and fail, as they did on record."
 )
-@json_option
+@answering
 def command(
     path: Path,
     database: str | None,
@@ -47,8 +46,7 @@ def command(
     end: str | None,
     scenario_path: Path | None,
     from_history: bool,
-    as_json: bool,
-) -> None:
+) -> Answers:
     """Show what this configuration would do in a span of time. Nothing is run and nothing is written.
 
     Every schedule begins at the start of the span. Without a scenario each run takes a second and succeeds.
@@ -77,10 +75,8 @@ def command(
             max_workers=configuration.settings.max_workers,
             progress=bar.show,
         )
-    if as_json:
-        print_json(_words(found))
-    else:
-        _show(found, where)
+    yield _simulation_to_json(found)
+    _show(found, where)
 
 
 def _span(start: str | None, end: str | None, where: Zone) -> tuple[int, int]:
@@ -110,15 +106,12 @@ def _show(found: Simulation, where: Zone) -> None:
     lines = sorted(counts.lines.values(), key=lambda line: line.schedule_id)
     echo(f"{_time(counts.start, where)}  →  {_time(counts.end, where)}  {where.name}")
     echo()
-    print_table(
-        ("schedule", ">fired", ">skipped", ">missed", ">failed", "time line"),
-        [_row(line) for line in lines],
-        empty="no schedules",
-    )
+    columns = ("schedule", ">fired", ">skipped", ">missed", ">failed", "time line")
+    print_table(columns, [_row(line) for line in lines], empty="no schedules")
     echo()
     echo(_totals(found, lines))
-    for title, reasons in (("skipped", _sum(lines, "skipped")), ("missed", _sum(lines, "missed"))):
-        if reasons:
+    for title in ("skipped", "missed"):
+        if reasons := _sum(lines, title):
             echo(f"{title}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common()))
     print_text(Text("█ fired  ▒ skipped or missed  ✗ some failed", "dim"))
 
@@ -167,19 +160,19 @@ def _time(instant: int, where: Zone) -> str:
 # -- for programs --
 
 
-def _words(found: Simulation) -> dict[str, object]:
+def _simulation_to_json(found: Simulation) -> dict[str, object]:
     counts = found.counts
     lines = list(counts.lines.values())
     return {
-        "from": _iso(counts.start),
-        "to": _iso(counts.end),
+        "from": when_text(counts.start),
+        "to": when_text(counts.end),
         "slots": found.slots,
         "fired": sum(line.fired for line in lines),
         "skipped": dict(_sum(lines, "skipped")),
         "missed": dict(_sum(lines, "missed")),
         "ended": dict(_sum(lines, "ended")),
         "peak_running": counts.peak_running,
-        "peak_at": None if counts.peak_at is None else _iso(counts.peak_at),
+        "peak_at": when_text(counts.peak_at),
         "max_workers": found.max_workers,
         "schedules": [_line_to_json(line) for line in lines],
     }
@@ -191,8 +184,8 @@ def _line_to_json(line: Line) -> dict[str, object]:
         "description": line.text,
         "slots": line.slots,
         "fired": line.fired,
-        "first_at": None if line.first_at is None else _iso(line.first_at),
-        "last_at": None if line.last_at is None else _iso(line.last_at),
+        "first_at": when_text(line.first_at),
+        "last_at": when_text(line.last_at),
         "ended": dict(line.ended),
         "skipped": dict(line.skipped),
         "missed": dict(line.missed),
@@ -201,7 +194,3 @@ def _line_to_json(line: Line) -> dict[str, object]:
         "longest_wait_seconds": line.longest_wait / SECOND,
         "timeline": {"fired": line.fired_in, "passed": line.passed_in, "failed": line.failed_in},
     }
-
-
-def _iso(instant: int) -> str:
-    return moment_of(instant).isoformat().replace("+00:00", "Z")

@@ -7,37 +7,38 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, RefusedError, part
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import (
+    Answers,
     Text,
+    answering,
     away,
-    json_option,
     moment_text,
     print_table,
     print_text,
     seconds_between,
     span_text,
 )
-from everwhen.cli.terminal import echo, print_json
+from everwhen.cli.terminal import echo
 from everwhen.model.queue import RQ_CHAIN
 
 LATE = 5.0  # seconds of lag that an operator should see
 
 
-@click.group(name="system")
+@click.group(name="system", cls=CallingGroup)
 def command() -> None:
     """Manage the service as a whole: status, scheduler, pause, resume, breaker."""
 
 
-@command.command(name="status")
-@reaching
-@json_option
-def status(client: Client, as_json: bool) -> None:
-    """Show whether the service works: last tick, lag, next job, nodes, queue, overdue and held slots, open breakers."""
+@command.call("status")
+@answering
+def status(client: Client) -> Answers:
+    """Show whether the service works, and what it does.
+
+    That is the last tick, the lag, the next job, nodes, the queue, overdue and held slots, and open breakers.
+    """
     found = client.get("/system/status/")
-    if as_json:
-        print_json(found)
-        return
+    yield found
     print_text(_headline(found))
     print_table(("", ""), _figures(found))
     if found["nodes"]:
@@ -66,11 +67,9 @@ def _headline(found: dict[str, Any]) -> Text:
 def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
     queue, following = found["queue"], found["next"]
     ticked = _last_sign(found)
+    sign = f"{span_text(seconds_between(ticked, None))} ago" if ticked else "never"
     rows: list[tuple[str, str | Text]] = [
-        (
-            "last sign of a scheduler",
-            f"{span_text(seconds_between(ticked, None))} ago" if ticked else "never",
-        ),
+        ("last sign of a scheduler", sign),
         ("lag", Text(span_text(found["lag"]), "yellow" if found["lag"] > LATE else "")),
         ("next", "nothing" if following is None else _next(following)),
         ("jobs", f"{queue['running']:,} running, {queue['queued']:,} queued"),
@@ -103,29 +102,23 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
     beat = away(node["heartbeat_at"]) if node["is_alive"] else ended
     style = "" if node["is_alive"] else "dim" if node["stopped_at"] else "red"
     skew = Text(f"{node['clock_skew']:+.3f}s", "yellow" if abs(node["clock_skew"]) > 2 else "")
-    return (
-        Text(node["id"], style),
-        node["role"],
-        node["version"],
-        beat,
-        skew,
-        moment_text(node["started_at"]),
-    )
+    since = moment_text(node["started_at"])
+    return Text(node["id"], style), node["role"], node["version"], beat, skew, since
 
 
-@command.command(name="scheduler")
-@reaching
-@json_option
-def scheduler(client: Client, as_json: bool) -> None:
-    """Show the loop of the service that answers: its status, its start, and its numbers of checks and firings."""
+@command.call("scheduler")
+@answering
+def scheduler(client: Client) -> Answers:
+    """Show the loop of the service that answers.
+
+    That is its status, its start, and its numbers of checks and firings.
+    """
     found = client.get("/system/status/")
     fields = {
         name: found[name]
         for name in ("status", "started_at", "check_count", "trigger_count", "last_check_at", "lag")
     }
-    if as_json:
-        print_json(fields)
-        return
+    yield fields
     if fields["check_count"] is None:
         echo(f"{fields['status']}; the loop is in another process, so only its service knows its counts")
         return
@@ -138,31 +131,23 @@ def _shown(name: str, value: Any) -> str:
     return span_text(value) if name == "lag" else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-@command.command(name="pause")
-@reaching
-@json_option
-def pause(client: Client, as_json: bool) -> None:
+@command.call("pause")
+@answering
+def pause(client: Client) -> Answers:
     """Stop firing slots and claiming jobs. Running jobs continue."""
-    _tell(client.post("/system/pause/"), "paused: nothing fires until everwhen system resume", as_json)
+    yield client.post("/system/pause/")
+    echo("paused: nothing fires until everwhen system resume")
 
 
-@command.command(name="resume")
-@reaching
-@json_option
-def resume(client: Client, as_json: bool) -> None:
+@command.call("resume")
+@answering
+def resume(client: Client) -> Answers:
     """Start firing slots and claiming jobs again."""
-    _tell(client.post("/system/resume/"), "resumed", as_json)
+    yield client.post("/system/resume/")
+    echo("resumed")
 
 
-def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-    else:
-        echo(fields)
-
-
-@command.command(name="breaker")
-@reaching
+@command.call("breaker")
 @click.argument("plugin")
 @click.option(
     "--command",
@@ -174,13 +159,14 @@ def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
     "--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="Show this many changes."
 )
 @click.option("--reset", is_flag=True, help="Close the breaker.")
-@json_option
-def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool, as_json: bool) -> None:
-    """Show the circuit breaker of a PLUGIN, an agent, a workflow or a schedule: its state and its history."""
+@answering
+def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool) -> Answers:
+    """Show the circuit breaker of a PLUGIN, and its history.
+
+    PLUGIN may also be an agent, a workflow or a schedule.
+    """
     found = [_one(client, key, limit, reset) for key in _keys(client, plugin, name)]
-    if as_json:
-        print_json(found)
-        return
+    yield found
     for one in found:
         _show_breaker(one)
 
@@ -191,10 +177,8 @@ def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
     known = [one["key"] for one in client.get("/breakers/")["items"]]
     of_plugin = [key for key in known if key == plugin or key.startswith(f"{plugin}:")]
     if not of_plugin:
-        raise RefusedError(
-            404,
-            f'no breaker of "{plugin}" ever counted a failure; those that did: {", ".join(known) or "none"}',
-        )
+        others = ", ".join(known) or "none"
+        raise RefusedError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')
     return of_plugin
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, opened
-from everwhen.cli.screen import Text, json_option, print_table
-from everwhen.cli.terminal import echo, print_json, print_json_line, secho
+from everwhen.cli.configuration import database_options, opened
+from everwhen.cli.screen import Answers, Text, answering, answering_line, print_table
+from everwhen.cli.terminal import echo, secho
 from everwhen.errors import TokenError
-from everwhen.model.instants import moment_of
 from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_to_json
 from everwhen.operations.tokens import create_token, list_tokens, revoke_token
 from everwhen.timetable.interval import parse_seconds
+from everwhen.views.system import Token as TokenView
 
 
 @click.group(name="token")
@@ -23,8 +23,7 @@ def command() -> None:
 
 
 @command.command(name="create")
-@config_option
-@database_option
+@database_options
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), default="operator", show_default=True)
 @click.option("--owner", help="Confine the token to the objects of this owner.")
@@ -36,7 +35,7 @@ def command() -> None:
     metavar="NAME=VALUE",
     help="Limit the token: max_schedules=10, min_interval=5m, …",
 )
-@json_option
+@answering_line
 def create(
     path: Path,
     database: str | None,
@@ -45,8 +44,7 @@ def create(
     owner: str | None,
     expires: str | None,
     limits: tuple[str, ...],
-    as_json: bool,
-) -> None:
+) -> Answers:
     """Create a token and print it once.
 
     Limits: max_schedules, min_interval, ttl (of what it creates), fires_per_hour, fires_per_day, targets (a list with
@@ -54,50 +52,41 @@ def create(
     """
     lasts = None if expires is None else parse_seconds(expires)
     with opened(path, database) as runtime:
-        made = create_token(
-            runtime, name, role, owner=owner, limits=limits_of(_limit_to_json(limits)), lasts=lasts
-        )
-    if as_json:
-        print_json_line({**token_to_json(made.token), "token": made.secret})
-    else:
-        echo(made.secret)
-        secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
+        terms = limits_of(_limit_to_json(limits))
+        made = create_token(runtime, name, role, owner=owner, limits=terms, lasts=lasts)
+    yield {**_token_to_json(made.token), "token": made.secret}
+    echo(made.secret)
+    secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
 
 
 @command.command(name="list")
-@config_option
-@database_option
-@json_option
-def list_(path: Path, database: str | None, as_json: bool) -> None:
+@database_options
+@answering_line
+def list_(path: Path, database: str | None) -> Answers:
     """List every token, newest first."""
     with opened(path, database, may_create=False) as runtime:
         tokens = list_tokens(runtime)
-    if as_json:
-        print_json_line([token_to_json(token) for token in tokens])
-        return
+    yield [_token_to_json(token) for token in tokens]
+    standing = [
+        Text("in force", "green") if one.revoked_at is None else Text("revoked", "dim") for one in tokens
+    ]
     rows = [
-        (token.token_id, token.role, token.owner or "–", _standing(token), token.name) for token in tokens
+        (one.token_id, one.role, one.owner or "–", text, one.name)
+        for one, text in zip(tokens, standing, strict=True)
     ]
     print_table(("token", "role", "owner", "", "name"), rows, empty="no tokens")
 
 
-def _standing(token: Token) -> Text:
-    return Text("revoked", "dim") if token.revoked_at is not None else Text("in force", "green")
-
-
 @command.command(name="revoke")
-@config_option
-@database_option
+@database_options
 @click.argument("token_id")
-@json_option
-def revoke(path: Path, database: str | None, token_id: str, as_json: bool) -> None:
+@answering
+def revoke(path: Path, database: str | None, token_id: str) -> Answers:
     """Revoke a token at once. What it created stays."""
     with opened(path, database, may_create=False) as runtime:
         revoke_token(runtime, token_id)
-    if as_json:
-        print_json({"revoked": token_id})
-    else:
-        secho("revoked", err=True)
+    yield {"revoked": token_id}
+    secho("revoked", err=True)
 
 
 def _limit_to_json(limits: tuple[str, ...]) -> dict[str, Any]:
@@ -113,20 +102,5 @@ def _limit_to_json(limits: tuple[str, ...]) -> dict[str, Any]:
     return fields
 
 
-def token_to_json(token: Token) -> dict[str, Any]:
-    """Return a token as it is shown: everything but its secret, which is not stored."""
-    return {
-        "id": token.token_id,
-        "name": token.name,
-        "role": token.role,
-        "owner": token.owner,
-        "limits": limits_to_json(token.limits),
-        "created_at": _text(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": _text(token.expires_at),
-        "revoked_at": _text(token.revoked_at),
-    }
-
-
-def _text(instant: int | None) -> str | None:
-    return None if instant is None else moment_of(instant).isoformat().replace("+00:00", "Z")
+def _token_to_json(token: Token) -> dict[str, Any]:
+    return TokenView.of(token, limits=limits_to_json(token.limits))

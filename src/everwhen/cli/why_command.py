@@ -8,8 +8,7 @@ import click
 
 from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Text, instant_option, json_option, moment_text, print_text
-from everwhen.cli.terminal import print_json
+from everwhen.cli.screen import Answers, Text, answering, instant_option, moment_text, print_text
 
 _STYLES = {
     "fired": "green",
@@ -27,8 +26,8 @@ _STYLES = {
 @click.option(
     "--at", metavar="TIME", help="Name the slot (default: the last); without offset in the schedule's zone."
 )
-@json_option
-def command(client: Client, schedule: str, at: str | None, as_json: bool) -> None:
+@answering
+def command(client: Client, schedule: str, at: str | None) -> Answers:
     """Explain what happened to a slot of SCHEDULE, or will happen, and why; then show the evidence.
 
     \b
@@ -36,11 +35,9 @@ def command(client: Client, schedule: str, at: str | None, as_json: bool) -> Non
     everwhen why report --at "2026-11-13 09:00"
     """
     path = path_of(schedule, "why")
-    where = client.get(path)["timezone"] if at else ""
+    where = client.get(path)["timezone"] if at else None
     found = client.get(path, at=instant_option("--at", at, where))
-    if as_json:
-        print_json(found)
-        return
+    yield found
     print_text(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
     for fact in found["evidence"]:
         print_text(Text(f"  {_fact(fact, found['timezone'])}", "dim"))

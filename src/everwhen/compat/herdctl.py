@@ -1,8 +1,7 @@
-"""herdctl's functions: run one schedule of an agent now, and read and write the data of its state file.
+"""herdctl's functions: run one schedule of an agent now, in this process, and wait for it (`runSchedule`); read and
+write the data of its state file.
 
-herdctl's `runSchedule`: run one schedule of an agent now, in this process, and wait for it.
-
-It is a job like any other, in addition to the schedule's slots, and marked running under a lease, so that no other
+A run is a job like any other, in addition to the schedule's slots, and marked running under a lease, so that no other
 node runs it, too. An item of the work source is claimed, the prompt is built, the agent runs, and the outcome is
 reported and recorded.
 """
@@ -184,18 +183,11 @@ def update_schedule_state(database: str, agent: str, schedule: str, **changes: A
 
 
 def _state(state: State) -> ScheduleState:
-    return ScheduleState(
-        _status(state),
-        optional_moment(state.last_run_at),
-        optional_moment(state.next_run_at),
-        state.last_error,
-    )
-
-
-def _status(state: State) -> ScheduleStatus:
+    status: ScheduleStatus = "idle" if state.status == "active" else "disabled"
     if state.running_jobs:
-        return "running"
-    return "idle" if state.status == "active" else "disabled"
+        status = "running"
+    last_run_at, next_run_at = optional_moment(state.last_run_at), optional_moment(state.next_run_at)
+    return ScheduleState(status, last_run_at, next_run_at, state.last_error)
 
 
 @contextmanager

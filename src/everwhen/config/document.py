@@ -58,6 +58,10 @@ class Document:
     values: int = 0  # their number, with aliases expanded
     has_anchors: bool = False
 
+    def node(self, report: Report) -> Node:
+        """Return its root, in its place."""
+        return Node(self, (), self.root, report)
+
     def place(self, path: Path) -> Place:
         """Return the place of a path; for a missing value the place of its nearest ancestor."""
         if not self.is_file:
@@ -124,7 +128,6 @@ class Node:
         return self.report.is_sound(self.document.file, self.path)
 
     def has(self, path: Path) -> bool:
-        """Tell whether the path exists."""
         value = self.value
         for step in path:
             if not isinstance(value, Block) or step not in value:
@@ -145,16 +148,12 @@ class Node:
         return [(key, self[key]) for key, value in found if value is not None]
 
     def items(self) -> list[Node]:
-        """Return the items of a list."""
         return [self[number] for number in range(len(self.value))] if isinstance(self.value, Items) else []
 
 
-# Conversion of values from JSON or Python to a document without lines; it refuses what is not plain data.
-
-
-def plain_document(value: Any, report: Report) -> Document:
+def plain_node(value: Any, report: Report) -> Node:
     """Convert values from JSON or Python to a document without lines; report what is not plain data."""
-    return Document("", _Copier(report).copied(value, ()), is_file=False)
+    return Document("", _Copier(report).copied(value, ()), is_file=False).node(report)
 
 
 class _Copier:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from everwhen.config.document import Node
 from everwhen.config.files import File, Stamp, directories_of, read_files, stamp_of, stamps_now
 from everwhen.config.problems import Problem, Report
-from everwhen.config.sections.agents import read_agents
-from everwhen.config.sections.collector import Fields, ScheduleCollector, read_workflows
+from everwhen.config.sections.collector import Fields, NoPlugins, Rules, ScheduleCollector
 from everwhen.config.sections.general import read_schedules
-from everwhen.config.sections.plugins import read_plugins
+from everwhen.config.sections.groups import read_agents, read_plugins, read_workflows
 from everwhen.config.sections.policies import read_budgets, read_quiet_hours, warn_of_idle_budgets
 from everwhen.config.settings import Settings, service_fields, settings_of
 from everwhen.config.show import section_entries
@@ -26,7 +25,7 @@ from everwhen.model.plugin import Plugins
 from everwhen.model.target_kinds import KINDS
 
 # Groups before the schedules that name them, and budgets before the schedules that they limit.
-DOORS = {
+_READERS = {
     "quiet_hours": read_quiet_hours,
     "budgets": read_budgets,
     "workflows": read_workflows,
@@ -46,6 +45,9 @@ class Host:
     now: int
     plugins_in: Callable[[list[Path]], Plugins] | None = None
     python_fault: Callable[[str], str | None] | None = None  # why a function cannot be loaded
+
+    def plugins(self, directories: Iterable[Path]) -> Plugins:
+        return NoPlugins() if self.plugins_in is None else self.plugins_in(list(directories))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +111,19 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
     report.trusted = {name: fields for name, (fields, _) in remembered.items()}
     files = read_files(path, host.environ, report, last.files if last is not None else ())
     settings = _settings(files[0].node, host, report)
-    collector = ScheduleCollector(
-        report,
-        host.now,
-        settings.timezone,
-        host.local_zone,
-        settings.misfire_grace,
-        dispatch=settings.dispatch,
-    )
     directories = _plugin_dirs(files)
-    collector.plugin_dirs = ", ".join(map(str, directories))
-    if host.plugins_in is not None:
-        collector.plugins = host.plugins_in(directories)
-    collector.python_fault = host.python_fault
-    for section, read in DOORS.items():
+    rules = Rules(
+        now=host.now,
+        local_zone=host.local_zone,
+        timezone=settings.timezone,
+        misfire_grace=settings.misfire_grace,
+        dispatch=settings.dispatch,
+        plugins=host.plugins(directories),
+        plugin_dirs=", ".join(map(str, directories)),
+        python_fault=host.python_fault,
+    )
+    collector = ScheduleCollector(report, rules)
+    for section, read in _READERS.items():
         if section == "schedules" and last is not None and _rules(settings, collector) == last.rules:
             collector.remembered = {name: declared for name, (_, declared) in remembered.items()}
         for node in _sections(files, section):
@@ -154,7 +155,6 @@ def _rules(settings: Settings, collector: ScheduleCollector) -> tuple[object, ..
 
 
 def _settings(main: Node, host: Host, report: Report) -> Settings:
-    """Return the settings, as far as they are valid."""
     (section,) = _sections_of(main, "service") or [Node(main.document, ("service",), None, report)]
     return settings_of(service_fields(section, host.environ), local_zone=host.local_zone)
 
@@ -207,17 +207,7 @@ _CHANGEABLE = frozenset(("at", "after", "start_at", "end_at"))
 _STEADY = frozenset(kind.name for kind in KINDS.values() if kind.is_steady)
 
 
-class Read(Protocol):
-    """A configuration that was read."""
-
-    @property
-    def files(self) -> Sequence[File]: ...
-
-    @property
-    def declared(self) -> Declarations: ...
-
-
-def memory_of(last: Read) -> dict[str, tuple[dict[str, Any], Declared]]:
+def memory_of(last: Configuration) -> dict[str, tuple[dict[str, Any], Declared]]:
     """Return the fields and the declaration of each schedule that may be reused, by id."""
     declared = {one.schedule_id: one for one in last.declared.schedules if one.group is None}
     found: dict[str, tuple[dict[str, Any], Declared]] = {}

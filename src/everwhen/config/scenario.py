@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from everwhen.config.document import Node
 from everwhen.config.problems import Report
 from everwhen.config.yaml_text import read_document
 from everwhen.errors import ConfigError, shown
@@ -74,8 +73,7 @@ def read_scenario(path: Path, where: Zone = _UTC) -> Scenario:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     report = Report()
-    document = read_document(text, str(path), report)
-    node = Node(document, (), document.root, report)
+    node = read_document(text, str(path), report).node(report)
     if node.value is not None:
         SCENARIO.check(node)
     report.refuse()

@@ -66,9 +66,7 @@ AGENT = Record(
         "default_prompt": Key(Text(longest=1 << 20), "The prompt of schedules without one."),
         "cwd": Key(Text(), "The directory that it runs in."),
         "env": Key(ENVIRONMENT, "Variables of its environment."),
-        "instances": Key(
-            Record({"max_concurrent": Key(Number(0), "At most so many running jobs.")}), "herdctl's spelling."
-        ),
+        "instances": Key(Record({"max_concurrent": FIELDS["max_concurrent"]}), "Holds max_concurrent, too."),
         "schedules": Key(MapOf(AGENT_SCHEDULE), "Its schedules by name."),
     }
 )
@@ -88,42 +86,24 @@ SUBSCRIBER = Record(
     }
 )
 MOST_CLOSED = 1_000  # windows, and dates, of one policy: every slot is compared with all of them
+_QUIET_WINDOW = Record(
+    {
+        "days": Key(QUIET_DAYS, "The days on which it begins; all when none are given."),
+        "between": Key(WINDOW, "From when to when.", is_required=True),
+    }
+)
+_DATES = Record(
+    {
+        "from": Key(DATE, "The first day.", is_required=True),
+        "to": Key(DATE, "The last day.", is_required=True),
+    }
+)
 QUIET_HOURS = Record(
     {
         "name": Key(Text(), "A name for people."),
         "timezone": Key(ZONE, "Its own zone; the service's when none is given."),
-        "windows": Key(
-            ListOf(
-                Record(
-                    {
-                        "days": Key(QUIET_DAYS, "The days on which it begins; all when none are given."),
-                        "between": Key(WINDOW, "From when to when.", is_required=True),
-                    }
-                ),
-                most=MOST_CLOSED,
-            ),
-            "Hours of the day.",
-        ),
-        "dates": Key(
-            ListOf(
-                Either(
-                    (
-                        (
-                            dict,
-                            Record(
-                                {
-                                    "from": Key(DATE, "The first day.", is_required=True),
-                                    "to": Key(DATE, "The last day.", is_required=True),
-                                }
-                            ),
-                        ),
-                    ),
-                    DATE,
-                ),
-                most=MOST_CLOSED,
-            ),
-            "Whole days.",
-        ),
+        "windows": Key(ListOf(_QUIET_WINDOW, most=MOST_CLOSED), "Hours of the day."),
+        "dates": Key(ListOf(Either(((dict, _DATES),), DATE), most=MOST_CLOSED), "Whole days."),
         "action": Key(Word(get_args(WhenClosed)), "Skip a slot, or defer it.", "skip"),
     }
 )
@@ -142,35 +122,26 @@ def _one_channel(node: CheckedValue) -> None:
         node.complain(f"must name exactly one of http, email, command{found}")
 
 
+_WEBHOOK = Record(
+    {
+        "url": Key(URL, "Where it is posted.", is_required=True),
+        "format": Key(Word(("generic", "slack", "discord")), "The shape of the body.", "generic"),
+        "headers": Key(HEADERS, "Further headers."),
+    }
+)
+_MAIL = Record(
+    {
+        "to": Key(Either(((str, Text()),), ListOf(Text(), least=1)), "Who gets it.", is_required=True),
+        "from": Key(Text(), "Who it is from."),
+        "smtp": Key(Text("smtp://host:587"), "The mail server.", is_required=True),
+    }
+)
+_EVENTS = ListOf(Word(get_args(EventType), "event"), least=1)
 NOTIFY = Record(
     {
-        "on": Key(
-            ListOf(Word(get_args(EventType), "event"), least=1),
-            "The events that it tells of.",
-            is_required=True,
-        ),
-        "http": Key(
-            Record(
-                {
-                    "url": Key(URL, "Where it is posted.", is_required=True),
-                    "format": Key(Word(("generic", "slack", "discord")), "The shape of the body.", "generic"),
-                    "headers": Key(HEADERS, "Further headers."),
-                }
-            ),
-            "A webhook.",
-        ),
-        "email": Key(
-            Record(
-                {
-                    "to": Key(
-                        Either(((str, Text()),), ListOf(Text(), least=1)), "Who gets it.", is_required=True
-                    ),
-                    "from": Key(Text(), "Who it is from."),
-                    "smtp": Key(Text("smtp://host:587"), "The mail server.", is_required=True),
-                }
-            ),
-            "A mail.",
-        ),
+        "on": Key(_EVENTS, "The events that it tells of.", is_required=True),
+        "http": Key(_WEBHOOK, "A webhook."),
+        "email": Key(_MAIL, "A mail."),
         "command": Key(ARGV, "A program."),
         "cooldown": Key(DURATION_OR_NONE, "Tell of the same thing again only after this.", "10m"),
     },
@@ -265,8 +236,5 @@ INCLUDED = Record({name: _EXTERNAL if name in MAIN_ONLY else key for name, key i
 
 def json_schema() -> Schema:
     """Return a JSON Schema of the file, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "everwhen.yaml",
-        **FILE.schema(),
-    }
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, "title": "everwhen.yaml", **FILE.schema()}

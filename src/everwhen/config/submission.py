@@ -7,18 +7,18 @@ keys they have, and translates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from everwhen.config.document import Block, Node, plain_document
-from everwhen.config.environment import references_in
+from everwhen.config.document import Block, Node, plain_node
+from everwhen.config.files import references_in
 from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
 from everwhen.config.schema import AGENTS, QUIET_HOURS, SCHEDULE
-from everwhen.config.sections.agents import read_agents
-from everwhen.config.sections.collector import Fields, NoPlugins, ScheduleCollector
+from everwhen.config.sections.collector import Fields, Rules, ScheduleCollector
 from everwhen.config.sections.general import group_in, read_schedule
+from everwhen.config.sections.groups import read_agents
 from everwhen.config.sections.policies import read_quiet_hours
 from everwhen.config.target_fields import RUN
 from everwhen.errors import SubmissionError, TimetableError, shown
@@ -27,7 +27,6 @@ from everwhen.model.defaults import PROTECTIONS, Shape
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition, settled_fields
 from everwhen.model.group import RESERVED, Workflow, is_longer, tenant_of
 from everwhen.model.kinds import NAME, NO_NAME, Key, MapOf, Record
-from everwhen.model.plugin import Plugins
 from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
@@ -84,24 +83,13 @@ GENERAL_BODIES = PlainBodies(Record(GENERAL))
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionRules:
-    """What a submission is checked by beside its own keys."""
+class SubmissionRules(Rules):
+    """What a submission is checked by: also the groups, workflows and budgets of the configuration in force."""
 
-    now: int
-    local_zone: Callable[[], str]
-    timezone: str = "UTC"
-    misfire_grace: str | int = "auto"
-    dispatch: str = "local"
-    quiet_hours: frozenset[str] = frozenset()  # the ids of the policies that there are
     groups: Mapping[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     workflows: dict[str, Workflow] = field(default_factory=dict)
     budgets: dict[str, Fields] = field(default_factory=dict)
-    plugins: Plugins = field(default_factory=NoPlugins)
-    plugin_dirs: str = "plugins"
-    python_fault: Callable[[str], str | None] | None = None
     may_refer: bool = True  # to the environment of the workers, as in ${NAME}
-    owner: str | None = None  # of whoever submits it: what names no owner is theirs
-    bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
     bodies: BodyShapes = GENERAL_BODIES
 
 
@@ -113,7 +101,7 @@ def rules_of(
     may_refer: bool = True,
     bodies: BodyShapes = GENERAL_BODIES,
 ) -> SubmissionRules:
-    """What the configuration in force says; `quiet_hours` are the ids of all policies, of those over REST as well."""
+    """Return the rules of the configuration in force; `quiet_hours` are the ids of all policies, also of REST."""
     return SubmissionRules(
         now=host.now,
         local_zone=host.local_zone,
@@ -124,7 +112,7 @@ def rules_of(
         groups=configuration.groups,
         workflows={workflow.workflow_id: workflow for workflow in configuration.workflows},
         budgets=configuration.sections.get("budgets") or {},
-        plugins=host.plugins_in(list(configuration.plugin_dirs)) if host.plugins_in else NoPlugins(),
+        plugins=host.plugins(configuration.plugin_dirs),
         plugin_dirs=", ".join(map(str, configuration.plugin_dirs)),
         python_fault=host.python_fault,
         may_refer=may_refer,
@@ -140,9 +128,9 @@ def read_submission(
     may_be_past: bool = False,
     target: Target | None = None,
 ) -> Declared:
-    """The declaration that the words of one schedule say; SubmissionError with every problem and its path.
+    """Return the declaration of one schedule; raise SubmissionError with every problem and its path.
 
-    `words` are plain JSON data in the words of the table in the contract. An `at` or `end_at` that is past is refused
+    `fields` are plain JSON data with the keys of the contract. An `at` or `end_at` that is past is refused
     unless `may_be_past`: an edit may leave alone what is over. `target` is run where the keys have no `run`.
     """
     if not NAME.fullmatch(schedule_id):
@@ -169,10 +157,9 @@ def read_new(
 
 
 def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: SubmissionRules) -> list[Declared]:
-    """The schedules of agents that come by themselves, from Python; SubmissionError as above."""
+    """Return schedules of agents that come by themselves, from Python; raise SubmissionError as above."""
     report = Report(most=MOST_SUBMITTED)
-    document = plain_document({"agents": agents}, report)
-    node = Node(document, ("agents",), document.root["agents"], report)
+    node = plain_node({"agents": agents}, report)["agents"]
     AGENTS.check(node)
     collector = _collector(rules, report, may_be_past=True)
     read_agents(node, collector)
@@ -184,9 +171,9 @@ def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: Submis
 def read_change(
     changes: Mapping[str, Any], schedule_id: str, current: Definition, rules: SubmissionRules
 ) -> Declared:
-    """The declaration of a schedule with some of its words changed; SubmissionError as above.
+    """Return the declaration of a schedule with some of its keys changed; raise SubmissionError as above.
 
-    A word of the trigger replaces the trigger, null clears a word, and what is not named stays as it is; so does the
+    A key of the trigger replaces the trigger, null clears a key, and what is not named stays as it is; so does the
     instant of an `after`. Whether an instant that is past may be left alone is decided by the edit itself.
     """
     submitted = _submitted(changes, rules)
@@ -205,7 +192,7 @@ def read_change(
     if current.target.kind == "python" and block.get("run") is None:
         target = current.target  # a function of a program cannot be named by keys
         del stored["run"]
-    kept = plain_document(stored, submitted.report).root
+    kept = plain_node(stored, submitted.report).value
     block.update({key: value for key, value in kept.items() if key not in block})
     if program := program_of(current.queue):
         rules = replace(rules, bound_to=program)
@@ -216,7 +203,7 @@ def read_change(
 
 
 def with_protections(schedule_id: str, stored: Definition, rules: SubmissionRules) -> Definition | None:
-    """A stored definition with the protections of what it runs, where it says none of its own.
+    """Return a stored definition with the protections of what it runs, where it has none of its own.
 
     None when it cannot be read again: what it runs is not in this configuration. When it fires stays as it is.
     """
@@ -240,7 +227,7 @@ def with_protections(schedule_id: str, stored: Definition, rules: SubmissionRule
 def _without_defaults(
     fields: Fields, schedule_id: str, current: Definition, rules: SubmissionRules
 ) -> Fields:
-    """The words of a schedule that is to run something else: protections that it has by default do not stay."""
+    """Return the keys of a schedule that is to run something else, without protections that it has by default."""
     bare = {key: value for key, value in fields.items() if key not in PROTECTIONS}
     try:
         by_default = settled_fields(_read_again(bare, schedule_id, current, rules).definition)
@@ -250,19 +237,15 @@ def _without_defaults(
 
 
 def _read_again(fields: Fields, schedule_id: str, current: Definition, rules: SubmissionRules) -> Declared:
-    report = Report()
-    document = plain_document(_without_reserved(fields, Block(), current, rules), report)
-    node = Node(document, (), document.root, report)
+    node = plain_node(_without_reserved(fields, Block(), current, rules), Report())
     return _judged(Translated(node, {}, "general"), 0, schedule_id, rules, may_be_past=True)
 
 
 def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> Node:
-    """The words in their places, each looked at by itself."""
+    """Return the keys in their places, each checked by itself."""
     if not isinstance(fields, Mapping):
         raise SubmissionError([("", f"a schedule is an object, not {spelled(fields)}")])
-    report = Report(most=MOST_SUBMITTED)
-    document = plain_document(fields, report)
-    submitted = Node(document, (), document.root, report)
+    submitted = plain_node(fields, Report(most=MOST_SUBMITTED))
     rules.bodies.keys.check(submitted)
     if not rules.may_refer:
         _refuse_references(submitted)
@@ -279,7 +262,7 @@ def _judged(
     target: Target | None = None,
     group: str | None = None,
 ) -> Declared:
-    """The words looked at as a whole; the problems that were found before name the submitter's words already."""
+    """Check the keys as a whole; the problems that were found before name the submitter's keys already."""
     report = translated.node.report
     collector = _collector(rules, report, may_be_past=may_be_past, shape=translated.shape)
     if target is None and translated.node.value.get("run") is None:
@@ -293,7 +276,7 @@ def _judged(
 
 
 def _without_reserved(stored: Fields, block: Block, current: Definition, rules: SubmissionRules) -> Fields:
-    """The stored words of a tenant's schedule without those that its shared group says for all (X9)."""
+    """Return the stored keys of a tenant's schedule without those that its shared group sets for all (X9)."""
     owner = block.get("owner") or stored.get("owner") or rules.owner
     run = block.get("run") or stored["run"]
     key = group_in(run) if isinstance(run, dict) else None
@@ -316,21 +299,11 @@ def _collector(
 ) -> ScheduleCollector:
     return ScheduleCollector(
         report,
-        rules.now,
-        rules.timezone,
-        rules.local_zone,
-        rules.misfire_grace,
-        dispatch=rules.dispatch,
+        rules,
         shape=shape,
         is_file=False,
-        owner=rules.owner,
         may_be_past=may_be_past,
-        bound_to=rules.bound_to,
-        stored_policies=rules.quiet_hours,
         budgets=rules.budgets,
-        plugins=rules.plugins,
-        plugin_dirs=rules.plugin_dirs,
-        python_fault=rules.python_fault,
         groups=dict(rules.groups),
         workflows=rules.workflows,
     )
@@ -338,13 +311,10 @@ def _collector(
 
 def _refuse_references(submitted: Node) -> None:
     """What a worker resolves is the worker's: whoever may not see its environment may not send it elsewhere."""
-    for path in references_in(submitted.value.get("run"), ("run",)) + references_in(
-        submitted.value.get("ping"), ("ping",)
-    ):
-        submitted.complain(
-            "refers to the environment, which is for the configuration file and for callers that may run code",
-            *path,
-        )
+    fault = "refers to the environment, which is for the configuration file and for callers that may run code"
+    for key in ("run", "ping"):
+        for path in references_in(submitted.value.get(key), (key,)):
+            submitted.complain(fault, *path)
 
 
 def as_submitted(path: str, spelled: Mapping[str, str]) -> str:
@@ -379,10 +349,9 @@ def read_policy(fields: Any, policy_id: str, rules: SubmissionRules) -> QuietHou
 
 def _judged_policy(fields: Mapping[str, Any], policy_id: str, rules: SubmissionRules) -> QuietHoursPolicy:
     report = Report(most=MOST_SUBMITTED)
-    document = plain_document({policy_id: fields}, report)
-    node = Node(document, (), document.root, report)
+    node = plain_node({policy_id: fields}, report)
     _POLICIES.check(node)
-    collector = ScheduleCollector(report, rules.now, rules.timezone, rules.local_zone, "auto")
+    collector = ScheduleCollector(report, rules)
     read_quiet_hours(node, collector)
     if report.errors:
         raise SubmissionError((problem.path, problem.message) for problem in report.errors)

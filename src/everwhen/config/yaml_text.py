@@ -1,10 +1,8 @@
 """YAML: from text to plain values with their lines, refusing what is not plain data; and back to text.
 
-The YAML reader: from text to plain values with their lines; it refuses what is not plain data.
-
-It reads the parser's events and not composed nodes: composing recurses in C, so that a file of brackets crashes the
-process, and costs four times as much. Types are those of YAML 1.2's core schema: `no`, `on`, `12:30` and `2026-12-25`
-are text. A duplicate key is refused; `<<` merges as in other YAML readers.
+The reader takes the parser's events and not composed nodes: composing recurses in C, so that a file of brackets crashes
+the process, and costs four times as much. Types are those of YAML 1.2's core schema: `no`, `on`, `12:30` and
+`2026-12-25` are text. A duplicate key is refused; `<<` merges as in other YAML readers.
 """
 
 from __future__ import annotations
@@ -59,9 +57,8 @@ def read_document(text: str, file: str, report: Report) -> Document:
         report.add(Place(file, line, column), (), f"is no YAML: {_fault(error)}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        report.add(
-            Place(file, line), (), f"is no YAML: it holds a control character (#x{error.character:02x})"
-        )
+        fault = f"is no YAML: it holds a control character (#x{error.character:02x})"
+        report.add(Place(file, line), (), fault)
     return Document(file, None)
 
 
@@ -239,12 +236,13 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        if _HIDDEN.search(text):
-            return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
-        if "\n" in text and not text.startswith((" ", "\n")):
-            return self.represent_scalar("tag:yaml.org,2002:str", text, style="|")
         is_plain = isinstance(core_value(text), str) and text != "<<"
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+        style = None if is_plain else '"'
+        if _HIDDEN.search(text):
+            style = '"'
+        elif "\n" in text and not text.startswith((" ", "\n")):
+            style = "|"
+        return self.represent_scalar(_TEXT_TAG, text, style=style)
 
     def represent_block(self, value: Mapping[str, Any]) -> yaml.MappingNode:
         node = self.represent_mapping("tag:yaml.org,2002:map", value.items())
@@ -283,16 +281,7 @@ def written(document: Mapping[str, Any]) -> str:
     >>> print(written({"service": {"name": "no"}}), end="")
     service: {name: 'no'}
     """
-    sections = [
-        yaml.dump(
-            {key: value},
-            Dumper=_Dumper,
-            sort_keys=False,
-            allow_unicode=True,
-            default_flow_style=False,
-            width=110,
-        )
-        for key, value in document.items()
-    ]
+    style: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": 110}
+    sections = [yaml.dump({key: value}, Dumper=_Dumper, **style) for key, value in document.items()]
     # Hidden characters are always in double quotes, where they can be escaped.
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", "\n".join(sections))

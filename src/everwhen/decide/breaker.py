@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from everwhen.model.job import Job
-from everwhen.model.limits import Breaker, BreakerState, Shared, Transition, TransitionReason
+from everwhen.model.limits import Breaker, Shared, Transition, TransitionReason
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule
 
@@ -31,7 +31,8 @@ def gate(shared: Shared, rule: BreakerRule | None, now: int) -> Gate:
 def begin_probe(shared: Shared, rule: BreakerRule, job_id: str, now: int) -> None:
     """Make the breaker half-open, in the commit that enqueues the probe."""
     breaker = shared.breaker(rule.key)
-    _move(shared, breaker, "half_open", "cooldown_elapsed", job_id=job_id, now=now, probe_job_id=job_id)
+    probing = breaker._replace(state="half_open", probe_job_id=job_id)
+    _move(shared, breaker, probing, "cooldown_elapsed", job_id=job_id, now=now)
 
 
 def count_outcome(
@@ -46,7 +47,10 @@ def count_outcome(
         return None
     breaker = shared.breaker(job.breaker_key)
     if breaker.state != "closed":
-        return _end_probe(shared, breaker, job, outcome, now) if breaker.probe_job_id == job.job_id else None
+        if breaker.probe_job_id != job.job_id:
+            return None
+        after, reason = _after_probe(breaker, outcome, now)
+        return _move(shared, breaker, after, reason, job_id=job.job_id, now=now)
     if outcome.status == "cancelled":
         return None
     if not outcome.is_failure:
@@ -54,10 +58,11 @@ def count_outcome(
             shared.change(breaker._replace(failure_count=0))
         return None
     failed = breaker._replace(failure_count=breaker.failure_count + 1)
-    if threshold is not None and failed.failure_count >= threshold:
-        return _move(shared, failed, "open", "failure_threshold", job_id=job.job_id, now=now, opened_at=now)
-    shared.change(failed)
-    return None
+    if threshold is None or failed.failure_count < threshold:
+        shared.change(failed)
+        return None
+    opened = failed._replace(state="open", opened_at=now)
+    return _move(shared, failed, opened, "failure_threshold", job_id=job.job_id, now=now)
 
 
 def reset(shared: Shared, key: str, now: int) -> bool:
@@ -65,63 +70,23 @@ def reset(shared: Shared, key: str, now: int) -> bool:
     breaker = shared.breaker(key)
     if breaker.state == "closed" and not breaker.failure_count:
         return False
-    _move(shared, breaker, "closed", "manual_reset", job_id=None, now=now, failure_count=0)
+    _move(shared, breaker, Breaker(key), "manual_reset", job_id=None, now=now)
     return True
 
 
-def _end_probe(shared: Shared, breaker: Breaker, job: Job, outcome: Outcome, now: int) -> Transition:
+def _after_probe(breaker: Breaker, outcome: Outcome, now: int) -> tuple[Breaker, TransitionReason]:
     if outcome.status == "succeeded":
-        return _move(shared, breaker, "closed", "success", job_id=job.job_id, now=now, failure_count=0)
+        return Breaker(breaker.key), "success"
+    opened = breaker._replace(state="open", probe_job_id=None)
     if outcome.status == "cancelled":
-        return _move(
-            shared,
-            breaker,
-            "open",
-            "probe_cancelled",
-            job_id=job.job_id,
-            now=now,
-            opened_at=breaker.opened_at,
-        )
-    failures = breaker.failure_count + 1
-    return _move(
-        shared,
-        breaker,
-        "open",
-        "probe_failed",
-        job_id=job.job_id,
-        now=now,
-        opened_at=now,
-        failure_count=failures,
-    )
+        return opened, "probe_cancelled"
+    return opened._replace(opened_at=now, failure_count=breaker.failure_count + 1), "probe_failed"
 
 
 def _move(
-    shared: Shared,
-    breaker: Breaker,
-    state: BreakerState,
-    reason: TransitionReason,
-    job_id: str | None,
-    now: int,
-    *,
-    opened_at: int | None = None,
-    probe_job_id: str | None = None,
-    failure_count: int | None = None,
+    shared: Shared, before: Breaker, after: Breaker, reason: TransitionReason, *, job_id: str | None, now: int
 ) -> Transition:
-    changed = Breaker(
-        key=breaker.key,
-        state=state,
-        failure_count=breaker.failure_count if failure_count is None else failure_count,
-        opened_at=breaker.opened_at if state == "half_open" else opened_at,
-        probe_job_id=probe_job_id,
-    )
-    transition = Transition(
-        breaker.key,
-        from_state=breaker.state,
-        to_state=state,
-        reason=reason,
-        failure_count=changed.failure_count,
-        job_id=job_id,
-        at=now,
-    )
-    shared.change(changed, transition)
+    failures = after.failure_count
+    transition = Transition(before.key, before.state, after.state, reason, failures, job_id=job_id, at=now)
+    shared.change(after, transition)
     return transition

@@ -40,13 +40,10 @@ def trigger(
 ) -> Decision:
     """Enqueue a manual job, with the payload merged over the schedule's; next_run_at and counters stay (X3)."""
     draft = Draft(schedule, now, shared)
-    refusal = _make_way(draft, if_running)
-    if refusal is not None:
-        return draft.decision()._replace(refusal=refusal)
-    _enqueue(draft, "manual", now, line_of("manual", draft.plan.definition.if_running, if_running), payload)
-    if actor is not None:
+    refusal = _request_manual(draft, if_running, payload)
+    if refusal is None and actor is not None:
         draft.record("job.triggered", slot_at=now, job_id=draft.jobs[-1].job_id, actor=actor)
-    return draft.decision()
+    return draft.decision(refusal)
 
 
 def rerun(
@@ -60,16 +57,22 @@ def rerun(
 ) -> Decision:
     """Enqueue a job again, for the same slot and with the same payload; next_run_at and counters stay (X3)."""
     draft = Draft(schedule, now, shared)
+    refusal = _request_manual(draft, if_running)
+    if refusal is None:
+        again = draft.jobs[-1] = draft.jobs[-1]._replace(slot_at=job.slot_at, payload=job.payload)
+        detail = {"of": job.job_id}
+        draft.record("job.rerun", slot_at=job.slot_at, job_id=again.job_id, actor=actor, detail=detail)
+    return draft.decision(refusal)
+
+
+def _request_manual(
+    draft: Draft, if_running: IfRunning, payload: Mapping[str, Any] | None = None
+) -> SkipReason | None:
     refusal = _make_way(draft, if_running)
-    if refusal is not None:
-        return draft.decision()._replace(refusal=refusal)
-    line = line_of("manual", draft.plan.definition.if_running, if_running)
-    _enqueue(draft, "manual", now, line)
-    again = draft.jobs[-1]._replace(slot_at=job.slot_at, payload=job.payload)
-    draft.jobs[-1] = again
-    detail = {"of": job.job_id}
-    draft.record("job.rerun", slot_at=job.slot_at, job_id=again.job_id, actor=actor, detail=detail)
-    return draft.decision()
+    if refusal is None:
+        line = line_of("manual", draft.plan.definition.if_running, if_running)
+        _enqueue(draft, "manual", draft.now, line, payload)
+    return refusal
 
 
 def fire(
@@ -84,16 +87,13 @@ def fire(
     definition = draft.plan.definition
     if not isinstance(definition.trigger, OnRequest):
         raise RequestError(draft.state.schedule_id)
-    refusal = _refusal_of_request(draft)
-    if refusal is not None:
-        # A request is not a slot of the calendar: the origin tells the ledger checker to expect none.
-        detail = {"origin": definition.trigger.kind}
-        draft.record("schedule.skipped", slot_at=now, reason=refusal, detail=detail)
-        return draft.decision()._replace(refusal=refusal)
-    origin = definition.trigger.kind
-    _enqueue(draft, origin, now, line_of(origin, definition.if_running), payload)
-    draft.state = draft.state._replace(last_fired_at=now)
-    return draft.decision()
+    refusal, origin = _refusal_of_request(draft), definition.trigger.kind
+    if refusal is None:
+        _enqueue(draft, origin, now, line_of(origin, definition.if_running), payload)
+        draft.state = draft.state._replace(last_fired_at=now)
+    else:  # a request is not a slot of the calendar: the origin tells the ledger checker to expect none
+        draft.record("schedule.skipped", slot_at=now, reason=refusal, detail={"origin": origin})
+    return draft.decision(refusal)
 
 
 def _refusal_of_request(draft: Draft) -> SkipReason | None:
@@ -108,13 +108,10 @@ def _refusal_of_request(draft: Draft) -> SkipReason | None:
 def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
     """Apply the overlap rule to a requested job: return the reason to skip it, or None when it may be enqueued (O1)."""
     verdict = overlap(draft.state, if_running, draft.plan.definition.queue_limit, draft.outstanding)
-    if verdict == "go":
-        return None
-    if verdict != "cancel":
-        return verdict
-    draft.cancel_own("overlap", running=True)
-    continue_idle_chain(draft, draft.state.last_slot_at or 0)
-    return None
+    if verdict == "cancel":
+        draft.cancel_own("overlap", running=True)
+        continue_idle_chain(draft)
+    return None if verdict == "go" or verdict == "cancel" else verdict
 
 
 def _enqueue(
@@ -132,13 +129,13 @@ def _enqueue(
             slot_at,
             due_at=slot_at,
             is_ready=is_ready(state, line),
-            payload=None if payload is None else _merged(definition.payload, payload),
+            payload=None if payload is None else payload_text({**json.loads(definition.payload), **payload}),
             line=line,
         )
     )
     draft.state = row_changes.request(state, origin != "backfill")
     if is_own(origin):  # it counts towards the guard, which never refuses it
-        draft.take_places(1)
+        draft.take_place()
     elif definition.capacity is not None:
         draft.shared.move(definition.capacity.key, outstanding=1)
 
@@ -152,7 +149,7 @@ def cancel_job(
         if job.job_id == job_id:
             draft.cancel(job, "person", actor=actor)
     if draft.cancelled and all(job.job_id == job_id or not job.is_own for job in schedule.outstanding):
-        continue_idle_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft)
     return draft.decision()
 
 
@@ -160,15 +157,8 @@ def cancel_orphan(job: Job, now: int, shared: Shared) -> Event:
     """Cancel a job whose schedule is deleted: give its places back, and end the probe of its breaker (X4)."""
     give_places_back(job, shared)
     breakers.count_outcome(shared, job, Outcome("cancelled"), now, None)
-    return Event(
-        "job.cancelled",
-        now,
-        job.schedule_id,
-        job.uid,
-        slot_at=job.slot_at,
-        reason="person",
-        job_id=job.job_id,
-    )
+    schedule = (job.schedule_id, job.uid)
+    return Event("job.cancelled", now, *schedule, slot_at=job.slot_at, reason="person", job_id=job.job_id)
 
 
 def backfill(
@@ -180,11 +170,9 @@ def backfill(
     """
     draft = Draft(schedule, now, shared)
     refusal = None if if_running == "queue" else _make_way(draft, if_running)
-    if refusal is not None:
-        return draft.decision()._replace(refusal=refusal)
-    for slot_at in slots:
+    for slot_at in slots if refusal is None else ():
         _enqueue(draft, "backfill", slot_at, None if if_running == "allow" else "backfill")
-    return draft.decision()
+    return draft.decision(refusal)
 
 
 def slots_of_history(history: ScheduleHistory, first: int, last: int, most: int) -> list[int]:
@@ -220,7 +208,3 @@ def _grids_of(history: ScheduleHistory) -> list[tuple[int, int, int | None]]:
         anchor_at = moved if isinstance(moved, int) else None
         grids.append((recorded.event.at, revision, anchor_at))
     return grids
-
-
-def _merged(base: str, payload: Mapping[str, Any]) -> str:
-    return payload_text({**json.loads(base), **payload})

@@ -7,7 +7,7 @@ the token that created its schedule, and waits while they are reached (O5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
@@ -47,20 +47,23 @@ def claim(
         if len(claims.taken) == limit:
             break
         plan = plans[job.uid, job.revision]
-        if not _is_its_turn(job, counters) or not _has_place(job, shared):
+        if not is_its_turn(job, counters) or not has_place(job, shared):
             continue
-        if job.origin == "retry":
-            waits_until = retry_wait(job, plan, shared, now)
-            if waits_until is not None:
-                claims.postponed.append((job, waits_until))
-                continue
+        waits_until = retry_wait(job, plan, shared, now)
+        if waits_until is not None:
+            claims.postponed.append((job, waits_until))
+            continue
         is_probe = _count(job, plan, shared, now)
         counts = counters.get(job.uid)
         if counts is not None:
             start = _start_of(job)
             claims.starts.append((counts.row_id, start))
             counters[job.uid] = counts.started(start.running_jobs)
-        claims.taken.append(_started(job, plan, counts, node=node, now=now, is_probe=is_probe))
+        definition = plan.definition
+        deadline_at = None if definition.timeout is None else now + definition.timeout
+        started = row_changes.start_job(job, now, deadline_at, node, is_probe)
+        repeats = 0 if counts is None else counts.current_repeat
+        claims.taken.append(ClaimedJob(started, definition, definition.name, repeats))
     return claims
 
 
@@ -74,7 +77,9 @@ def in_line(jobs: Sequence[Job]) -> Sequence[Job]:
     return [of_uid[job.uid].pop() for job in jobs]
 
 
-def _is_its_turn(job: Job, counters: Mapping[str, ScheduleCounters]) -> bool:
+def is_its_turn(
+    job: Job, counters: Mapping[str, ScheduleCounters], lines_under_way: Collection[str] = ()
+) -> bool:
     """Return whether no earlier own job runs; `counters` includes those that this claim has started.
 
     The other lines need no check: only the first job of each is ready.
@@ -82,13 +87,13 @@ def _is_its_turn(job: Job, counters: Mapping[str, ScheduleCounters]) -> bool:
     if job.line != "own":
         return True
     counts = counters.get(job.uid)
-    return counts is None or not counts.running_jobs
+    return job.uid not in lines_under_way and (counts is None or not counts.running_jobs)
 
 
-def _has_place(job: Job, shared: Shared) -> bool:
+def has_place(job: Job, shared: Shared, under_way: int = 0) -> bool:
     if job.capacity_key is None or job.capacity_limit is None:
         return True
-    return shared.limit(job.capacity_key).running < job.capacity_limit
+    return shared.limit(job.capacity_key).running + under_way < job.capacity_limit
 
 
 def retry_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
@@ -147,26 +152,21 @@ def _start_of(job: Job) -> Start:
     )
 
 
-def _started(
-    job: Job, plan: Plan, counts: ScheduleCounters | None, *, node: str, now: int, is_probe: bool
-) -> ClaimedJob:
-    definition = plan.definition
-    deadline_at = None if definition.timeout is None else now + definition.timeout
-    started = row_changes.start_job(job, now, deadline_at, node, is_probe)
-    return ClaimedJob(started, definition, definition.name, counts.current_repeat if counts else 0)
-
-
 # Firings that a token's calls cause, counted against its limits: triggers, re-runs, backfills, hooks (O5).
-#
-# Firings by the clock are counted where they are decided (`decide.tick`), retries where they begin
-# (`decide.claim`).
+# Firings by the clock are counted where they are decided (`decide.tick`), retries where they begin.
 
 
 def charge(shared: Shared, budgets: Iterable[Budget], count: int, now: int) -> None:
-    """Count firings against budgets whose rows are locked; raise FiringLimitError when there are too many."""
+    """Count firings against budgets whose rows are locked; raise FiringLimitError when there are too many.
+
+    More firings than fit into an empty window raise LimitError: trying again later cannot help.
+    """
     for budget in {budget.key: budget for budget in budgets}.values():
+        most = min((most for most in (budget.per_hour, budget.per_day) if most is not None), default=count)
+        if count > max(most, 1):
+            text = f"these are {count} firings, and this token may cause {most} in a window; take fewer"
+            raise LimitError(text, limit="fires")
         limit = shared.limit(budget.key)
-        _refuse_impossible(budget, count)
         refill_at = limit.refill_at(budget, now, count)
         if refill_at is not None:
             raise FiringLimitError(-((now - refill_at) // SECOND))
@@ -177,13 +177,3 @@ def charge(shared: Shared, budgets: Iterable[Budget], count: int, now: int) -> N
 def makers_budgets(definition: Definition) -> tuple[Budget, ...]:
     """Return the limits of the tokens that created or changed a schedule."""
     return tuple(budget for budget in definition.budgets if budget.is_of_token)
-
-
-def _refuse_impossible(budget: Budget, count: int) -> None:
-    """Raise LimitError for more firings than fit into an empty window: trying again later cannot help."""
-    most = min((most for most in (budget.per_hour, budget.per_day) if most is not None), default=count)
-    if count > max(most, 1):
-        raise LimitError(
-            f"these are {count} firings, and this token may cause {most} in a window; take fewer",
-            limit="fires",
-        )

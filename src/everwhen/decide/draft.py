@@ -9,17 +9,17 @@ from collections.abc import Mapping
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.overlap import is_ready, line_of
+from everwhen.decide.slots import interval_of
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
 from everwhen.model.events import NOTHING, Event, EventType
-from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.instants import HOUR, MINUTE
 from everwhen.model.job import Job, NewJob, Origin, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import Budget
 from everwhen.model.reasons import CancelReason, HoldReason, SkipReason
 from everwhen.model.schedule import Schedule, Status
-from everwhen.timetable.trigger import Every
 
 GATHERED_AT_MOST = 1_000
 
@@ -39,10 +39,10 @@ class Draft:
         self.events: list[Event] = []
         self.cancelled: list[tuple[Job, CancelReason]] = []
 
-    def decision(self) -> Decision:
-        return Decision(
-            self.before, self.state, self.plan, jobs=self.jobs, events=self.events, cancelled=self.cancelled
-        )
+    def decision(self, refusal: SkipReason | None = None) -> Decision:
+        """Return the decision; `refusal`: why a requested firing got no job."""
+        changes = (self.jobs, self.events, self.cancelled)
+        return Decision(self.before, self.state, self.plan, *changes, refusal)
 
     # -- what can happen to a slot --
 
@@ -84,7 +84,7 @@ class Draft:
         self.jobs.append(job)
         self.state = row_changes.fire(state, self.now, slot_at)
         if not_before is None:
-            self.take_places(1)
+            self.take_place()
         else:  # a job that waits takes no place until it is claimed
             self.state = row_changes.defer(self.state)
         for budget in definition.budgets:
@@ -104,12 +104,10 @@ class Draft:
             detail = {"key": budget.key, "refill_at": refill_at}
             self.record("budget.reached", job_id=job_id, detail=detail)
 
-    def take_places(self, count: int) -> None:
-        definition = self.plan.definition
-        if definition.guard is not None:
-            self.shared.move(definition.guard.key, outstanding=count)
-        if definition.capacity is not None:
-            self.shared.move(definition.capacity.key, outstanding=count)
+    def take_place(self) -> None:
+        for limit in (self.plan.definition.guard, self.plan.definition.capacity):
+            if limit is not None:
+                self.shared.move(limit.key, outstanding=1)
 
     def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
         """End the slot without a job. Equal skips in a row are gathered where slots are close (L5).
@@ -154,6 +152,13 @@ class Draft:
             held_key=None,
             release_at=None,
         )
+
+    def end_held(self, reason: SkipReason) -> None:
+        """End the held slot without a job, if there is one."""
+        slot_at, held = self.state.held_slot_at, self.state.held_reason
+        if slot_at is not None:
+            self.end_hold()
+            self.skip(slot_at, reason, held=held)
 
     def cancel_own(self, reason: CancelReason, *, running: bool = False) -> None:
         """Cancel queued own jobs and waiting retries, and with `running` the running ones."""
@@ -233,11 +238,9 @@ class Draft:
 
     def end_gathering(self) -> None:
         """End the run of equal skips, and write the gathered ones as one event."""
-        state = self.state
-        if state.skip_reason is None:
-            return
-        self._write_gathered()
-        self.state = self.state._replace(skip_reason=None, skip_held=None)
+        if self.state.skip_reason is not None:
+            self._write_gathered()
+            self.state = self.state._replace(skip_reason=None, skip_held=None)
 
     def _gather(self, slot_at: int) -> None:
         state = self.state
@@ -251,15 +254,10 @@ class Draft:
     def _write_gathered(self) -> None:
         state = self.state
         if state.skip_count:
-            assert state.skip_first_at is not None and state.skip_last_at is not None
-            assert state.skip_reason is not None
+            first, last, reason = state.skip_first_at, state.skip_last_at, state.skip_reason
+            assert first is not None and last is not None and reason is not None
             self._record_range(
-                "schedule.skipped",
-                state.skip_first_at,
-                state.skip_last_at,
-                state.skip_count,
-                state.skip_reason,
-                held=state.skip_held,
+                "schedule.skipped", first, last, state.skip_count, reason, held=state.skip_held
             )
         self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
 
@@ -273,9 +271,8 @@ class Draft:
 
     def _is_frequent(self, slot_at: int) -> bool:
         """Return whether slots are less than a minute apart."""
-        trigger = self.plan.definition.trigger
-        if self.plan.definition.is_chain and isinstance(trigger, Every):
-            return trigger.seconds * SECOND < MINUTE
+        if self.plan.definition.is_chain:
+            return interval_of(self.plan) < MINUTE
         following = self.plan.calendar(self.state.anchor_at).next_after(slot_at)
         return following is not None and following - slot_at < MINUTE
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from everwhen.decide.draft import Draft
-from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, next_slot
+from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, interval_of, next_slot
 from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
 from everwhen.model.changes import Creation, Decision
-from everwhen.model.events import Event
+from everwhen.model.events import Event, EventType
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.timetable.trigger import Every, EveryMonth, Once, OnRequest
+
+# The fields that determine the slots, and those whose change may release a held slot, or end it (E5).
+timing_of = attrgetter(*"trigger zone.name gap fold jitter_ms start_at end_at interval_from".split())
+_rules_of = attrgetter(
+    *"guard capacity breaker budgets if_running only_between not_on outside_window quiet_hours_id".split()
+)
 
 
 def create(
@@ -48,32 +56,19 @@ def create(
     if isinstance(definition.trigger, EveryMonth) and definition.start_at is None:
         # The default depends on the interface that created the schedule; the anchor alone does not show it.
         detail["first_run"] = definition.first_run or default_first_run
-    created = Event(
-        "schedule.created",
-        at=now,
-        schedule_id=schedule_id,
-        uid=uid,
-        owner=definition.owner,
-        slot_at=None,
-        reason=None,
-        slot_count=1,
-        job_id=None,
-        actor=actor,
-        detail=detail,
-    )
+    created = Event("schedule.created", now, schedule_id, uid, definition.owner, actor=actor, detail=detail)
     if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
         if not may_be_past:
             raise_past(definition, now)
         return _stopped(state._replace(status="done", status_reason="in_the_past"), created, "schedule.done")
     if not is_enabled:
-        paused = state._replace(status="paused", paused_by=paused_by)
-        return _stopped(paused, created, "schedule.paused")
+        return _stopped(state._replace(status="paused", paused_by=paused_by), created, "schedule.paused")
     return Creation(state, (created,))
 
 
-def _stopped(state: State, created: Event, kind: str) -> Creation:
+def _stopped(state: State, created: Event, kind: EventType) -> Creation:
     stopped = state._replace(next_slot_at=None, next_run_at=None)
-    event = created._replace(type=kind, reason=state.status_reason or state.status, detail={})  # type: ignore[arg-type]
+    event = created._replace(type=kind, reason=state.status_reason or state.status, detail={})
     return Creation(stopped, (created, event))
 
 
@@ -107,41 +102,16 @@ def edit(
     draft.end_gathering()
     draft.state = draft.state._replace(revision=draft.state.revision + 1, owner=plan.definition.owner)
     if has_new_times:
-        _take_new_times(draft, schedule, may_be_past)
+        _take_new_times(draft, schedule.plan, may_be_past)
     elif draft.state.held_slot_at is not None and _rules_of(old) != _rules_of(plan.definition):
         draft.state = draft.state._replace(release_at=_new_release(draft))
-    detail = _revision_detail(draft, has_new_times) | ({"cause": "upgraded"} if is_upgrade else {})
+    detail: dict[str, object] = {"revision": draft.state.revision}
+    if has_new_times:
+        detail["anchor_at"] = draft.state.anchor_at
+    if is_upgrade:
+        detail["cause"] = "upgraded"
     draft.record("schedule.updated", actor=actor, detail=detail)
     return draft.decision()
-
-
-def timing_of(definition: Definition) -> tuple[object, ...]:
-    """Return the fields that determine the slots."""
-    return (
-        definition.trigger,
-        definition.zone.name,
-        definition.gap,
-        definition.fold,
-        definition.jitter_ms,
-        definition.start_at,
-        definition.end_at,
-        definition.interval_from,
-    )
-
-
-def _rules_of(definition: Definition) -> tuple[object, ...]:
-    """Return the fields whose change may release a held slot, or end it (E5)."""
-    return (
-        definition.guard,
-        definition.capacity,
-        definition.breaker,
-        definition.budgets,
-        definition.if_running,
-        definition.only_between,
-        definition.not_on,
-        definition.outside_window,
-        definition.quiet_hours_id,
-    )
 
 
 def _new_release(draft: Draft) -> int:
@@ -153,20 +123,19 @@ def _new_release(draft: Draft) -> int:
     return draft.plan.calendar(draft.state.anchor_at).opening_from(now) or now
 
 
-def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None:
+def _take_new_times(draft: Draft, old: Plan, may_be_past: bool) -> None:
     state, definition = draft.state, draft.plan.definition
-    is_rearmed = isinstance(definition.trigger, Once) and state.status in ("done", "dead")
+    is_one_shot = isinstance(definition.trigger, Once)
+    is_rearmed = is_one_shot and state.status in ("done", "dead")
     if state.status != "active" and not is_rearmed:
-        is_past = (
-            isinstance(definition.trigger, Once) and next_slot(draft.plan, None, draft.now).slot_at is None
-        )
+        is_past = is_one_shot and next_slot(draft.plan, None, draft.now).slot_at is None
         if is_past and not may_be_past:
             raise_past(definition, draft.now)
         if state.anchor_at is None:
             draft.state = state._replace(anchor_at=_new_grid(draft).anchor_at)
         return
-    found = _next_of_new_times(draft, schedule)
-    is_over = found.slot_at is None and not comes_later(_edited(draft, schedule))
+    found = _next_of_new_times(draft, old)
+    is_over = found.slot_at is None and not comes_later(draft)
     if is_over and not may_be_past:
         raise_past(definition, draft.now)
     if is_rearmed:
@@ -180,18 +149,14 @@ def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None
         draft.become("done", "schedule.done", "in_the_past")
 
 
-def _edited(draft: Draft, schedule: Schedule) -> Schedule:
-    return Schedule(draft.state, draft.plan, schedule.outstanding)
-
-
-def _next_of_new_times(draft: Draft, schedule: Schedule) -> NextSlot:
+def _next_of_new_times(draft: Draft, old: Plan) -> NextSlot:
     """Return the new revision's first slot after now and after the last decided one; the anchor is kept."""
     state, definition = draft.state, draft.plan.definition
     after = max(draft.now, state.last_slot_at or 0)
     if definition.is_chain:
-        if comes_later(_edited(draft, schedule)):
+        if comes_later(draft):
             return NextSlot(state.anchor_at, None, None)
-        return _chain_anew(draft, schedule.plan, after)
+        return _chain_anew(draft, old, after)
     if isinstance(definition.trigger, Every | EveryMonth) and state.anchor_at is None:
         found = _new_grid(draft)
         if found.slot_at is None or found.slot_at > after:
@@ -212,23 +177,14 @@ def _new_grid(draft: Draft) -> NextSlot:
 def _chain_anew(draft: Draft, old: Plan, after: int) -> NextSlot:
     """Return end + interval, never before now, within the bounds; a skipped or missed slot ended at its due_at."""
     state, definition = draft.state, draft.plan.definition
-    trigger = definition.trigger
-    assert isinstance(trigger, Every)
     ends = [] if state.last_completed_at is None else [state.last_completed_at]
     if state.last_slot_at is not None:
         ends.append(old.calendar(state.anchor_at).due_at(state.last_slot_at))
     ended_at = max(ends, default=draft.now)
-    previous = (state.last_slot_at or 0) // SECOND
-    second = chain_slot(ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=previous)
+    previous, interval = (state.last_slot_at or 0) // SECOND, interval_of(draft.plan) // SECOND
+    second = chain_slot(ended_at=ended_at / SECOND, interval=interval, previous_slot_at=previous)
     second = max(second, -(-after // SECOND), definition.start_at or second)
     if definition.end_at is not None and second >= definition.end_at:
         return NextSlot(state.anchor_at, None, None)
     slot_at = second * SECOND
     return NextSlot(state.anchor_at, slot_at, draft.plan.calendar(state.anchor_at).due_at(slot_at))
-
-
-def _revision_detail(draft: Draft, has_new_times: bool) -> dict[str, object]:
-    detail: dict[str, object] = {"revision": draft.state.revision}
-    if has_new_times:
-        detail["anchor_at"] = draft.state.anchor_at
-    return detail

@@ -1,4 +1,4 @@
-"""`why`: what happened or will happen to a slot, in a sentence with its evidence (L3). `sentences` has the texts."""
+"""`why`: what happened or will happen to a slot, in a sentence with its evidence (L3)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from everwhen.decide.outlook import (
     Conditions,
     Outlook,
     because,
+    cause,
     coming_slots,
     explain_status,
     explain_system,
     foresee,
+    spoken,
 )
-from everwhen.decide.sentences import cause, spoken
 from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, Job
@@ -104,23 +105,15 @@ class _Verdict(NamedTuple):
 
 def explain_slot(evidence: Evidence) -> Explanation:
     """Explain what happened or will happen to a slot, and what comes next."""
-    zone = evidence.zone
-    verdict = _verdict(evidence, evidence.conditions.now)
-    if verdict.reason == "down":  # none was running, by definition; a killed node may look alive for a while
+    zone, slot_at, state = evidence.zone, evidence.slot_at, evidence.state
+    fate, text, reason = _verdict(evidence, evidence.conditions.now)
+    if reason == "down":  # none was running, by definition; a killed node may look alive for a while
         evidence = replace(evidence, schedulers=())
-    sentence = f"{spoken(zone, evidence.slot_at)} {verdict.text}."
-    following = _following(evidence, verdict.fate)
-    sentence = f"{sentence} {following}" if following else sentence
-    next_run_at = evidence.state.next_run_at if evidence.state is not None else None
-    return Explanation(
-        sentence,
-        fate=verdict.fate,
-        zone=zone,
-        slot_at=evidence.slot_at,
-        reason=verdict.reason,
-        next_run_at=next_run_at,
-        evidence=evidence,
-    )
+    sentence = f"{spoken(zone, slot_at)} {text}."
+    if following := _following(evidence, fate):
+        sentence = f"{sentence} {following}"
+    next_run_at = None if state is None else state.next_run_at
+    return Explanation(sentence, fate, zone, slot_at, reason, next_run_at=next_run_at, evidence=evidence)
 
 
 def _following(evidence: Evidence, fate: Fate) -> str | None:
@@ -133,11 +126,10 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
     if stopped is not None:
         return stopped
     slots = coming_slots(schedule, conditions, conditions.now + 1)
-    ahead = list(islice(slots, 1))
-    if not ahead:
+    first = next(slots, None)
+    if first is None:
         waits = schedule.definition.is_chain and schedule.state.outstanding
         return "The next slot is counted from the end of the run in flight." if waits else None
-    first = ahead[0]
     if fate == "pending":
         is_blocked = first.slot_at == evidence.slot_at and first.outlook.reason is not None
         return _first_to_fire(evidence, first, slots) if is_blocked else None
@@ -157,10 +149,9 @@ def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[Comi
         if can_fire is not None:
             at = can_fire.outlook.until if can_fire.outlook.fate == "held" else can_fire.due_at
             text.append(f"The next to fire: {spoken(plan.definition.zone, at or can_fire.due_at)}.")
-    if blocked.outlook.reason == "circuit_open" and plan.definition.breaker is not None:
-        text.append(
-            f"To close the breaker now: everwhen system breaker {plan.definition.breaker.key} --reset."
-        )
+    breaker = plan.definition.breaker
+    if blocked.outlook.reason == "circuit_open" and breaker is not None:
+        text.append(f"To close the breaker now: everwhen system breaker {breaker.key} --reset.")
     return " ".join(text)
 
 
@@ -181,11 +172,11 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
         return found
     if evidence.stopped_by == DELETED:
         return _Verdict("span", "lies after the schedule was deleted")
-    if evidence.stopped_by is not None and evidence.slot_at > now:
-        text = ONGOING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
-        return _Verdict("span", text, evidence.stopped_by)
     if evidence.stopped_by is not None:
-        return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
+        text = SPANS[evidence.stopped_by]
+        if evidence.slot_at > now:
+            text = ONGOING.get(evidence.stopped_by, text)
+        return _Verdict("span", text, evidence.stopped_by)
     state = evidence.state
     if state is not None and state.status == "active" and evidence.slot_at >= (state.next_slot_at or now):
         return _to_come(evidence, now)
@@ -224,9 +215,10 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
     state = evidence.state
     if state is None:
         return None
-    gathered = _gathered(state, evidence.slot_at)
-    if gathered is not None:
-        return _skipped(evidence, gathered, 1, state.skip_held)
+    first, last = state.skip_first_at, state.skip_last_at
+    is_gathered = first is not None and last is not None and first <= evidence.slot_at <= last
+    if is_gathered and state.skip_reason is not None:
+        return _skipped(evidence, state.skip_reason, 1, state.skip_held)
     if state.held_slot_at != evidence.slot_at or state.held_reason is None:
         return None
     why = cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
@@ -277,14 +269,6 @@ def _skipped(evidence: Evidence, reason: str, count: int, held: str | None) -> _
     return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
 
 
-def _gathered(state: State, slot_at: int) -> str | None:
-    """Return the reason of a slot that is counted on the row until its run of equal skips ends (L5)."""
-    first, last = state.skip_first_at, state.skip_last_at
-    if state.skip_reason is None or first is None or last is None or not first <= slot_at <= last:
-        return None
-    return state.skip_reason
-
-
 def _waiting(evidence: Evidence) -> str:
     """Say where a ready job waits."""
     sent = evidence.on_its_way
@@ -300,25 +284,19 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
     word = "was caught up" if first.origin == "catch_up" else "fired"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
-        return (
-            f"{word}; its job failed {times} ({_message(jobs[-2])}) and waits for its retry ({last.job_id})"
-        )
+        error = message_of(jobs[-2].error or jobs[-2].status)
+        return f"{word}; its job failed {times} ({error}) and waits for its retry ({last.job_id})"
     ended = {
         "queued": waiting,
         "running": "its job is running",
         "succeeded": "its job succeeded",
-        "failed": f"its job failed: {_message(last)}",
+        "failed": f"its job failed: {message_of(last.error or last.status)}",
         "timed_out": "its job timed out",
         "lost": "its job was lost",
         "cancelled": CANCELLED.get(last.reason or "", "its job was cancelled"),
     }[last.status]
     attempts = f" after {len(jobs)} attempts" if len(jobs) > 1 else ""
     return f"{word}; {ended}{attempts} ({last.job_id})"
-
-
-def _message(job: Job) -> str:
-    """Return the message of its error; the traceback is shown with the job."""
-    return message_of(job.error or job.status)
 
 
 def _given_up(evidence: Evidence) -> str:

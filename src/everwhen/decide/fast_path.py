@@ -69,29 +69,19 @@ def end_fast(decision: Decision, now: int) -> State | None:
 
     Return None when another job is ahead of it, or when something depends on its outcome.
     """
+    before, after, definition = decision.before, decision.after, decision.plan.definition
     if len(decision.jobs) != 1 or decision.events or decision.cancelled:
         return None
-    before, after, job, definition = (
-        decision.before,
-        decision.after,
-        decision.jobs[0],
-        decision.plan.definition,
-    )
-    if (
-        before.outstanding
-        or before.running_jobs
-        or before.held_slot_at is not None
-        or before.skip_reason is not None
-    ):
+    if before.outstanding or before.running_jobs:
+        return None
+    if before.held_slot_at is not None or before.skip_reason is not None:
         return None
     if after.status != "active" or after.outstanding != 1 or after.held_slot_at is not None:
         return None
-    if (
-        job.origin != "schedule"
-        or job.not_before is not None
-        or not job.is_ready
-        or job.line not in (None, "own")
-    ):
+    job = decision.jobs[0]
+    if job.origin != "schedule" or job.not_before is not None:
+        return None
+    if not job.is_ready or job.line not in (None, "own"):
         return None
     if definition.guard or definition.capacity or definition.breaker or awaits_successes(definition):
         return None

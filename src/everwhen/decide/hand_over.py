@@ -1,7 +1,5 @@
 """The hand-over to queues: which ready jobs are sent (O1, O4, R6), and which links a chain needs.
 
-The hand-over: which ready jobs are sent to a queue (O1, O4, R6).
-
 The rules are those of a claim, but jobs on their way count as claimed. A queue does not know which job is next, so
 there are never more messages for a capacity, or for a line, than jobs that may run.
 """
@@ -12,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everwhen.decide.claim import in_line, retry_wait
+from everwhen.decide.claim import has_place, in_line, is_its_turn, retry_wait
 from everwhen.model.claim import ScheduleCounters
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, job_id
@@ -54,8 +52,9 @@ def hand_over(
     for job in in_line(jobs):
         if len(chosen.given) == limit:
             break
-        plan = plans[job.uid, job.revision]
-        if not _is_its_turn(job, counters, under_way) or not _has_place(job, shared, under_way):
+        plan, key = plans[job.uid, job.revision], job.capacity_key or ""
+        sent = under_way.of_key.get(key, 0)
+        if not is_its_turn(job, counters, under_way.lines) or not has_place(job, shared, sent):
             continue
         waits_until = retry_wait(job, plan, shared, now)
         if waits_until is not None:
@@ -63,37 +62,17 @@ def hand_over(
         elif plan.definition.target.kind == MESSAGE:
             chosen.messages.append(job)
         else:
-            _set_out(job, under_way)
             chosen.given.append(job)
+            under_way.of_key[key] = sent + 1
+            if job.line == "own":
+                under_way.lines.add(job.uid)
     return chosen
-
-
-def _is_its_turn(job: Job, counters: Mapping[str, ScheduleCounters], under_way: OnTheirWay) -> bool:
-    if job.line != "own":
-        return True
-    counts = counters.get(job.uid)
-    return job.uid not in under_way.lines and (counts is None or not counts.running_jobs)
-
-
-def _has_place(job: Job, shared: Shared, under_way: OnTheirWay) -> bool:
-    key = job.capacity_key
-    if key is None or job.capacity_limit is None:
-        return True
-    return shared.limit(key).running + under_way.of_key.get(key, 0) < job.capacity_limit
-
-
-def _set_out(job: Job, under_way: OnTheirWay) -> None:
-    if job.line == "own":
-        under_way.lines.add(job.uid)
-    if job.capacity_key is not None:
-        under_way.of_key[job.capacity_key] = under_way.of_key.get(job.capacity_key, 0) + 1
 
 
 # The links that a schedule needs: one for each instant at which a process must look after it (`rq-chain`).
 #
-# Links follow from what is stored and from nothing else, so several processes can compute them at any time:
-# the run that continues the chain, a program that restarts, the watch of `everwhen up`. A link that exists is
-# not added again.
+# Links follow from what is stored and from nothing else, so several processes can compute them at any time: the run
+# that continues the chain, a program that restarts, the watch of `everwhen up`. A link that exists is not added again.
 
 
 LATER = 5 * SECOND  # how often a job that may not begin now is tried again

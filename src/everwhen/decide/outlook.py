@@ -5,21 +5,22 @@ Overlap, guard and capacity are left out: the jobs that run now do not predict t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.sentences import cause, spoken
-from everwhen.decide.slots import NextSlot, slot_after_span
+from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
-from everwhen.model.instants import SECOND
+from everwhen.model.events import Event
+from everwhen.model.instants import MINUTE, moment_of
 from everwhen.model.limits import Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
-from everwhen.model.schedule import Plan, Schedule, State
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.timetable.civil_time import Zone
-from everwhen.timetable.trigger import Every, OnRequest
+from everwhen.timetable.trigger import OnRequest
+from everwhen.timetable.windows import EVERY_WEEKDAY, QuietWindow
 
 SYSTEM = "system"
 APPROVAL = "approval"
@@ -82,8 +83,18 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
 
 def explain_status(schedule: Schedule, now: int) -> str | None:
     """Say why a schedule that is not active fires nothing, and how to continue; None when it is active."""
-    text = _status_sentence(schedule, now)
-    return None if text is None else f"The schedule is {text}."
+    state = schedule.state
+    match state.status:
+        case "active":
+            return None
+        case "paused":
+            text = _paused_sentence(schedule)
+        case "invalid":
+            healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
+            text = f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
+        case "done" | "dead":  # pragma: no branch
+            text = f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
+    return f"The schedule is {text}."
 
 
 def explain_system(conditions: Conditions, zone: Zone) -> str | None:
@@ -155,12 +166,10 @@ def _begin(schedule: Schedule) -> NextSlot | None:
 def _slots(
     schedule: Schedule, calendar: Calendar, begins: NextSlot, start: int
 ) -> Iterator[tuple[int, int, bool]]:
-    trigger = schedule.definition.trigger
     if begins.slot_at is None or begins.due_at is None:
         return
     if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
-        assert isinstance(trigger, Every)
-        interval = trigger.seconds * SECOND
+        interval = interval_of(schedule.plan)
         for number in count(max(-(-(start - begins.due_at) // interval), 0)):  # pragma: no branch
             further = number * interval
             yield begins.slot_at + further, begins.due_at + further, number > 0
@@ -170,23 +179,6 @@ def _slots(
     while slot_at is not None:
         yield slot_at, calendar.due_at(slot_at), False
         slot_at = calendar.next_after(slot_at)
-
-
-# -- how to continue --
-
-
-def _status_sentence(schedule: Schedule, now: int) -> str | None:
-    state = schedule.state
-    match state.status:
-        case "active":
-            return None
-        case "paused":
-            return _paused_sentence(schedule)
-        case "invalid":
-            healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
-            return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
-        case "done" | "dead":  # pragma: no branch
-            return f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
 
 
 def _paused_sentence(schedule: Schedule) -> str:
@@ -200,9 +192,8 @@ def _paused_sentence(schedule: Schedule) -> str:
         approve = f"everwhen schedules approve {state.schedule_id} --revision {state.revision}"
         return f"waiting for the approval of an operator. To approve it: {approve}"
     if state.paused_by == "config":
-        return (
-            "paused by enabled: false in the configuration. To go on: remove it, then everwhen config reload"
-        )
+        by, resume = " by enabled: false in the configuration", "remove it, then everwhen config reload"
+        return f"paused{by}. To go on: {resume}"
     by = f" by a {state.paused_by}" if state.paused_by in ("person", "token") else ""
     return f"paused{by}{note}. To go on: {resume}"
 
@@ -220,9 +211,6 @@ def _revive_hint(schedule: Schedule, now: int) -> str:
     if can_revive(schedule, now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"
     return f"It has no slot to come; to use it again, give it a new time: everwhen schedules update {schedule_id}"
-
-
-# The check whether a schedule would fire now, in the order of E2.
 
 
 def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:
@@ -255,3 +243,91 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipR
     if is_limited and guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
         return "outstanding_limit"
     return None
+
+
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+
+
+def cause(
+    text: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were", are: str = "are"
+) -> str:
+    """Return the clause for a reason, with the schedule's own figures."""
+    return text[reason].format_map(_figures(plan, at) | {"were": were, "are": are})
+
+
+def spoken(zone: Zone, instant: int) -> str:
+    """Return an instant as people read it: time, zone, weekday and date, in the schedule's zone."""
+    moment = zone.localized(moment_of(instant))
+    return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
+
+
+def _time(zone: Zone, instant: int) -> str:
+    return f"{zone.localized(moment_of(instant)):%H:%M:%S}".removesuffix(":00")
+
+
+def _figures(plan: Plan, at: int) -> dict[str, object]:
+    definition = plan.definition
+    zone = definition.zone
+    return {
+        "time": _time(zone, at),
+        "weekday": f"{zone.localized(moment_of(at)):%A}",
+        "window": f"{definition.only_between} {zone.name}" if definition.only_between else "of then",
+        "quiet": "of then" if plan.quiet is None else _quiet(plan.quiet, at),
+        "breaker": definition.breaker.key if definition.breaker else "of then",
+        "guard": "no more" if definition.guard is None else _jobs(definition.guard.limit),
+        "capacity": "no more" if definition.capacity is None else _jobs(definition.capacity.limit),
+        "group": definition.group or "its group",
+        "budgets": ", ".join(budget.key for budget in definition.budgets) or "of then",
+        "queue_limit": definition.queue_limit,
+        "catch_up_limit": definition.catch_up_limit,
+    }
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _quiet(policy: QuietHoursPolicy, at: int) -> str:
+    """Return `nights (Mon Tue Wed Thu Fri 22:00-07:00 Europe/Paris)`, for example, with all windows."""
+    spans = [_quiet_window(window) for window in policy.hours.windows]
+    if policy.hours.dates:
+        spans.append("its dates")
+    return f"{policy.name or policy.policy_id} ({', '.join(spans)} {policy.hours.zone.name})"
+
+
+def _quiet_window(quiet: QuietWindow) -> str:
+    if quiet.weekdays == EVERY_WEEKDAY:
+        return str(quiet.window)
+    days = " ".join(name for number, name in enumerate(_DAYS) if quiet.weekdays >> number & 1)
+    return f"{days} {quiet.window}"
+
+
+def overdue_since(schedule: Schedule) -> int | None:
+    """Return when the next slot is overdue (ALERTS 2): its due_at plus the gap to the following slot, at least 1m."""
+    state = schedule.state
+    if state.next_slot_at is None or state.next_run_at is None:
+        return None
+    return state.next_run_at + _patience(schedule, state.next_slot_at)
+
+
+def held_too_long_since(schedule: Schedule) -> int | None:
+    """Return the same for the held slot; one that waits for an opening is never overdue."""
+    state = schedule.state
+    if state.held_slot_at is None or state.held_since is None or state.held_key is None:
+        return None
+    return state.held_since + _patience(schedule, state.held_slot_at)
+
+
+def overdue_event(schedule: Schedule, slot_at: int, since: int, now: int) -> Event:
+    state = schedule.state
+    is_held = slot_at == state.held_slot_at
+    detail = {"due_at": state.held_due_at if is_held else state.next_run_at, "overdue_at": since}
+    reason, about = state.held_reason if is_held else None, (state.schedule_id, state.uid, state.owner)
+    return Event("schedule.overdue", now, *about, slot_at=slot_at, reason=reason, detail=detail)
+
+
+def _patience(schedule: Schedule, slot_at: int) -> int:
+    if schedule.definition.is_chain:
+        return MINUTE
+    following = schedule.plan.calendar(schedule.state.anchor_at).next_after(slot_at)
+    return MINUTE if following is None else max(following - slot_at, MINUTE)

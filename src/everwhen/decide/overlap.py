@@ -20,23 +20,16 @@ def overlap(state: State, if_running: IfRunning, queue_limit: int, jobs: Sequenc
     if if_running == "cancel":
         return "cancel"
     if if_running == "queue":
-        is_full = may_be_full(state, queue_limit) and _queued(state, jobs) >= queue_limit
-        return "queue_full" if is_full else "go"
+        # A cancelled run whose worker has not released it is not outstanding, though the row counts it as running.
+        running = sum(job.status == "running" and job.origin != "backfill" for job in jobs)
+        queued = state.outstanding - state.waiting - (running if jobs else state.running_jobs)
+        return "queue_full" if may_be_full(state, queue_limit) and queued >= queue_limit else "go"
     return "retrying" if state.outstanding == state.waiting else "already_running"
 
 
 def may_be_full(state: State, queue_limit: int) -> bool:
     """Return whether the queue is full unless some of its jobs run: then the caller must pass the outstanding jobs."""
     return state.outstanding - state.waiting >= queue_limit
-
-
-def _queued(state: State, jobs: Sequence[Job]) -> int:
-    """Count the jobs that wait for their turn.
-
-    A cancelled run whose worker has not released it is no longer outstanding, though the row counts it as running.
-    """
-    running = sum(job.status == "running" and job.origin != "backfill" for job in jobs)
-    return state.outstanding - state.waiting - (running if jobs else state.running_jobs)
 
 
 def line_of(origin: Origin, *if_running: IfRunning) -> Line | None:

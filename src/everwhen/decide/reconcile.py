@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 from everwhen.decide import edit, status
 from everwhen.decide.draft import Draft
-from everwhen.model.changes import Decision
+from everwhen.decide.slots import interval_of
+from everwhen.model.changes import Change, Decision
 from everwhen.model.declare import Declarations, Declared
-from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import fields_of, policy_to_json
-from everwhen.timetable.trigger import Every, Once
+from everwhen.timetable.trigger import Once
 
 MANY = 10
+MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,8 @@ class ConfigChanges:
 
     @property
     def is_empty(self) -> bool:
-        return not (
-            self.created
-            or self.changed
-            or self.removed
-            or self.switched
-            or self.policies
-            or self.removed_policies
-        )
+        changes = (self.created, self.changed, self.removed, self.switched, self.policies)
+        return not any(changes) and not self.removed_policies
 
     @property
     def removes_most(self) -> bool:
@@ -88,14 +83,9 @@ def _change(declared: Declared, stored: Schedule) -> Changed | None:
 def settled(declared: Definition, stored: Definition) -> Definition:
     """Keep the instant of an `after`, which was fixed at creation, as long as its text is the same."""
     new, old = declared.trigger, stored.trigger
-    if (
-        isinstance(new, Once)
-        and isinstance(old, Once)
-        and new.kind == "after" == old.kind
-        and new.text == old.text
-    ):
-        return replace(declared, trigger=old)
-    return declared
+    if not isinstance(new, Once) or not isinstance(old, Once) or old.kind != "after":
+        return declared
+    return replace(declared, trigger=old) if (new.kind, new.text) == (old.kind, old.text) else declared
 
 
 def _needs_switch(declared: Declared, state: State) -> bool:
@@ -126,10 +116,6 @@ def rewrite(
     return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor, is_upgrade=is_upgrade)
 
 
-def heal(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    return status.restore(schedule, now, shared)
-
-
 def switch(is_enabled: bool, schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Pause or resume as the file says, given the current state of the row."""
     state = schedule.state
@@ -140,15 +126,9 @@ def switch(is_enabled: bool, schedule: Schedule, now: int, shared: Shared) -> De
     return Draft(schedule, now, shared).decision()
 
 
-def switches(declared: Declared) -> list[partial[Decision]]:
+def switches(declared: Declared) -> list[Change]:
     """Return the changes of status that a declaration requires, in order."""
-    return [partial(heal), partial(switch, declared.is_enabled)]
-
-
-# The effect of a change on the firings of the next days: which stay, move, vanish or appear. Pure arithmetic.
-
-
-MOST = 10_000
+    return [status.restore, partial(switch, declared.is_enabled)]
 
 
 class FiringTimes(NamedTuple):
@@ -212,11 +192,5 @@ def firings(plan: Plan, state: State, until: int) -> FiringTimes:
         due_at = calendar.due_at(slot_at)
         if calendar.closed_reason(due_at) is None:
             found.append(due_at)
-        slot_at = _following(plan, slot_at) if calendar.is_chain else calendar.next_after(slot_at)
+        slot_at = slot_at + interval_of(plan) if calendar.is_chain else calendar.next_after(slot_at)
     return FiringTimes(found, None if slot_at is None else min(calendar.due_at(slot_at), until))
-
-
-def _following(plan: Plan, slot_at: int) -> int:
-    trigger = plan.definition.trigger
-    assert isinstance(trigger, Every)
-    return slot_at + trigger.seconds * SECOND

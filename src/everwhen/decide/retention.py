@@ -10,36 +10,17 @@ clock step stays on record until everything that it moved is old.
 from __future__ import annotations
 
 from everwhen.model.events import Event, EventType
+from everwhen.model.history import OF_SLOTS, STARTS, STOPS
 from everwhen.model.retention import Cutoffs, Retention
 
-OF_HISTORIES: frozenset[EventType] = frozenset(
-    (
-        "schedule.created",
-        "schedule.updated",
-        "schedule.deleted",
-        "schedule.paused",
-        "schedule.resumed",
-        "schedule.revived",
-        "schedule.invalidated",
-        "schedule.restored",
-        "schedule.done",
-        "schedule.died",
-    )
-)
+OF_HISTORIES = STOPS.keys() | STARTS | {"schedule.created", "schedule.updated"}
 OF_THE_SYSTEM: frozenset[EventType] = frozenset(("system.paused", "system.resumed", "system.restored"))
-OF_SLOTS: frozenset[EventType] = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
 _INSTANTS = ("first", "last", "from", "to")
 
 
 def cutoffs(retention: Retention, now: int) -> Cutoffs:
     """Return the instants before which everything that is over may be deleted."""
-    return Cutoffs(
-        jobs=now - retention.jobs,
-        audit=now - retention.audit,
-        breaker_transitions=now - retention.breaker_transitions,
-        messages=now - retention.messages,
-        output=now - retention.output,
-    )
+    return Cutoffs._make(now - getattr(retention, name) for name in Cutoffs._fields)
 
 
 def retained_from(before: Cutoffs) -> int:
@@ -61,9 +42,7 @@ def may_go(event: Event, before: int, *, last_slot_at: int | None) -> bool:
     """Return whether an event may be deleted by itself; `last_slot_at` is its schedule's, None when that is deleted."""
     if event.type in OF_HISTORIES or event.type in OF_THE_SYSTEM or not is_over(event, before):
         return False
-    return event.type not in OF_SLOTS or last_slot_at is None or _last_slot(event) < last_slot_at
-
-
-def _last_slot(event: Event) -> int:
+    if event.type not in OF_SLOTS or last_slot_at is None:
+        return True
     last = event.detail.get("last")
-    return max(event.slot_at or 0, last if isinstance(last, int) else 0)
+    return max(event.slot_at or 0, last if isinstance(last, int) else 0) < last_slot_at

@@ -9,19 +9,22 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.alerts import note_failed_slot
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_idle_chain
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
+from everwhen.model.instants import HOUR
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome, message_of
 from everwhen.model.policy import BACKOFF_CAP, MOST_RESCUES, OnLost
-from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
+from everwhen.timetable.trigger import OnRequest
+
+# Failed slots in a row, where slots are an hour or more apart, and where they are closer.
+SELDOM, OFTEN = 1, 3
 
 
 class Settlement(NamedTuple):
@@ -48,7 +51,10 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
 def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Decide what the end of a job changes for its schedule, with every rule applied."""
     draft = Draft(schedule, now, shared)
-    _let_go(draft, job, is_still_running=outcome.is_still_running)
+    if job.origin != "backfill":  # which the row does not count
+        draft.state = row_changes.end_job(draft.state)
+        if not outcome.is_still_running:  # work that continues counts as running
+            draft.state = row_changes.release(draft.state)
     if job.is_own:
         _settle_own(draft, job, outcome)
     return draft.decision()
@@ -64,17 +70,8 @@ def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared:
         else:
             is_own_left |= job.is_own
     if draft.cancelled and not is_own_left:
-        continue_idle_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft)
     return draft.decision()
-
-
-def _let_go(draft: Draft, job: Job, *, is_still_running: bool) -> None:
-    """Stop counting the job on the row, which counts no backfill; work that continues counts as running."""
-    if job.origin == "backfill":
-        return
-    draft.state = row_changes.end_job(draft.state)
-    if not is_still_running:
-        draft.state = row_changes.release(draft.state)
 
 
 def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
@@ -84,14 +81,13 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
     elif outcome.is_failure:
         _fail(draft, job, outcome)
         if not draft.jobs:
-            note_failed_slot(draft, job, draft.state.failed_slots)
+            note_failed_slot(draft, job)
         if outcome.invalidates and draft.state.status == "active":
-            _end_open_slots(draft, "paused")
+            end_open_slots(draft, "paused")
             draft.become("invalid", "schedule.invalidated", draft.state.last_error)
     else:
         draft.end_retries(job)
-    retries = draft.jobs
-    if not retries:
+    if not draft.jobs:  # no retry
         _end_slot(draft, job)
 
 
@@ -100,43 +96,31 @@ def _succeed(draft: Draft, job: Job) -> None:
     draft.state = row_changes.succeed(draft.state, draft.now, job.job_id)
     if _is_complete(draft):
         if draft.state.status not in ("done", "dead"):
-            _end_open_slots(draft)
+            _end_superseded(draft)
             draft.become("done", "schedule.done", "done")
         draft.cancel_own("done")
 
 
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
-    """Count a failure; then retry the slot, or end it (R3)."""
-    draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
-    if _is_exhausted(draft):
-        _die(draft)
-    if not (_may_retry(draft, job, outcome) and _retry(draft, job, outcome)):
-        _end_failed_slot(draft)
+    """Count a failure; then retry the slot, or end it (R3).
 
-
-def _is_exhausted(draft: Draft) -> bool:
-    """Return whether, with `on_exhausted: stop`, failures in a row exceed `max_retries`, over any number of slots."""
+    With `on_exhausted: stop`, the schedule dies when failures in a row exceed `max_retries`, over any number of slots.
+    """
     definition = draft.plan.definition
-    return definition.stops_when_exhausted and draft.state.current_retry > (definition.max_retries or 0)
+    most, stops = definition.max_retries, definition.stops_when_exhausted
+    draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
+    if stops and draft.state.current_retry > (most or 0):
+        _die(draft)
+    may_retry = most is not None and job.retry < most and not outcome.is_final and not _is_complete(draft)
+    if not (may_retry and draft.state.status in ("active", "done") and _retry(draft, job, outcome)):
+        draft.state = row_changes.fail_slot(draft.state, stops)  # only here does `failed_slots` grow
 
 
 def _die(draft: Draft) -> None:
     if draft.state.status != "dead":
-        _end_open_slots(draft)
+        _end_superseded(draft)
         draft.become("dead", "schedule.died", "dead", last_error=draft.state.last_error)
     draft.cancel_own("dead")
-
-
-def _may_retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
-    most = draft.plan.definition.max_retries
-    if most is None or job.retry >= most or outcome.is_final:
-        return False
-    return draft.state.status in ("active", "done") and not _is_complete(draft)
-
-
-def _end_failed_slot(draft: Draft) -> None:
-    """Count an own slot that ended failed, whatever the schedule does next: only here does `failed_slots` grow."""
-    draft.state = row_changes.fail_slot(draft.state, draft.plan.definition.stops_when_exhausted)
 
 
 def _is_complete(draft: Draft) -> bool:
@@ -145,10 +129,10 @@ def _is_complete(draft: Draft) -> bool:
     return bool(most) and draft.state.current_repeat >= most
 
 
-def _end_open_slots(draft: Draft, reason: SkipReason = "superseded") -> None:
+def _end_superseded(draft: Draft) -> None:
     """End the slots that a schedule holds, or has reached and not decided, because the schedule ends."""
     if draft.state.status == "active":
-        end_open_slots(draft, reason)
+        end_open_slots(draft, "superseded")
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
@@ -183,19 +167,17 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
 
 def _end_slot(draft: Draft, job: Job) -> None:
     """Record the end of the slot's last attempt; a chain continues from here."""
-    draft.state = state = row_changes.end_slot(draft.state, draft.now)
+    draft.state = row_changes.end_slot(draft.state, draft.now)
     is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
     if is_last:  # a grid that was edited into a chain may have left several
-        continue_idle_chain(draft, max(job.slot_at, state.last_slot_at or 0))
-
-
-# The rescue of a running job whose node's lease has expired (R8), or whose node ended it while stopping (G1).
+        continue_idle_chain(draft, job.slot_at)
 
 
 def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
-    """Return None to put the job back to queued, same id, new fencing token; otherwise it ends as lost, a failure.
+    """Decide about a running job whose node's lease has expired (R8).
 
-    A rescue is not a retry: it repeats an attempt whose outcome is unknown.
+    Return None to put it back to queued, same id, new fencing token; otherwise it ends as lost, a failure. A rescue is
+    not a retry: it repeats an attempt whose outcome is unknown.
     """
     if on_lost == "fail":
         return Outcome("lost", error="its worker died while running it, and it must not run twice")
@@ -205,7 +187,22 @@ def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
 
 
 def give_back(on_lost: OnLost) -> Outcome | None:
-    """Return None to put the job back to queued, which is not a rescue, as no node died; otherwise it ends as lost."""
+    """Decide the same for a node that stops (G1): no rescue, as no node died."""
     if on_lost == "fail":
         return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None
+
+
+def note_failed_slot(draft: Draft, job: Job) -> None:
+    """Record `schedule.failing` when the own slots failed in a row reach the threshold (ALERTS 2)."""
+    failed_slots = draft.state.failed_slots
+    if failed_slots == _threshold(draft, job.slot_at):
+        detail = {"failed_slots": failed_slots, "last_error": draft.state.last_error}
+        draft.record("schedule.failing", slot_at=job.slot_at, job_id=job.job_id, detail=detail)
+
+
+def _threshold(draft: Draft, slot_at: int) -> int:
+    if isinstance(draft.plan.definition.trigger, OnRequest):
+        return OFTEN
+    following = draft.plan.calendar(draft.state.anchor_at).next_after(slot_at)
+    return SELDOM if following is None or following - slot_at >= HOUR else OFTEN

@@ -50,11 +50,16 @@ def next_slot(plan: Plan, anchor_at: int | None, after: int) -> NextSlot:
     return NextSlot(anchor_at, slot_at, None if slot_at is None else calendar.due_at(slot_at))
 
 
-def interval_from_now(plan: Plan, now: int) -> NextSlot:
-    """Restart a plain interval: its grid begins one interval from now."""
+def interval_of(plan: Plan) -> int:
+    """Return the interval of a chain or a plain interval."""
     trigger = plan.definition.trigger
     assert isinstance(trigger, Every)
-    anchor = whole_second_after(now / SECOND + trigger.seconds) * SECOND
+    return trigger.seconds * SECOND
+
+
+def interval_from_now(plan: Plan, now: int) -> NextSlot:
+    """Restart a plain interval: its grid begins one interval from now."""
+    anchor = whole_second_after((now + interval_of(plan)) / SECOND) * SECOND
     return next_slot(plan, anchor, anchor - 1)
 
 
@@ -67,6 +72,5 @@ def slot_after_span(plan: Plan, anchor_at: int | None, now: int, last_slot_at: i
     if not isinstance(plan.definition.trigger, Every):
         return next_slot(plan, anchor_at, after)
     found = interval_from_now(plan, now)
-    return (
-        found if found.slot_at is None or found.slot_at > after else next_slot(plan, found.anchor_at, after)
-    )
+    is_later = found.slot_at is None or found.slot_at > after
+    return found if is_later else next_slot(plan, found.anchor_at, after)

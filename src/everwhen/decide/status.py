@@ -15,10 +15,8 @@ from everwhen.model.changes import Decision
 from everwhen.model.events import EventType
 from everwhen.model.limits import Shared
 from everwhen.model.reasons import SkipReason
-from everwhen.model.schedule import Schedule, State
+from everwhen.model.schedule import Schedule
 from everwhen.timetable.trigger import OnRequest
-
-PausedBy = str
 
 
 def pause(
@@ -26,7 +24,7 @@ def pause(
     now: int,
     shared: Shared,
     *,
-    by: PausedBy,
+    by: str,
     actor: str | None = None,
     note: str | None = None,
     until: int | None = None,
@@ -50,7 +48,9 @@ def resume(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
     """Fire again from the next slot on; a one-shot whose instant has passed is done."""
     if schedule.state.status != "paused":
         raise StatusError("resume", schedule.state.status)
-    return _come_back(schedule, now, shared, "schedule.resumed", by=by)
+    draft = Draft(schedule, now, shared)
+    _reactivate_from(draft, _after_span(schedule, now), "schedule.resumed", by=by)
+    return draft.decision()
 
 
 def end_pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
@@ -72,11 +72,10 @@ def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
         raise StatusError("revive", schedule.state.status)
     if not can_revive(schedule, now):
         raise StatusError("revive", schedule.state.status, "it has no slot to come; give it a new time first")
-    fresh = Schedule(
-        schedule.state._replace(current_repeat=0, current_retry=0), schedule.plan, schedule.outstanding
-    )
-    decision = _come_back(fresh, now, shared, "schedule.revived", by=by)
-    return decision._replace(before=schedule.state)
+    draft = Draft(schedule, now, shared)
+    draft.state = draft.state._replace(current_repeat=0, current_retry=0)
+    _reactivate_from(draft, _after_span(schedule, now), "schedule.revived", by=by)
+    return draft.decision()
 
 
 def can_revive(schedule: Schedule, now: int) -> bool:
@@ -90,20 +89,16 @@ def invalidate(schedule: Schedule, now: int, shared: Shared, reason: str) -> Dec
     if schedule.state.status == "active":
         end_open_slots(draft, "paused")
         draft.become("invalid", "schedule.invalidated", reason)
-    elif _comes_back_by_itself(schedule.state):
+    elif schedule.state.status == "paused" and schedule.state.resume_at is not None:
         draft.state = schedule.state._replace(resume_at=None, status_reason=reason)
     return draft.decision()
-
-
-def _comes_back_by_itself(state: State) -> bool:
-    return state.status == "paused" and state.resume_at is not None
 
 
 def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Make a schedule that is valid again active, with the next slot of its old grid."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "invalid":
-        _reactivate_from(draft, schedule, _on_old_grid(schedule, now), "schedule.restored")
+        _reactivate_from(draft, _on_old_grid(draft), "schedule.restored")
     return draft.decision()
 
 
@@ -138,17 +133,12 @@ def delete(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool
     return draft.decision()
 
 
-def _come_back(schedule: Schedule, now: int, shared: Shared, kind: EventType, *, by: str | None) -> Decision:
-    draft = Draft(schedule, now, shared)
-    _reactivate_from(draft, schedule, _after_span(schedule, now), kind, by=by)
-    return draft.decision()
-
-
-def comes_later(schedule: Schedule) -> bool:
+def comes_later(schedule: Schedule | Draft) -> bool:
     """Return whether the next slot only comes later: with a request, or when the run in flight has ended."""
-    if isinstance(schedule.definition.trigger, OnRequest):
+    definition = schedule.plan.definition
+    if isinstance(definition.trigger, OnRequest):
         return True
-    return schedule.definition.is_chain and any(job.is_own for job in schedule.outstanding)
+    return definition.is_chain and any(job.is_own for job in schedule.outstanding)
 
 
 def _after_span(schedule: Schedule, now: int) -> NextSlot:
@@ -156,20 +146,19 @@ def _after_span(schedule: Schedule, now: int) -> NextSlot:
     return slot_after_span(schedule.plan, state.anchor_at, now, state.last_slot_at)
 
 
-def _on_old_grid(schedule: Schedule, now: int) -> NextSlot:
-    state = schedule.state
-    if schedule.definition.is_chain:
-        return _after_span(schedule, now)
-    return next_slot(schedule.plan, state.anchor_at, max(now, state.last_slot_at or now))
+def _on_old_grid(draft: Draft) -> NextSlot:
+    """Return the next slot: the grid is kept, a chain counts from now, a decided slot never comes again (E9)."""
+    state, now = draft.state, draft.now
+    if draft.plan.definition.is_chain:
+        return slot_after_span(draft.plan, state.anchor_at, now, state.last_slot_at)
+    return next_slot(draft.plan, state.anchor_at, max(now, state.last_slot_at or now))
 
 
-def _reactivate_from(
-    draft: Draft, schedule: Schedule, found: NextSlot, kind: EventType, *, by: str | None = None
-) -> None:
-    if comes_later(schedule):
-        reactivate(draft, NextSlot(draft.state.anchor_at, None, None), kind, by=by, waits=True)
-    else:
-        reactivate(draft, found, kind, by=by)
+def _reactivate_from(draft: Draft, found: NextSlot, kind: EventType, *, by: str | None = None) -> None:
+    waits = comes_later(draft)
+    reactivate(
+        draft, NextSlot(draft.state.anchor_at, None, None) if waits else found, kind, by=by, waits=waits
+    )
 
 
 def reactivate(
@@ -185,18 +174,10 @@ def reactivate(
         draft.become("done", "schedule.done", "in_the_past")
 
 
-def end_open_slots(draft: Draft, reason: SkipReason) -> None:
-    """End the held slot, and every slot that was reached and not decided, even one that waits for its jitter."""
-    end_slots_before(draft, reason, draft.now)
-
-
-def end_slots_before(draft: Draft, reason: SkipReason, until: int) -> None:
-    """End the held slot, and the reached but undecided slots up to an instant."""
-    state = draft.state
-    if state.held_slot_at is not None:
-        draft.end_hold()
-        draft.skip(state.held_slot_at, reason, held=state.held_reason)
-    _end_reached(draft, reason, until)
+def end_open_slots(draft: Draft, reason: SkipReason, until: int | None = None) -> None:
+    """End the held slot, and every slot that was reached by now or `until`, and not decided, also one with a jitter."""
+    draft.end_held(reason)
+    _end_reached(draft, reason, draft.now if until is None else until)
 
 
 def _end_reached(draft: Draft, reason: SkipReason, until: int) -> None:
@@ -252,21 +233,13 @@ def _leave_span(draft: Draft, backed_up_at: int) -> None:
     """End the slots reached by the backup; later ones belong to the span, and the next slot is after now (X7)."""
     now, is_chain = draft.now, draft.plan.definition.is_chain
     had_slot_open = draft.state.held_slot_at is not None
-    end_slots_before(draft, "paused", min(backed_up_at, now))
+    end_open_slots(draft, "paused", min(backed_up_at, now))
     state = draft.state
     if isinstance(draft.plan.definition.trigger, OnRequest):
         return
     if state.next_slot_at is not None and state.next_slot_at > now and not (is_chain and had_slot_open):
         return
-    found = _next_of(draft)
+    found = _on_old_grid(draft)
     draft.state = state._replace(next_slot_at=found.slot_at, next_run_at=found.due_at)
     if found.slot_at is None:
         draft.become("done", "schedule.done", "in_the_past")
-
-
-def _next_of(draft: Draft) -> NextSlot:
-    """Return the next slot: the grid is kept, a chain counts from now, a decided slot never comes again (E9)."""
-    state, now = draft.state, draft.now
-    if draft.plan.definition.is_chain:
-        return slot_after_span(draft.plan, state.anchor_at, now, state.last_slot_at)
-    return next_slot(draft.plan, state.anchor_at, max(now, state.last_slot_at or now))

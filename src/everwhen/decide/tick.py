@@ -14,7 +14,8 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide.catch_up import LiveSlot, WindowEntries, catch_up
 from everwhen.decide.draft import Draft
 from everwhen.decide.fast_path import fire_fast
-from everwhen.decide.overlap import overlap
+from everwhen.decide.overlap import Overlap, overlap
+from everwhen.decide.slots import interval_of
 from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
 from everwhen.model import row_changes
@@ -25,7 +26,6 @@ from everwhen.model.limits import Shared
 from everwhen.model.reasons import HoldReason, SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.timetable.interval import chain_slot
-from everwhen.timetable.trigger import Every
 
 # The slots of a chain are created one by one; the rest of a long backlog waits for the next evaluation.
 CHAIN_AT_MOST = 1_000
@@ -64,18 +64,13 @@ def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
 
 
 def _end_what_is_open(schedule: Schedule, draft: Draft) -> None:
-    """Give every slot that was reached its entry, with the calendar if that still works."""
+    """Give every slot that was reached its entry, without the calendar if that raises."""
     trial = Draft(schedule, draft.now, draft.shared)
-    with contextlib.suppress(Exception):  # the calendar itself may raise
+    with contextlib.suppress(Exception):
         if schedule.plan.fault is None:
             end_open_slots(trial, "paused")
             draft.state, draft.events = trial.state, trial.events
             return
-    _abandon_open_slots(draft)
-
-
-def _abandon_open_slots(draft: Draft) -> None:
-    """Give the held slot and the due one their entries without the calendar, which may raise."""
     state = draft.state
     draft.end_hold()
     draft.end_gathering()
@@ -101,7 +96,7 @@ def decide_full(schedule: Schedule, now: int, shared: Shared) -> Decision:
     is_due = state.next_run_at is not None and state.next_run_at <= now
     if state.held_slot_at is not None:
         if is_due and not draft.plan.definition.is_chain:
-            _supersede_held(draft)
+            draft.end_held("superseded")  # the next slot came due first (E5)
         elif state.release_at is not None and state.release_at <= now:
             _decide_held(draft)
     if is_due:
@@ -158,9 +153,7 @@ def _decide_chain(draft: Draft) -> None:
             break
         due_at = state.next_run_at
         jobs = len(draft.jobs)
-        trigger = draft.plan.definition.trigger
-        assert isinstance(trigger, Every)
-        following = slot_at + trigger.seconds * SECOND
+        following = slot_at + interval_of(draft.plan)
         if draft.now - due_at <= draft.plan.grace_of(slot_at, following):
             decide_live(draft, slot_at, due_at)
         else:
@@ -172,22 +165,19 @@ def _decide_chain(draft: Draft) -> None:
     entries.close()
 
 
-def continue_idle_chain(draft: Draft, slot_at: int) -> None:
+def continue_idle_chain(draft: Draft, slot_at: int = 0) -> None:
     """Create the next slot of a chain that has nothing in flight any more, counted from now."""
     state = draft.state
     is_waiting = state.next_slot_at is None and state.held_slot_at is None
     if draft.plan.definition.is_chain and state.status == "active" and is_waiting:
-        continue_chain(draft, slot_at, draft.now)
+        continue_chain(draft, max(slot_at, state.last_slot_at or 0), draft.now)
 
 
 def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEntries | None = None) -> None:
     """Create the next slot after the end of a chain's last one: end + interval; done when that reaches end_at."""
     definition = draft.plan.definition
-    trigger = definition.trigger
-    assert isinstance(trigger, Every)
-    second = chain_slot(
-        ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=slot_at // SECOND
-    )
+    interval = interval_of(draft.plan) // SECOND
+    second = chain_slot(ended_at=ended_at / SECOND, interval=interval, previous_slot_at=slot_at // SECOND)
     second = max(second, definition.start_at or second)  # an edit in flight may have put it off (T10)
     if definition.end_at is not None and second >= definition.end_at:
         if entries is not None:
@@ -207,14 +197,6 @@ def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) ->
 
 
 # -- held slots --
-
-
-def _supersede_held(draft: Draft) -> None:
-    """End the held slot, because the next slot came due first (E5)."""
-    state = draft.state
-    assert state.held_slot_at is not None
-    draft.end_hold()
-    draft.skip(state.held_slot_at, "superseded", held=state.held_reason)
 
 
 def _decide_held(draft: Draft) -> None:
@@ -275,17 +257,18 @@ def decide_live(
 def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False) -> Verdict:
     """Return the verdict of the first line of E2 that applies."""
     definition, shared, now = draft.plan.definition, draft.shared, draft.now
-    verdict = _closed(draft, now, is_released=True) if is_released else _closed_when_due_or_now(draft, due_at)
+    # A late slot must not begin in a closed time either (E3).
+    verdict = (
+        _closed(draft, now, is_released) if is_released else _closed(draft, due_at) or _closed(draft, now)
+    )
     if verdict is not None:
         return verdict
     gate = breakers.gate(shared, definition.breaker, now)
     if gate == "shut":
         return "circuit_open"
-    found = (
-        "go"
-        if passes
-        else overlap(draft.state, definition.if_running, definition.queue_limit, draft.outstanding)
-    )
+    found: Overlap = "go"
+    if not passes:
+        found = overlap(draft.state, definition.if_running, definition.queue_limit, draft.outstanding)
     if found != "go" and found != "cancel":
         return found
     if definition.budgets and shared.spent_budget(definition.budgets, now) is not None:
@@ -295,12 +278,7 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
     return FireVerdict(gate == "probe", cancels=found == "cancel")
 
 
-def _closed_when_due_or_now(draft: Draft, due_at: int) -> Verdict | None:
-    """Check the closed times at due_at and now: a late slot must not begin in a closed time either (E3)."""
-    return _closed(draft, due_at) or _closed(draft, draft.now)
-
-
-def _closed(draft: Draft, at: int, *, is_released: bool = False) -> Verdict | None:
+def _closed(draft: Draft, at: int, is_released: bool = False) -> Verdict | None:
     calendar = draft.plan.calendar(draft.state.anchor_at)
     reason = calendar.closed_reason(at)
     if reason is None:

@@ -16,6 +16,7 @@ T = TypeVar("T")
 Work = tuple[Future[Any], Callable[[], Any]]
 
 CLOSING = 10.0
+log = logging.getLogger("everwhen")
 
 
 class CallableLoop(Protocol):
@@ -116,12 +117,6 @@ def _copy(task: asyncio.Task[T], future: Future[T]) -> None:
         future.set_exception(error)
     else:
         future.set_result(task.result())
-
-
-# An event loop on its own thread: the targets of a node run on it concurrently.
-
-
-log = logging.getLogger("everwhen")
 
 
 class LoopThread:

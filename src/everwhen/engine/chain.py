@@ -29,6 +29,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from functools import partial
 from math import inf
 
 from everwhen.decide.hand_over import job_link, later_link, links_of, look_again_link, next_ready
@@ -36,7 +37,6 @@ from everwhen.engine.job_runner import JobRunner
 from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
 from everwhen.engine.ticker import end_pauses
 from everwhen.errors import QueueError, UnknownScheduleError
-from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.queue import Link, Links
@@ -67,12 +67,15 @@ class Chain:
 
     def start(self, schedule_id: str) -> bool:
         """Put in the links of a schedule; return False when it needs none, or all of them exist."""
+        schedule, now = self._schedule(schedule_id), self._clock.now()
+        wanted = links_of(schedule, self._slots.queued_of(schedule.state.uid))
+        return sum(self._links.put(link, now) for link in wanted) > 0
+
+    def _schedule(self, schedule_id: str) -> Schedule:
         schedule = self._runtime.catalogue.get(schedule_id)
         if schedule is None:
             raise UnknownScheduleError(schedule_id)
-        now = self._clock.now()
-        wanted = links_of(schedule, self._slots.queued_of(schedule.state.uid))
-        return sum(self._links.put(link, now) for link in wanted) > 0
+        return schedule
 
     def recover(self, job_runner: JobRunner) -> int:
         """Put in the links of every active schedule that is overdue; return how many schedules had none."""
@@ -101,18 +104,14 @@ class Chain:
         with job_runner:
             self._tidy(job_runner)
             is_link = uid is not None
-            uid = uid or self._uid_of(schedule_id)
+            uid = uid or self._schedule(schedule_id).state.uid
             self._await(at)
-            self._decide(uid)
+            self._slots.tick_one(self._clock.now(), uid)
+            if (left := self._link(uid)) is not None:
+                self._put([look_again_link(left, self._clock.now())])
             ran = self._run_ready(job_runner, uid, self._clock.monotonic() + STINT if is_link else inf)
             self._pay(PATIENCE if is_link else PATIENCE_BY_HAND)
         return ran
-
-    def _uid_of(self, schedule_id: str) -> str:
-        schedule = self._runtime.catalogue.get(schedule_id)
-        if schedule is None:
-            raise UnknownScheduleError(schedule_id)
-        return schedule.state.uid
 
     def _tidy(self, job_runner: JobRunner) -> None:
         """Do the housekeeping of a scheduler, because no scheduler may be running."""
@@ -120,11 +119,6 @@ class Chain:
         end_pauses(self._runtime)
         if job_runner.lease.rescue():
             self._put(_one_each(self._slots.approaching(self._clock.now(), limit=OTHER_SCHEDULES).jobs))
-
-    def _decide(self, uid: str) -> None:
-        self._slots.tick_one(self._clock.now(), uid)
-        if (left := self._link(uid)) is not None:
-            self._put([look_again_link(left, self._clock.now())])
 
     def _await(self, at: int) -> None:
         """Wait until `at` when it is a few seconds ahead: RQ uses its own clock, slots use the database's.
@@ -142,7 +136,8 @@ class Chain:
             if ran and self._clock.monotonic() >= until:
                 self._hand_on(job)
                 break
-            if job_runner.carry(lambda node, job=job: self._claimed(job, node)):  # type: ignore[misc]
+            claim = partial(self._slots.claim_job, self._clock.now(), job_id=job.job_id)
+            if job_runner.carry(lambda node, claim=claim: claim(node=node)):  # type: ignore[misc]
                 ran += 1
             elif self._still_waits(job):
                 self._put([later_link(job, self._clock.now())])
@@ -159,9 +154,6 @@ class Chain:
         slots = links_of(self._runtime.catalogue.get(job.uid), ())
         if not any(link.at <= now for link in slots):
             self._put([job_link(job)])
-
-    def _claimed(self, job: Job, node: str) -> ClaimedJob | None:
-        return self._slots.claim_job(self._clock.now(), node=node, job_id=job.job_id)
 
     def _still_waits(self, job: Job) -> bool:
         """Return whether the job is still ready, and found no capacity; else it was claimed or postponed."""
@@ -256,7 +248,11 @@ class ChainWatch:
         end_pauses(self._runtime)
         now = self._runtime.clock.now()
         wanted = self._chain.wanted(now + AHEAD, AT_ONCE)
-        look_at = {link.link_id: self._look_at.get(link.link_id, _first_look(link)) for link in wanted}
+        # A run begins the job that it has just fired, and a link costs a process: so an expected one is given time.
+        look_at = {
+            link.link_id: self._look_at.get(link.link_id, link.at + WATCH_PATIENCE if link.is_expected else 0)
+            for link in wanted
+        }
         put = 0
         for link in wanted:
             if look_at[link.link_id] <= now:
@@ -264,8 +260,3 @@ class ChainWatch:
                 look_at[link.link_id] = max(link.at, now) + WATCH_PATIENCE
         self._look_at = look_at
         return put
-
-
-def _first_look(link: Link) -> int:
-    """Return when to check for a link first: a run begins the job that it has just fired, so a link costs a process."""
-    return link.at + WATCH_PATIENCE if link.is_expected else 0

@@ -14,8 +14,7 @@ import threading
 from collections.abc import Sequence
 
 from everwhen.clock import Clock
-from everwhen.engine.loop import Wake
-from everwhen.errors import StoreError
+from everwhen.engine.loop import Loop, Wake
 from everwhen.model.instants import SECOND
 from everwhen.model.message import Message, Subscriber
 from everwhen.store.messages import Messages
@@ -44,11 +43,8 @@ class SubscriberDelivery:
     """Delivers to one subscriber, one portion per step."""
 
     def __init__(self, messages: Messages, clock: Clock, subscriber: Subscriber, *, node: str) -> None:
-        self._messages = messages
-        self._clock = clock
-        self._subscriber = subscriber
-        self._name = subscriber.subscriber_id
-        self._node = node
+        self._messages, self._clock, self._node = messages, clock, node
+        self._subscriber, self._name = subscriber, subscriber.subscriber_id
 
     def subscribe(self) -> None:
         """Create the cursor: from now on the subscriber misses no message."""
@@ -89,20 +85,10 @@ class SubscriberDelivery:
     def _postpone(self, done: int | None, error: Exception) -> None:
         now = self._clock.now()
         text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
-        failures = self._failures() if done is None else 0
+        own = [s.failures for s in self._messages.subscriptions() if s.subscriber == self._name]
+        until = now + pause_after(own[0] + 1 if own and done is None else 1)
         log.warning("subscriber %s refused a message: %s", self._name, text)
-        self._messages.postpone(
-            now,
-            self._name,
-            node=self._node,
-            cursor=done,
-            until=now + pause_after(failures + 1),
-            error=text,
-        )
-
-    def _failures(self) -> int:
-        found = [s for s in self._messages.subscriptions() if s.subscriber == self._name]
-        return found[0].failures if found else 0
+        self._messages.postpone(now, self._name, node=self._node, cursor=done, until=until, error=text)
 
 
 class Deliveries:
@@ -113,7 +99,7 @@ class Deliveries:
         self._clock = clock
         self._subscribers = list(subscribers)
         self._wakes: list[Wake] = []
-        self._threads: list[threading.Thread] = []
+        self._loops: list[Loop] = []
         self._over = threading.Event()
         self._node: str | None = None
 
@@ -121,31 +107,32 @@ class Deliveries:
         """Create the cursor of every subscriber, then start the threads."""
         self._over.clear()
         self._node = node
-        self._wakes, self._threads = [], []
-        deliveries = [
-            SubscriberDelivery(self._messages, self._clock, s, node=node) for s in self._subscribers
-        ]
-        for delivery in deliveries:
-            delivery.subscribe()
+        self._wakes, self._loops = [], []
+        deliveries = [self._subscribed(subscriber, node) for subscriber in self._subscribers]
         for delivery in deliveries:
             self._begin(delivery)
 
     def add(self, subscriber: Subscriber) -> None:
         """Add a subscriber, also while messages are being delivered to others."""
         if self._node is not None:
-            delivery = SubscriberDelivery(self._messages, self._clock, subscriber, node=self._node)
-            delivery.subscribe()
-            self._begin(delivery)
+            self._begin(self._subscribed(subscriber, self._node))
         self._subscribers.append(subscriber)
+
+    def _subscribed(self, subscriber: Subscriber, node: str) -> SubscriberDelivery:
+        delivery = SubscriberDelivery(self._messages, self._clock, subscriber, node=node)
+        delivery.subscribe()
+        return delivery
 
     def _begin(self, delivery: SubscriberDelivery) -> None:
         wake = Wake()
-        thread = threading.Thread(
-            target=self._serve, args=(delivery, wake), name="everwhen-delivery", daemon=True
-        )
+
+        def deliver_once() -> None:
+            if not delivery.step(self._over):
+                wake.wait(LOOK_AGAIN)
+
         self._wakes.append(wake)
-        self._threads.append(thread)
-        thread.start()
+        self._loops.append(Loop("delivery", "message delivery", deliver_once, self._over))
+        self._loops[-1].start()
 
     def wake(self) -> None:
         """Wake all threads: there may be messages to deliver."""
@@ -158,18 +145,5 @@ class Deliveries:
         self._over.set()
         self.wake()
         deadline = self._clock.monotonic() + timeout
-        for thread in self._threads:
-            thread.join(max(deadline - self._clock.monotonic(), 0.0))
-
-    def _serve(self, delivery: SubscriberDelivery, wake: Wake) -> None:
-        while not self._over.is_set():
-            try:
-                again = delivery.step(self._over)
-            except StoreError as error:
-                log.error("Error during message delivery: %s", error)
-                again = False
-            except Exception as error:  # top of the loop: it never ends
-                log.exception("Error during message delivery: %s", error)
-                again = False
-            if not again:
-                wake.wait(LOOK_AGAIN)
+        for loop in self._loops:
+            loop.join(max(deadline - self._clock.monotonic(), 0.0))

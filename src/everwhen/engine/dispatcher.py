@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from everwhen.clock import Clock
 from everwhen.model.instants import HOUR, MINUTE
-from everwhen.model.queue import Delivery, Found, Queue
+from everwhen.model.queue import Delivery, Queue
 from everwhen.store.outbox import Outbox
 
 BATCH = 500
@@ -55,10 +55,15 @@ class Dispatcher:
             return False
         self._queue.ping()
         self._send(self._unsent)
-        self._withdraw(needless)
-        looked = self._look_after() if is_due else 0
-        sent = self._hand_over() if is_due else 0
-        return bool(needless or looked or sent)
+        if needless:
+            self._queue.withdraw(needless)
+            self._outbox.withdrawn(needless)
+        if not is_due:
+            return bool(needless)
+        looked, now = self._look_after(), self._clock.now()
+        given = self._outbox.hand_over(now, limit=BATCH, until=now + self._patience)
+        self._send(given)
+        return bool(needless or looked or given)
 
     def seconds_to_next(self, at_most: float) -> float:
         now = self._clock.now()
@@ -70,45 +75,33 @@ class Dispatcher:
     def close(self) -> None:
         self._queue.close()
 
-    def _hand_over(self) -> int:
-        now = self._clock.now()
-        given = self._outbox.hand_over(now, limit=BATCH, until=now + self._patience)
-        self._send(given)
-        return len(given)
-
     def _send(self, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
             self._unsent = deliveries
             self._queue.put(deliveries)
             self._unsent = ()
 
-    def _withdraw(self, deliveries: Sequence[Delivery]) -> None:
-        if deliveries:
-            self._queue.withdraw(deliveries)
-            self._outbox.withdrawn(deliveries)
-
     def _look_after(self) -> int:
-        """Ask the queue for the messages about jobs that no worker took in time."""
+        """Ask the queue for the messages about jobs that no worker took in time.
+
+        Each time they are asked for later: even in a long queue each message is checked only a few times.
+        """
         now = self._clock.now()
         late = self._outbox.overdue(now, limit=PORTION)
         if not late:
             return 0
-        found = list(zip(late, self._queue.find(late), strict=True))
-        gone = [delivery for delivery, what in found if self._is_gone(delivery, what, now)]
-        failed = [(delivery, what.error or "") for delivery, what in found if what.whereabouts == "failed"]
-        done = {delivery.job_id for delivery in gone} | {delivery.job_id for delivery, _ in failed}
-        self._outbox.leave([(d, self._look_again_at(d, now)) for d, _ in found if d.job_id not in done])
+        gone, failed, left = [], [], []
+        for delivery, found in zip(late, self._queue.find(late), strict=True):
+            age = now - delivery.handed_over_at
+            if found.whereabouts == "failed":
+                failed.append((delivery, found.error or ""))
+            elif found.whereabouts == "gone" or (found.whereabouts == "unknown" and age > UNKNOWN_FOR):
+                gone.append(delivery)
+            else:
+                left.append((delivery, now + max(self._patience, min(age, LONGEST_LOOK))))
+        self._outbox.leave(left)
         if back := self._outbox.put_back(now, gone):
             log.warning("%d job(s) are missing in %s; they are handed over again", back, self.name)
         if lost := self._outbox.count_failed(now, failed):
             log.warning("%s failed with %d job(s) before they began: %s", self.name, lost, failed[0][1])
         return len(late)
-
-    def _is_gone(self, delivery: Delivery, found: Found, now: int) -> bool:
-        if found.whereabouts == "unknown":
-            return now - delivery.handed_over_at > UNKNOWN_FOR
-        return found.whereabouts == "gone"
-
-    def _look_again_at(self, delivery: Delivery, now: int) -> int:
-        """Return when to check next, later each time: even in a long queue each message is checked only a few times."""
-        return now + max(self._patience, min(now - delivery.handed_over_at, LONGEST_LOOK))

@@ -69,13 +69,10 @@ class Janitor:
         self._rows += done.rows
         self._place = done.next or PASS_START
         if done.next is None:
-            self._log_progress()
+            if self._rows:
+                log.info("retention: %s rows deleted", f"{self._rows:,}")
+            self._rows = 0
             return False
         ended = self._clock.monotonic()
         self._next = ended + max(SHORTEST_REST, REST * (ended - began))
         return True
-
-    def _log_progress(self) -> None:
-        if self._rows:
-            log.info("retention: %s rows deleted", f"{self._rows:,}")
-        self._rows = 0

@@ -60,7 +60,6 @@ class JobRunner:
         greet: Greet | None = None,
         when_cut_off: WhenCutOff = "continue",
     ) -> None:
-        self._runtime = store_of(runtime)
         self._wake = Wake()
         self.lease = Lease(runtime, role="worker", seconds=lease, service=name)
         self._worker = Worker(
@@ -74,8 +73,7 @@ class JobRunner:
         )
         self._greeting = Greeting(self.lease, self._worker, greet, when_cut_off=when_cut_off)
         self._gone = threading.Event()
-        self._keeper: Loop | None = None
-        self._greeter: Loop | None = None
+        self._loops: list[Loop] = []
         self._is_sure = True  # that every job claimed here also runs here
 
     @property
@@ -87,9 +85,9 @@ class JobRunner:
         self._worker.begin(self.node)
         self._is_sure = True
         self._gone.clear()
-        self._keeper = Loop("carrier", "heartbeat", self._keep_once, self._gone)
-        self._keeper.start()
-        self._greeter = self._greeting.start(self._gone)
+        keeper = Loop("carrier", "heartbeat", self._keep_once, self._gone)
+        keeper.start()
+        self._loops = [keeper, self._greeting.start(self._gone)]
         return self
 
     def __exit__(
@@ -128,23 +126,18 @@ class JobRunner:
                 self._worker.take([claimed])
         except BaseException:
             self._is_sure = False
-            self._put_back()
+            self._worker.look_for_orphans()
+            try:
+                self._worker.put_orphans_back()
+            except StoreError as error:  # the lease is given up, or expires
+                log.warning("what was claimed and never began is left to the others: %s", error)
             raise
         return claimed is not None
 
-    def _put_back(self) -> None:
-        self._worker.look_for_orphans()
-        try:
-            self._worker.put_orphans_back()
-        except StoreError as error:  # the lease is given up, or expires
-            log.warning("what was claimed and never began is left to the others: %s", error)
-
     def _leave(self) -> None:
         self._gone.set()
-        if self._keeper is not None:
-            self._keeper.join(LOOP_END)
-        if self._greeter is not None:
-            self._greeter.join(LOOP_END)
+        for loop in self._loops:
+            loop.join(LOOP_END)
         try:
             # A commit without an answer may still arrive: then the row has to exist.
             self.lease.give_up(is_passing=self._is_sure)
@@ -157,5 +150,4 @@ class JobRunner:
             return
         if due <= LOOK_FOR_CANCELS:
             self.lease.beat()
-        if self._worker.running_count:
-            self._worker.cancel(self._runtime.slots.cancel_requests(self.node))
+        self._worker.cancel()

@@ -64,11 +64,8 @@ class Lease:
     ) -> None:
         self._service = service
         self.node = self._draw()
-        self._slots, self._upkeep, self._clock = (
-            store_of(runtime).slots,
-            store_of(runtime).upkeep,
-            runtime.clock,
-        )
+        store = store_of(runtime)
+        self._slots, self._upkeep, self._clock = store.slots, store.upkeep, runtime.clock
         self._role = role
         self.seconds = seconds
         self._beaten = runtime.clock.monotonic()
@@ -93,7 +90,10 @@ class Lease:
         """Become a new node. Return the clock step since the last heartbeat of any node, if the clock was set back."""
         self.node = self._draw()
         self._beaten = self._clock.monotonic()
-        step = self._step_before_start()
+        now = self._clock.now()
+        last = max((node.heartbeat_at for node in self._upkeep.nodes()), default=now)
+        seconds = (now - last) / 1_000_000
+        step = ClockStep(seconds, last, now) if seconds <= -SMALLEST_STEP else None
         if step is not None:
             self.distrust_clocks()
         self.began_at = self._clock.now()
@@ -140,12 +140,6 @@ class Lease:
     def give_up(self, *, is_passing: bool = False) -> None:
         self._slots.sign_off_node(self._clock.now(), node=self.node, is_passing=is_passing)
 
-    def _step_before_start(self) -> ClockStep | None:
-        now = self._clock.now()
-        last = max((node.heartbeat_at for node in self._upkeep.nodes()), default=now)
-        seconds = (now - last) / 1_000_000
-        return ClockStep(seconds, last, now) if seconds <= -SMALLEST_STEP else None
-
 
 # A node's greetings to the guardian of its processes, on a thread that never blocks (R8).
 #
@@ -187,14 +181,15 @@ class Greeting:
 
     def start(self, gone: threading.Event) -> Loop:
         """Send greetings until `gone` is set, the first before any job runs; return the loop that sends them."""
+
+        def step_after_pause() -> None:
+            if not gone.wait(self._lease.beat_every / OFTEN) and self._is_alive():
+                self.step()
+
         self.step()
-        loop = Loop("greeting", "greeting", lambda: self._step_after_pause(gone), gone)
+        loop = Loop("greeting", "greeting", step_after_pause, gone)
         loop.start()
         return loop
-
-    def _step_after_pause(self, gone: threading.Event) -> None:
-        if not gone.wait(self._lease.beat_every / OFTEN) and self._is_alive():
-            self.step()
 
     def step(self) -> None:
         left = self._lease.seconds - self._lease.age

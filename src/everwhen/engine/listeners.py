@@ -54,6 +54,9 @@ LOOK, IDLE, ASK = (
 )  # seconds: the shortest pause, the longest, and that of a database without a counter
 LONGEST_PAUSE = 5.0
 LAST_ENTRIES = 10.0
+LAST_LOOK = (
+    1.0  # seconds that the end of the node is waited for: open transactions of others may hide it (L4)
+)
 
 log = logging.getLogger("everwhen")
 
@@ -162,7 +165,7 @@ class Listeners:
                 log.error("Error during listening: %s", error, exc_info=not isinstance(error, StoreError))
                 self._over.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-            if is_last and (not has_more or self._is_late()):
+            if is_last and (self._is_late() or (not has_more and self._is_done())):
                 break
             self._over.wait(min(max(LOOK, self._runtime.clock.monotonic() - began), ASK))
             if not has_more and not self._over.is_set():
@@ -183,6 +186,11 @@ class Listeners:
             except Exception as error:  # the end of the loop; its hold expires by itself
                 log.error("the cursor of a listener is not written: %s", error)
 
+    def _is_done(self) -> bool:
+        """Check that the process has heard of its own end, or that this takes too long."""
+        is_waiting = self._runtime.clock.monotonic() < self._ends_at - LAST_ENTRIES + LAST_LOOK
+        return self._own.is_over or not is_waiting
+
     def _is_late(self) -> bool:
         return self._runtime.clock.monotonic() > self._ends_at
 
@@ -198,6 +206,12 @@ class ProcessListeners:
         self._position: FeedPosition | None = None
         self._holds: HoldWatch | None = None
         self._looked = 0.0  # for holds
+        self._has_ended = False
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nobody listens, or the end of this node was told."""
+        return self._position is None or self._has_ended
 
     @property
     def has_listeners(self) -> bool:
@@ -208,6 +222,7 @@ class ProcessListeners:
 
     def restart(self) -> None:
         self._position = self._holds = None
+        self._has_ended = False
 
     def begin(self) -> None:
         """Go on from now; where more is wanted by now, hear that from now on."""
@@ -240,6 +255,8 @@ class ProcessListeners:
 
     def _tell(self, entry: FeedEntry) -> None:
         kind = facts_of(entry).type
+        if kind == "scheduler.stopped" and self._own.concerns(entry, self._node()):
+            self._has_ended = True
         wanting = [listener for listener in self._listeners if kind in listener.types]
         if wanting and self._own.concerns(entry, self._node()):
             for listener in wanting:

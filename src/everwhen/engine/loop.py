@@ -53,15 +53,12 @@ class Loop:
                 self.error = error
                 is_away = isinstance(error, StoreError | QueueError)
                 log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
-                if _has_waited(error):
-                    pause = FIRST_PAUSE
+                if isinstance(error, StoreError) and error.fault == "locked":
+                    pause = (
+                        FIRST_PAUSE  # the step has waited for seconds, and must retry as soon as it is free
+                    )
                 self._ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
-
-
-def _has_waited(error: Exception) -> bool:
-    """Return whether the database was locked: the step has waited for seconds, and must retry as soon as it is free."""
-    return isinstance(error, StoreError) and error.fault == "locked"
 
 
 class WakeableSleep:
@@ -92,9 +89,6 @@ class WakeableSleep:
             left -= LOOK_AGAIN
 
 
-# A sleep that ends early on a change or a stop, and otherwise after the given time.
-
-
 class Wake:
     """Set by any thread, waited for by one loop. A wake-up that comes before the wait is not lost."""
 
@@ -113,13 +107,11 @@ class Wake:
         return woken
 
 
-# Low priority for long work in the background: it releases the interpreter to waiting threads fifty times
-# sooner.
+# Low priority for long work in the background: it releases the interpreter to waiting threads fifty times sooner.
 #
-# A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick queries the database a
-# dozen times, and would wait that long after each answer. And ten thousand new schedules are a million
-# objects without a cycle among them: a garbage collection over all of them would stop every thread for a
-# quarter of a second, so it is disabled.
+# A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick queries the database a dozen
+# times, and would wait that long after each answer. And ten thousand new schedules are a million objects without a
+# cycle among them: a garbage collection over all of them would stop every thread for a quarter of a second.
 
 
 SHARE = 0.0001  # seconds

@@ -8,8 +8,9 @@ import logging
 import threading
 import traceback
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from everwhen.clock import Clock
 from everwhen.errors import StoreError
@@ -82,9 +83,8 @@ def _reported(task: asyncio.Task[Outcome]) -> Outcome:
     outcome: object = task.result()
     if isinstance(outcome, Outcome):
         return outcome
-    return Outcome(
-        "failed", error=f"the target returned {type(outcome).__name__}, not an outcome", is_final=True
-    )
+    text = f"the target returned {type(outcome).__name__}, not an outcome"
+    return Outcome("failed", error=text, is_final=True)
 
 
 def failed_by(error: BaseException) -> Outcome:
@@ -94,6 +94,7 @@ def failed_by(error: BaseException) -> Outcome:
 
 def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag | None = None) -> Run:
     job, definition = claimed.job, claimed.definition
+    payload = job.payload or definition.payload
     return Run(
         job_id=job.job_id,
         schedule_id=job.schedule_id,
@@ -102,20 +103,13 @@ def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag
         attempt=job.attempt,
         origin=job.origin,
         repeat_number=claimed.repeat_number,
-        payload=_payload(job.payload or definition.payload),
+        payload={} if payload == "{}" else json.loads(payload),  # the first is the usual case
         deadline_at=job.deadline_at,
         seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
         owner=definition.owner,
         stopping=stopping or StopFlag(),
         output=output or Nowhere(),
     )
-
-
-def _payload(text: str) -> dict[str, Any]:
-    if text == "{}":  # the usual case
-        return {}
-    payload: dict[str, Any] = json.loads(text)
-    return payload
 
 
 # The output of runs on its way to the store: collected, bounded, and written a few times a second.
@@ -132,18 +126,16 @@ PAUSE = 0.5
 LONGEST_PAUSE = 16.0  # between two attempts, and two log lines, while the store refuses
 CLOSING = 5.0
 
+WriteOutput = Callable[[int, list[OutputPiece], list[OutputGap]], None]
+
 log = logging.getLogger("everwhen")
-
-
-class OutputStore(Protocol):
-    def write_output(self, now: int, pieces: list[OutputPiece], gaps: list[OutputGap]) -> None: ...
 
 
 class OutputBook:
     """The output of every run of a node. Its thread starts with the first piece and ends with `close`."""
 
-    def __init__(self, store: OutputStore, clock: Clock, *, pause: float = PAUSE) -> None:
-        self._store, self._clock, self._pause = store, clock, pause
+    def __init__(self, write: WriteOutput, clock: Clock, *, pause: float = PAUSE) -> None:
+        self._write, self._clock, self._pause = write, clock, pause
         self._lock = threading.Lock()
         self._changed: dict[OutputStream, _Waiting] = {}
         self._thread: threading.Thread | None = None
@@ -169,7 +161,7 @@ class OutputBook:
             gaps = [gap for waiting in changed for gap in waiting.gaps()]
         if not pieces:
             return
-        self._store.write_output(self._clock.now(), pieces, gaps)
+        self._write(self._clock.now(), pieces, gaps)
         with self._lock:
             for waiting in changed:
                 waiting.forget(pieces)
@@ -235,7 +227,7 @@ class _Waiting:
             _append(self._head if room > 0 else self._tail, piece)
             self._total += len(piece.data)
             data = data[size:]
-        while self._tail and self._is_past(self._tail[0]):
+        while self._tail and self._tail[0].position + len(self._tail[0].data) <= self._total - TAIL:
             self._tail.popleft()
 
     def pieces(self) -> list[OutputPiece]:
@@ -250,9 +242,6 @@ class _Waiting:
         done = set(map(id, written))
         self._head = deque(piece for piece in self._head if id(piece) not in done)
         self._tail = deque(piece for piece in self._tail if id(piece) not in done)
-
-    def _is_past(self, piece: OutputPiece) -> bool:
-        return piece.position + len(piece.data) <= self._total - TAIL
 
 
 def _append(pieces: deque[OutputPiece], piece: OutputPiece) -> None:

@@ -18,9 +18,8 @@ from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Greet, Greeting, Lease
 from everwhen.engine.loop import Loop, Wake, WakeableSleep
-from everwhen.engine.start_stop import Downtime, drain
 from everwhen.engine.ticker import Ticker, end_pauses
-from everwhen.engine.watches import ClockStep, ClockWatch, OverdueWatch, SkewWatch, StallWatch
+from everwhen.engine.watches import ClockStep, ClockWatch, Downtime, OverdueWatch, SkewWatch, StallWatch
 from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.changes import Decision
@@ -48,6 +47,14 @@ log = logging.getLogger("everwhen")
 class Service:
     """One node, in one role. `up` is both: a scheduler loop and a worker loop."""
 
+    status: Status = "stopped"
+    started_at: int | None = None
+    _started = _asked_for_cancels = 0.0
+    _keeper: Loop | None = None
+    _greeter: Loop | None = None
+    _downtime: Downtime | None = None  # until it is logged
+    _has_left = False  # after the second request to stop: everything that can be recorded is
+
     def __init__(
         self,
         runtime: Runtime,
@@ -71,15 +78,11 @@ class Service:
         on_beat: Callable[[], object] | None = None,
         on_decided: Callable[[Sequence[Decision]], None] | None = None,
     ) -> None:
-        self.status: Status = "stopped"
-        self.started_at: int | None = None
         self.role = role
-        self._runtime = store_of(runtime)
-        self._targets = targets
-        self._check_interval = check_interval
+        self._runtime = store = store_of(runtime)
+        self._targets, self._check_interval = targets, check_interval
         self._retention = retention or Retention()
-        self._deliveries = deliveries
-        self._dispatcher = dispatcher
+        self._deliveries, self._dispatcher = deliveries, dispatcher
         self._chain_watch = chain_watch  # over schedules that continue by themselves
         self._on_beat = on_beat  # called after each heartbeat
         self._heal = heal  # reactivates schedules that could not run, and can now (R7)
@@ -89,10 +92,10 @@ class Service:
         runtime.wake_scheduler = self._scheduler_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(runtime, role=role, seconds=lease, service=name)
-        self.ticker = Ticker(store_of(runtime).slots, runtime.clock, on_decided=on_decided)
+        self.ticker = Ticker(store.slots, store.clock, on_decided=on_decided)
         self.worker = Worker(
-            store_of(runtime).slots,
-            runtime.clock,
+            store.slots,
+            store.clock,
             targets,
             node=self.node,
             queues=queues,
@@ -104,20 +107,14 @@ class Service:
         self._greeting = Greeting(
             self.lease, self.worker, greet, when_cut_off=when_cut_off, is_alive=self._has_its_loops
         )
-        self._clock_watch, self._clock_lock = ClockWatch(runtime.clock), threading.Lock()
-        self._skew_watch = SkewWatch()
+        self._clock_watch, self._clock_lock = ClockWatch(store.clock), threading.Lock()
+        self._skew_watch, self._overdue_watch = SkewWatch(), OverdueWatch(runtime)
+        self._stall_watch = StallWatch(store.clock, self._record)
         self._steps: list[ClockStep] = []  # of the clock, noticed and not recorded yet
-        self._started = self._asked_for_cancels = 0.0
         self._loops: list[Loop] = []
-        self._keeper: Loop | None = None
-        self._greeter: Loop | None = None
         self._stopped = threading.Event()  # fires and claims nothing more
         self._gone = threading.Event()  # and has nothing left to keep alive
-        self._has_left = False  # after the second request to stop: everything that can be recorded is
         self._janitor = self._new_janitor()
-        self._downtime: Downtime | None = None  # until it is logged
-        self._stall_watch = StallWatch(runtime.clock, self._record)
-        self._overdue_watch = OverdueWatch(runtime)
 
     @property
     def node(self) -> str:
@@ -130,11 +127,6 @@ class Service:
     @property
     def is_worker(self) -> bool:
         return self.role != "scheduler"
-
-    @property
-    def _has_others_work(self) -> bool:
-        """Return whether workers of a queue run the jobs of this node."""
-        return self._dispatcher is not None or self._chain_watch is not None
 
     # -- start and stop --
 
@@ -157,7 +149,8 @@ class Service:
             self.lease.rescue(self.watch_clock())
             if reconcile is not None:
                 reconcile()
-            if self._heal is not None and (self.is_worker or self._has_others_work):
+            has_others_work = self._dispatcher is not None or self._chain_watch is not None
+            if self._heal is not None and (self.is_worker or has_others_work):
                 self._heal()
             if self._deliveries is not None and self.is_scheduler:
                 self._deliveries.start(self.node)  # before the first tick: no subscriber misses a message
@@ -180,7 +173,9 @@ class Service:
         self.prepare_to_stop()
         # The loops end first, so that nothing is claimed during the drain; the heartbeat continues until the last job
         # has ended, so that no other node takes the jobs over.
-        self._await_loops(min(max(patience, SHORTEST_END), LOOP_END))
+        loops_until = self._runtime.clock.monotonic() + min(max(patience, SHORTEST_END), LOOP_END)
+        for loop in self._loops:
+            loop.join(max(loops_until - self._runtime.clock.monotonic(), 0.0))
         left = 0
         try:
             left = self._end_jobs(deadline)
@@ -263,11 +258,6 @@ class Service:
         loops = [] if self._stopped.is_set() else self._loops
         return self._keeper is not None and all(loop.is_alive for loop in (self._keeper, *loops))
 
-    def _await_loops(self, seconds: float) -> None:
-        deadline = self._runtime.clock.monotonic() + seconds
-        for loop in self._loops:
-            loop.join(max(deadline - self._runtime.clock.monotonic(), 0.0))
-
     def _leave(self, left: int) -> None:
         self._stopped.set()
         self._gone.set()
@@ -291,7 +281,7 @@ class Service:
         """Wait for running jobs; return how many were still running after the deadline, and were ended."""
         left = 0
         try:
-            left = drain(self.worker, self._worker_wake, max(deadline - self._runtime.clock.monotonic(), 0.0))
+            left = self.worker.drain(max(deadline - self._runtime.clock.monotonic(), 0.0))
         finally:
             self.worker.abandon(ABANDON)
         return left
@@ -301,15 +291,15 @@ class Service:
     def unreadiness(self) -> str | None:
         """Return why this node is not ready (G3); None when it is."""
         if self.status != "running":
-            return f"the {self._name} is {self.status}"
+            return f"the {'scheduler' if self.is_scheduler else 'worker'} is {self.status}"
         try:
-            return (self._stall() if self.is_scheduler else self._staleness()) or self._ask_broker()
-        except StoreError as error:
+            broker = self._dispatcher or self._chain_watch
+            reason = self._stall() if self.is_scheduler else self._staleness()
+            if reason is None and broker is not None:
+                broker.ping()  # it has to answer, also when there is nothing to hand over
+            return reason
+        except (StoreError, QueueError) as error:
             return describe_fault(error)
-
-    @property
-    def _name(self) -> str:
-        return "scheduler" if self.is_scheduler else "worker"
 
     def _stall(self) -> str | None:
         """Return why the scheduler stalls; None when it does not.
@@ -326,8 +316,7 @@ class Service:
         if overdue > OVERDUE and clock.monotonic() - max(counts.advanced, self._started) > patience:
             return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided{self._cause()}"
         # A loop that has nothing to write does not notice a database that cannot be written; the heartbeat does.
-        is_unwritten = not self.lease.is_fresh and bool(self._cause())
-        return self._old_heartbeat() if is_unwritten else None
+        return self._old_heartbeat() if self._cause() else None
 
     def _why_stalled(self) -> str | None:
         if self._stopped.is_set():
@@ -339,31 +328,22 @@ class Service:
 
     def _staleness(self) -> str | None:
         """Return why a worker is not ready: with a heartbeat older than its lease, other nodes may take its jobs."""
-        if not self.lease.is_fresh:  # first: a database that does not answer blocks the caller
-            return self._old_heartbeat()
-        self._runtime.slots.next_ready_at()  # whether the database answers
-        return None
+        reason = self._old_heartbeat()  # first: a database that does not answer blocks the caller
+        if reason is None:
+            self._runtime.slots.next_ready_at()  # whether the database answers
+        return reason
 
-    def _old_heartbeat(self) -> str:
-        return (
+    def _old_heartbeat(self) -> str | None:
+        text = (
             f"the last heartbeat is {self.lease.age:.0f}s old: other nodes may take its jobs{self._cause()}"
         )
+        return None if self.lease.is_fresh else text
 
     def _cause(self) -> str:
         """Describe the error that fails a loop, without hosts and files; empty when no loop fails."""
         loops = self._loops if self._keeper is None else [*self._loops, self._keeper]
         error = next((loop.error for loop in loops if loop.error is not None), None)
         return "" if error is None else f" ({describe_fault(error)})"
-
-    def _ask_broker(self) -> str | None:
-        """Return why the broker of the queue does not answer; it has to, also when there is nothing to hand over."""
-        broker = self._dispatcher or self._chain_watch
-        try:
-            if broker is not None:
-                broker.ping()
-        except QueueError as error:
-            return describe_fault(error)
-        return None
 
     # -- loops --
 
@@ -412,8 +392,11 @@ class Service:
         self._worker_sleep.begin()
         if not self.lease.is_fresh:  # else other nodes would take its jobs as soon as it claims them
             self.lease.beat(self.watch_clock())
-        is_busy = self.worker.step()
-        self._pass_cancels_on(is_busy=is_busy)
+        is_busy, now = self.worker.step(), self._runtime.clock.monotonic()
+        # Cancel requests are passed on before every sleep; a worker that never sleeps looks a few times a second.
+        if not is_busy or now - self._asked_for_cancels > ASK_FOR_CANCELS:
+            self._asked_for_cancels = now
+            self.worker.cancel()
         if not is_busy and not self._stopped.is_set():
             self._worker_sleep.sleep(self.worker.seconds_to_next(self._check_interval))
 
@@ -423,13 +406,6 @@ class Service:
         self.worker.end_overdue()  # of jobs whose outcome is reported, whichever node began them
         if not self._dispatcher.step() and not self._stopped.is_set():
             self._worker_sleep.sleep(self._dispatcher.seconds_to_next(self._check_interval))
-
-    def _pass_cancels_on(self, *, is_busy: bool) -> None:
-        """Pass on cancel requests before every sleep; a worker that never sleeps looks a few times a second."""
-        now = self._runtime.clock.monotonic()
-        if self.worker.running_count and (not is_busy or now - self._asked_for_cancels > ASK_FOR_CANCELS):
-            self._asked_for_cancels = now
-            self.worker.cancel(self._runtime.slots.cancel_requests(self.node))
 
     def _keep_once(self) -> None:
         if self._gone.wait(self.lease.beat_every):
@@ -442,8 +418,7 @@ class Service:
         if self.is_scheduler and self._chain_watch is None:
             self._overdue_watch.step(self.node)
         self._skew_watch.look(self._runtime.clock_skew())
-        if self.worker.running_count:
-            self.worker.cancel(self._runtime.slots.cancel_requests(self.node))
+        self.worker.cancel()
         if self.lease.rescue(now):
             self._worker_wake.set()
             if self._chain_watch is not None:
@@ -477,8 +452,7 @@ class Service:
         while self._steps:
             step = self._steps[0]
             if self.is_scheduler:
-                detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
-                self._record("scheduler.clock_stepped", detail)
+                self._record("scheduler.clock_stepped", step.detail)
             log.warning("the clock was set by %+.0f s", step.seconds)
             del self._steps[0]
 

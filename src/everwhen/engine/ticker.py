@@ -70,7 +70,10 @@ class Ticker:
             reports.append(self._tick(behind=False))
         if not reports[-1].more and not reports[-1].none_due:
             reports.append(self._tick(behind=True))
-        self._count(reports)
+        self.note_check()
+        self.counts.fired += sum(report.fired for report in reports)
+        if any(report.schedules for report in reports):
+            self.counts.advanced = self.counts.checked
         return reports[-1].more
 
     def _first_second(self, is_over: Callable[[], bool]) -> list[TickReport]:
@@ -96,13 +99,6 @@ class Ticker:
             self._on_decided(report.decisions)
         return report
 
-    def _count(self, reports: list[TickReport]) -> None:
-        counts = self.counts
-        self.note_check()
-        counts.fired += sum(report.fired for report in reports)
-        if any(report.schedules for report in reports):
-            counts.advanced = counts.checked
-
     def note_check(self) -> None:
         """Count one pass of the loop, also when links decide the slots."""
         self.counts.checks += 1
@@ -120,9 +116,6 @@ class Ticker:
 def ticker_of(runtime: Runtime) -> Ticker:
     """Return a ticker on the store of a runtime."""
     return Ticker(store_of(runtime).slots, runtime.clock)
-
-
-# The end of pauses with an end instant (`until`), which is one of the loop's wake-ups.
 
 
 def end_pauses(runtime: Runtime) -> int:

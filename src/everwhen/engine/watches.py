@@ -1,11 +1,10 @@
-"""Watches of a node: steps and skew of the clock (E9), stalls of the scheduler, and overdue slots.
+"""Watches of a node: steps and skew of the clock (E9), stalls of the scheduler, overdue slots, and its downtime.
 
-Detection of clock steps, by comparing wall time and monotonic time between two looks (E9), and of clock skew.
-
-When the clock steps back, nothing fires twice, because the rows have moved on; when it steps forward, the skipped
-slots are missed. Either way the step is recorded, and leases of other nodes are not evaluated for one whole lease.
-Skew is the difference between this host's clock and the database's. Slots use the database's clock, so a difference
-fires nothing wrong; but the timestamps in the host's own logs are off by as much.
+A step is found by comparing wall time and monotonic time between two looks. When the clock steps back, nothing fires
+twice, because the rows have moved on; when it steps forward, the skipped slots are missed. Either way the step is
+recorded, and leases of other nodes are not evaluated for one whole lease. Skew is the difference between this host's
+clock and the database's. Slots use the database's clock, so a difference fires nothing wrong; but the timestamps in
+the host's own logs are off by as much.
 """
 
 from __future__ import annotations
@@ -15,26 +14,39 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from everwhen.clock import Clock
-from everwhen.decide.alerts import held_too_long_since, overdue_event, overdue_since
+from everwhen.decide.outlook import held_too_long_since, overdue_event, overdue_since
 from everwhen.model.events import Event, EventType
-from everwhen.model.instants import MINUTE
+from everwhen.model.instants import MINUTE, SECOND, moment_of
 from everwhen.model.node import MOST_SKEW, SILENT
 from everwhen.model.schedule import Schedule
+from everwhen.model.vitals import Mark, Tally
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 SMALLEST_STEP = 2.0
+OLDEST_READING = 1_000_000  # microseconds: the database's clock is asked once a second
 
 log = logging.getLogger("everwhen")
 
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """A change of the wall clock by `seconds` that did not pass: from one instant to another."""
+    """A change of the wall clock by `seconds` that did not pass: from one instant to another.
+
+    `since_at`: the earliest instant, by the new time, at which the clock may have been set. What was recorded from then
+    on may already be dated by the new time. None where that is unknown.
+    """
 
     seconds: float
     from_at: int
     to_at: int
+    since_at: int | None = None
+
+    @property
+    def detail(self) -> dict[str, object]:
+        """Return what its event records."""
+        found: dict[str, object] = {"seconds": self.seconds, "from": self.from_at, "to": self.to_at}
+        return found if self.since_at is None else found | {"since_at": self.since_at}
 
 
 class ClockWatch:
@@ -52,10 +64,13 @@ class ClockWatch:
     def look(self) -> ClockStep | None:
         """Return the step since the last look; None when there was none large enough."""
         wall, elapsed = self._clock.now(), self._clock.monotonic()
-        expected = self._wall + int((elapsed - self._elapsed) * 1_000_000)
+        passed = int((elapsed - self._elapsed) * 1_000_000)
+        expected = self._wall + passed
         self._wall, self._elapsed = wall, elapsed
         seconds = (wall - expected) / 1_000_000
-        return ClockStep(seconds, expected, wall) if abs(seconds) >= SMALLEST_STEP else None
+        if abs(seconds) < SMALLEST_STEP:
+            return None
+        return ClockStep(seconds, expected, wall, wall - passed - OLDEST_READING)
 
 
 class SkewWatch:
@@ -78,14 +93,11 @@ class SkewWatch:
             log.info("this host's clock agrees with the database's again")
 
 
-# The watch over a scheduler's stalls: each is recorded once, and later if the database itself causes it.
-
-
 Record = Callable[[EventType, dict[str, object]], None]
 
 
 class StallWatch:
-    """Called by the heartbeat, which continues when the loop does not."""
+    """Records each stall once. Called by the heartbeat, which continues when the loop does not."""
 
     def __init__(self, clock: Clock, record: Record) -> None:
         self._clock = clock
@@ -127,16 +139,13 @@ class OverdueWatch:
         clock = self._runtime.clock
         if clock.monotonic() - self._looked < LOOK_EVERY:
             return
-        self._looked = clock.monotonic()
-        if self._runtime.catalogue.system_paused_at() is None and self._is_first(node):
-            events = list(self._found(clock.now()))
+        self._looked, now = clock.monotonic(), clock.now()
+        alive = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.is_alive]
+        is_first = all(one.node >= node for one in alive if now - one.heartbeat_at < SILENT)
+        if is_first and self._runtime.catalogue.system_paused_at() is None:
+            events = list(self._found(now))
             if events:
                 self._runtime.slots.record(events)
-
-    def _is_first(self, node: str) -> bool:
-        now = self._runtime.clock.now()
-        others = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.is_alive]
-        return all(one.node >= node for one in others if now - one.heartbeat_at < SILENT)
 
     def _found(self, now: int) -> Iterator[Event]:
         wake_at = self._runtime.slots.next_wake_at()
@@ -158,3 +167,64 @@ class OverdueWatch:
         on_record = self._runtime.ledger.events_of_slot(schedule.state.uid, slot_at)
         if not any(one.event.type == "schedule.overdue" for one in on_record):
             yield overdue_event(schedule, slot_at, since, now)
+
+
+class Downtime:
+    """The time from the last heartbeat of any scheduler to the start of this one.
+
+    The log line at start says how long no scheduler ran, what was missed meanwhile, and what is caught up: once, when
+    the whole backlog has been decided, by a node that found no other scheduler running.
+    """
+
+    def __init__(self, runtime: Runtime, last_heartbeat_at: int | None) -> None:
+        self._runtime = store_of(runtime)
+        self._last_heartbeat_at = last_heartbeat_at
+        self._started_at = runtime.clock.now()
+        self._mark: Mark | None = None if last_heartbeat_at is None else store_of(runtime).vitals.mark()
+
+    def tell(self, node: str) -> None:
+        """Log the line, once."""
+        mark, self._mark = self._mark, None
+        last = self._last_heartbeat_at
+        if mark is None or last is None:
+            return
+        others = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.node != node]
+        if any(one.heartbeat_at > last for one in others):
+            return
+        text = describe_window(self._runtime.vitals.tally(mark))
+        down = describe_seconds((self._started_at - last) // SECOND)
+        since = moment_of(last).isoformat(timespec="seconds")
+        log.info("was down for %s, since the last heartbeat at %s: %s", down, since, text)
+
+
+def describe_window(tally: Tally) -> str:
+    """Describe what happened to the slots of a window.
+
+    >>> describe_window(Tally({("schedule.missed", "down"): 12}, {"catch_up": 1, "schedule": 4}, Mark(0, 0)))
+    '12 slots were missed, 1 job catches up'
+    """
+    missed = sum(count for (kind, _), count in tally.slots.items() if kind == "schedule.missed")
+    covered = sum(count for (kind, _), count in tally.slots.items() if kind == "schedule.caught_up")
+    jobs = tally.fired.get("catch_up", 0)
+    found = []
+    if missed:
+        found.append(f"{missed:,} slot{' was' if missed == 1 else 's were'} missed")
+    if covered:
+        found.append(f"one run of each schedule replaces {covered:,} slot{'' if covered == 1 else 's'}")
+    if jobs:
+        found.append(f"{jobs:,} job{' catches' if jobs == 1 else 's catch'} up")
+    return ", ".join(found) or "nothing was missed"
+
+
+def describe_seconds(seconds: int) -> str:
+    """Format a duration in its two largest units.
+
+    >>> describe_seconds(7_500), describe_seconds(0)
+    ('2h 5m', '0s')
+    """
+    found, left = [], max(seconds, 0)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            found.append(f"{count}{unit}")
+    return " ".join(found[:2]) or "0s"

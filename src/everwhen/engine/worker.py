@@ -12,26 +12,28 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import cast
+from math import inf
+from typing import TypeVar, cast
 
 from everwhen.clock import Clock
 from everwhen.engine.call_executor import CallExecutor, LoopThread
-from everwhen.engine.loop import Wake
-from everwhen.engine.running import OutputBook, Running, failed_by, run_of
+from everwhen.engine.loop import LOOK_AGAIN, Loop, Wake
+from everwhen.engine.running import Ending, OutputBook, Running, failed_by, run_of
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import JobEnd, Outcome, drifted
 from everwhen.store.slots import Slots
-from everwhen.target import Nobody, Observer, StopFlag, Target
+from everwhen.target import Observer, Several, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
+T = TypeVar("T")
 
 SETTLED_AT_ONCE = 500
 LOOK_EXTERNAL = 1.0
+FIRST_LOOK = 1.0
 
 log = logging.getLogger("everwhen")
 
@@ -60,7 +62,7 @@ class Worker:
         self._max_workers = max_workers
         self._wake = wake or Wake()
         self._on_settled = on_settled
-        self._observer = observer or Nobody()
+        self._observer = observer or Several()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
         self._lock = threading.Lock()
@@ -68,7 +70,7 @@ class Worker:
         self._is_async: dict[str, bool] = {}  # by kind of target
         self._loop = LoopThread("everwhen-targets")
         self._call_executor = CallExecutor(max_workers)
-        self._output = OutputBook(slots, clock)
+        self._output = OutputBook(slots.write_output, clock)
         self._looked_external_at = float("-inf")
         self._may_have_orphans = False
         self._wanted: list[str] = []
@@ -104,7 +106,7 @@ class Worker:
         if not self._returned.empty():
             self._give_returned_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
-            return bool(done + self._exchange(self._take_ended()))
+            return bool(done + self._exchange(_drained(self._ended, SETTLED_AT_ONCE)))
         done += self.settle()
         return bool(done + self._claim(self._max_workers - len(self._running)))
 
@@ -112,19 +114,33 @@ class Worker:
         """Settle and claim in one transaction; ended jobs make room for new ones in it."""
         over = sum(not outcome.is_still_running for _, outcome in ended)
         room = max(self._max_workers - len(self._running) + over, 0)
-        try:
-            done = self._slots.exchange(
-                self._clock.now(), _ends(ended), node=self.node, limit=room, queues=self._queues
-            )
-        except BaseException:
-            self._settle_again(ended)
-            self._may_have_orphans = True
-            raise
+        now, ends = self._clock.now(), _ends(ended)
+        with self._claiming(), self._settling(ended):
+            done = self._slots.exchange(now, ends, node=self.node, limit=room, queues=self._queues)
         self._let_go(ended, done.settled)
         if done.is_sooner and self._on_settled is not None:
             self._on_settled.set()
         self.take(done.claimed)
         return len(ended) + len(done.claimed)
+
+    @contextmanager
+    def _claiming(self) -> Iterator[None]:
+        """Have the next step look for orphans when this fails: the claim may be committed, and its answer lost."""
+        try:
+            yield
+        except BaseException:
+            self._may_have_orphans = True
+            raise
+
+    @contextmanager
+    def _settling(self, ended: Sequence[Ended]) -> Iterator[None]:
+        """Queue the outcomes again when this fails: the store may have written them; a second time changes nothing."""
+        try:
+            yield
+        except BaseException:
+            for pair in ended:
+                self._ended.put(pair)
+            raise
 
     def want(self, job_id: str) -> None:
         """Claim this job before any other, whatever its queue, as soon as possible; from any thread."""
@@ -134,39 +150,22 @@ class Worker:
     def _claim(self, room: int) -> int:
         if room <= 0:
             return 0
-        if self._wanted:
-            return self._claim_wanted()
-        now = self._clock.now()
-        try:
-            claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
-        except BaseException:
-            self._may_have_orphans = True
-            raise
-        self.take(claimed)
+        now, wanted = self._clock.now(), self._wanted[0] if self._wanted else None
+        with self._claiming():
+            if wanted is None:
+                claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
+            else:
+                found = self._slots.claim_job(now, node=self.node, job_id=wanted)
+                claimed = [] if found is None else [found]
+            self._start(claimed)
+        if wanted is not None and claimed:
+            self._wanted.remove(wanted)
         return len(claimed)
-
-    def _claim_wanted(self) -> int:
-        job_id = self._wanted[0]
-        try:
-            claimed = self._slots.claim_job(self._clock.now(), node=self.node, job_id=job_id)
-            if claimed is None:
-                return 0
-            self._start([claimed])
-        except BaseException:
-            self._may_have_orphans = True
-            raise
-        self._wanted.remove(job_id)
-        return 1
 
     def take(self, claimed: Sequence[ClaimedJob]) -> None:
         """Run the jobs that were claimed for this node."""
-        if not claimed:
-            return
-        try:
+        with self._claiming():
             self._start(claimed)
-        except BaseException:
-            self._may_have_orphans = True
-            raise
 
     def look_for_orphans(self) -> None:
         """Have the next step compare the running jobs with the recorded ones; from any thread."""
@@ -184,11 +183,8 @@ class Worker:
         self._may_have_orphans = False
         with self._lock:
             held = set(self._running)
-        try:
+        with self._claiming():
             orphans = self._slots.put_orphans_back(self._clock.now(), node=self.node, held=held)
-        except BaseException:
-            self._may_have_orphans = True
-            raise
         if orphans:
             log.warning("%d job(s) were claimed here and never began: they are queued again", orphans)
         return orphans
@@ -204,29 +200,21 @@ class Worker:
     def settle(self) -> int:
         """Record how jobs ended; a job whose work still runs stays until that work has ended, too."""
         self._give_returned_back()
-        ended = self._take_ended()
+        ended = _drained(self._ended, SETTLED_AT_ONCE)
         if not ended:
             return 0
-        try:
+        with self._settling(ended):
             counted = self._slots.settle(self._clock.now(), _ends(ended))
-        except BaseException:
-            self._settle_again(ended)
-            raise
         self._let_go(ended, counted)
         if self._on_settled is not None:
             self._on_settled.set()
         return len(ended)
 
     def _give_returned_back(self) -> None:
-        returned: list[tuple[Running, bool]] = []
-        with suppress(queue.Empty):
-            while True:
-                returned.append(self._returned.get_nowait())
+        returned = _drained(self._returned)
         try:
             for is_lost in (False, True):
-                self._give_back(
-                    {running.held for running, was_lost in returned if was_lost == is_lost}, is_lost
-                )
+                self._give_back({one.held for one, was_lost in returned if was_lost == is_lost}, is_lost)
         except BaseException:  # giving a job back twice changes nothing
             for one in returned:
                 self._returned.put(one)
@@ -244,11 +232,6 @@ class Worker:
             for one in held:
                 self._running.pop(one, None)
 
-    def _settle_again(self, ended: Sequence[Ended]) -> None:
-        """Queue the outcomes for another settlement: the store may have written them; a second one changes nothing."""
-        for pair in ended:
-            self._ended.put(pair)
-
     def _let_go(self, ended: Sequence[Ended], counted: int) -> None:
         if counted < len(ended):
             log.warning("%d job(s) ended here after others had taken them over", len(ended) - counted)
@@ -260,22 +243,13 @@ class Worker:
             if outcome.is_still_running:
                 self._await_work(running, outcome)
 
-    def _take_ended(self) -> list[Ended]:
-        ended: list[Ended] = []
-        while len(ended) < SETTLED_AT_ONCE:
-            try:
-                ended.append(self._ended.get_nowait())
-            except queue.Empty:
-                break
-        return ended
-
     def _await_work(self, running: Running, outcome: Outcome) -> None:
         """Free the worker of a settled run when the last of its remaining work has returned (R9)."""
         left = next((work for work in running.run.still_running if not work.done()), None)
         if left is not None:
             left.add_done_callback(lambda _left: self._await_work(running, outcome))
             return
-        self._ended.put((running, replace(outcome, is_still_running=False)))
+        self._ended.put((running, outcome._replace(is_still_running=False)))
         self._wake.set()
 
     def seconds_to_next(self, at_most: float) -> float:
@@ -286,19 +260,48 @@ class Worker:
 
     # -- endings --
 
-    def cancel(self, job_ids: Sequence[str]) -> None:
-        """Stop jobs that were cancelled, with everything that they started."""
-        with self._lock:
-            concerned = [r for r in self._running.values() if r.run.job_id in job_ids]
-        for running in concerned:
-            self._loop.call(running.end, "cancelled")
+    def cancel(self, job_ids: Collection[str] | None = None) -> None:
+        """Stop jobs that were cancelled, with everything that they started; without ids, those that the store names."""
+        if job_ids is None:
+            job_ids = self._slots.cancel_requests(self.node) if self._running else ()
+        self._end_running("cancelled", job_ids)
 
     def cut_off(self) -> None:
         """End the running jobs, because this node's lease is about to end: the next owner's runs must not overlap."""
+        self._end_running("cut_off")
+
+    def _end_running(self, ending: Ending, job_ids: Collection[str] | None = None) -> list[Running]:
         with self._lock:
-            concerned = list(self._running.values())
-        for running in concerned:
-            self._loop.call(running.end, "cut_off")
+            running = [one for one in self._running.values() if job_ids is None or one.run.job_id in job_ids]
+        for one in running:
+            self._loop.call(one.end, ending)
+        return running
+
+    def drain(self, seconds: float) -> int:
+        """Settle the jobs that end within that time; return how many are still running after it (G1).
+
+        Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
+        processes to end afterwards.
+        """
+        if not self._running:
+            return 0
+        looked, over = threading.Event(), threading.Event()
+
+        def settle_once() -> None:
+            try:
+                self.settle()
+            finally:
+                looked.set()
+            if not self._running:
+                over.set()
+            elif not over.is_set():
+                self._wake.wait(LOOK_AGAIN)
+
+        Loop("drain", "settlement", settle_once, over).start()
+        looked.wait(FIRST_LOOK)  # jobs that have ended by now are settled, also with no time to wait
+        over.wait(seconds)
+        over.set()
+        return len(self._running)
 
     def abandon(self, seconds: float) -> None:
         """End the running jobs without settling them: they are given back when the node stops, else rescued.
@@ -307,9 +310,7 @@ class Worker:
         """
         with self._lock:
             self._is_over = True
-            left = list(self._running.values())
-        for running in left:
-            self._loop.call(running.end, "abandoned")
+        left = self._end_running("abandoned")
         with self._left:
             self._left.wait_for(lambda: all(running.is_over for running in left), seconds)
         try:
@@ -348,14 +349,16 @@ class Worker:
     # -- on the event loop --
 
     def _start(self, claimed: Sequence[ClaimedJob]) -> None:
-        batch = [
-            Running(claim, run_of(claim, self._output.of(claim.job), self._stopping)) for claim in claimed
-        ]
+        output, stopping = self._output, self._stopping
+        batch = [Running(claim, run_of(claim, output.of(claim.job), stopping)) for claim in claimed]
         with self._lock:
-            if self._is_over:
+            if self._is_over or not batch:
                 return
-            if self._running:
-                self._find_older(batch)
+            # A node considered dead (a laptop that slept) may reclaim what it still runs.
+            newer = {running.run.job_id: running for running in batch}
+            for older in self._running.values():
+                if older.run.job_id in newer:
+                    newer[older.run.job_id].before.append(older)
             self._running.update({running.held: running for running in batch})
         try:
             self._loop.call(self._begin, batch)  # one hand-over for the whole batch
@@ -364,13 +367,6 @@ class Worker:
                 for running in batch:
                     del self._running[running.held]
             raise
-
-    def _find_older(self, batch: Sequence[Running]) -> None:
-        """Find older runs of the same jobs: a node considered dead (a laptop that slept) may reclaim what it runs."""
-        ids = {running.run.job_id: running for running in batch}
-        for older in self._running.values():
-            if newer := ids.get(older.run.job_id):
-                newer.before.append(older)
 
     def _begin(self, batch: Sequence[Running]) -> None:
         loop = asyncio.get_running_loop()
@@ -396,7 +392,7 @@ class Worker:
         outcome = await self._outcome_of(running)
         is_by_signal = isinstance(outcome, Outcome) and outcome.is_interrupted
         if is_by_signal and not await running.run.is_node_stopping():
-            return replace(outcome, is_interrupted=False)  # killed by another process: an ordinary failure
+            return outcome._replace(is_interrupted=False)  # killed by another process: an ordinary failure
         return outcome
 
     async def _outcome_of(self, running: Running) -> Outcome:
@@ -407,24 +403,21 @@ class Worker:
         if adapter is None:
             return drifted(f'no target of kind "{target.kind}" on this node')
         try:
-            if self._is_async_kind(target.kind, adapter):
+            if target.kind not in self._is_async:
+                self._is_async[target.kind] = inspect.iscoroutinefunction(adapter.run)
+            if self._is_async[target.kind]:
                 return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
             work = partial(adapter.run, target.spec, running.run)
             return await running.run.until_told(self._call_executor.hand_over(partial(_guarded, work)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
 
-    def _is_async_kind(self, kind: str, adapter: Target) -> bool:
-        if kind not in self._is_async:
-            self._is_async[kind] = inspect.iscoroutinefunction(adapter.run)
-        return self._is_async[kind]
-
     def _finish(self, running: Running, _task: asyncio.Task[Outcome]) -> None:
         if running.timer is not None:
             running.timer.cancel()
         outcome = running.outcome()
         if running.is_left_behind:
-            outcome = replace(outcome, is_still_running=True)
+            outcome = outcome._replace(is_still_running=True)
         if outcome.is_interrupted or outcome.status == "lost":
             self._returned.put((running, outcome.status == "lost"))
         elif running.ending != "abandoned":
@@ -447,6 +440,14 @@ class Worker:
 
 def _ends(ended: Sequence[Ended]) -> list[JobEnd]:
     return [JobEnd(*running.held, outcome) for running, outcome in ended]
+
+
+def _drained(waiting: queue.SimpleQueue[T], most: float = inf) -> list[T]:
+    found: list[T] = []
+    with suppress(queue.Empty):
+        while len(found) < most:
+            found.append(waiting.get_nowait())
+    return found
 
 
 def _guarded(work: Callable[[], object]) -> Outcome:

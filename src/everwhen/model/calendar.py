@@ -25,7 +25,6 @@ class Calendar:
 
     @property
     def jitter(self) -> int:
-        """Return the width of the jitter window."""
         return self.slots.jitter_ms * 1_000
 
     def first_from(self, instant: int) -> int | None:

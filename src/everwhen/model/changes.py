@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from everwhen.model.events import Event
@@ -58,8 +57,7 @@ class Terms(NamedTuple):
     answer: Answer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciliation:
+class Reconciliation(NamedTuple):
     """Everything that a configuration changes, to be written in one transaction.
 
     It was computed against configuration revision `based_on` and is not written when a newer revision exists. Changes
@@ -75,6 +73,6 @@ class Reconciliation:
     removed: Sequence[tuple[str, Change]] = ()
     policies: Sequence[QuietHoursPolicy] = ()
     removed_policies: Sequence[str] = ()
-    places: Mapping[str, str] = field(default_factory=dict)  # file and line by schedule id
+    places: Mapping[str, str] = {}  # file and line by schedule id
     events: Sequence[Event] = ()
-    sections: Mapping[str, str] = field(default_factory=dict)  # its other entries, by path
+    sections: Mapping[str, str] = {}  # its other entries, by path

@@ -52,7 +52,6 @@ class Start(NamedTuple):
     is_own: bool = True
 
     def added_to(self, state: State, now: int) -> State:
-        """Return the row after the start."""
         run_at = now if self.is_own else None
         return row_changes.start(state, self.running_jobs, self.waiting, self.retries_waiting, run_at)
 

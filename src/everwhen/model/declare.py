@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from everwhen.errors import IntervalParseError, TimetableError
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition
@@ -59,52 +59,42 @@ def declare(
         and (group or _SHARED.isdisjoint(fields))
         and _PLAIN_VALUES.issuperset(map(type, values))
     )
+    around = _Around(timezone, group, tenant, bound_to)
     if not is_alike:
-        return _declare(
-            schedule_id, fields, target, now, timezone=timezone, group=group, tenant=tenant, bound_to=bound_to
-        )
-    types = tuple(map(type, values))
-    return _declared_alike(
-        tuple(fields.items()), types, target, timezone, group=group, tenant=tenant, bound_to=bound_to
-    )
+        return _declare(schedule_id, fields, target, now, around)
+    return _declared_alike(tuple(fields.items()), tuple(map(type, values)), target, around)
+
+
+class _Around(NamedTuple):
+    """What a definition takes from elsewhere than its keys; see `declare`."""
+
+    timezone: str
+    group: str | None
+    tenant: str | None
+    bound_to: str | None
 
 
 @lru_cache(maxsize=4_096)
 def _declared_alike(
-    fields: tuple[tuple[str, Any], ...],
-    _types: tuple[type, ...],
-    target: Target,
-    timezone: str,
-    group: str | None,
-    tenant: str | None,
-    bound_to: str | None,
+    fields: tuple[tuple[str, Any], ...], _types: tuple[type, ...], target: Target, around: _Around
 ) -> Definition:
-    return _declare(
-        "", dict(fields), target, 0, timezone=timezone, group=group, tenant=tenant, bound_to=bound_to
-    )
+    return _declare("", dict(fields), target, 0, around)
 
 
 def _declare(
-    schedule_id: str,
-    fields: Mapping[str, Any],
-    target: Target,
-    now: int,
-    timezone: str,
-    group: str | None,
-    tenant: str | None,
-    bound_to: str | None,
+    schedule_id: str, fields: Mapping[str, Any], target: Target, now: int, around: _Around
 ) -> Definition:
     given = {key: value for key, value in fields.items() if value is not None}
     _refuse_mistakes(given)
-    where = zone(given.get("timezone") or timezone)
+    where = zone(given.get("timezone") or around.timezone)
     dst = given.get("dst") or {}
     gap, fold = dst.get("gap"), dst.get("fold")
     trigger = _trigger(given, where, now, gap, fold)
     keys = _attributes(given)
-    if bound_to is not None:
-        keys["queue"] = bound_queue(keys.get("queue", _QUEUE), bound_to)
+    if around.bound_to is not None:
+        keys["queue"] = bound_queue(keys.get("queue", _QUEUE), around.bound_to)
     if not _SHARED.isdisjoint(given):
-        keys |= _limits(schedule_id, given, group, tenant)
+        keys |= _limits(schedule_id, given, around.group, around.tenant)
     for key in ("start_at", "end_at"):
         if key in given:
             keys[key] = parse_instant(given[key], where)
@@ -116,7 +106,7 @@ def _declare(
         trigger=trigger,
         zone=where,
         target=target,
-        group=group,
+        group=around.group,
         gap=gap,
         fold=fold,
         timeout=timeout_of(given.get("timeout"), default_timeout(target.kind)),
@@ -241,5 +231,4 @@ class Declarations:
     schedules: tuple[Declared, ...] = ()
     policies: tuple[QuietHoursPolicy, ...] = ()
     digest: str = ""
-    warnings: tuple[str, ...] = ()
     sections: Mapping[str, str] = field(default_factory=dict)  # entries that declare no schedules, as JSON

@@ -19,7 +19,7 @@ class EventCursor(NamedTuple):
     """
 
     name: str
-    event_id: int
+    event_row: int
     job_row: int
     open_jobs: str | None = None
     failing: str | None = None

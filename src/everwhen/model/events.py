@@ -208,7 +208,8 @@ def event_of_start(job: Progress) -> Derived | None:
     """Return the event of an attempt's start, or None when no attempt has started."""
     if job.started_at is None:
         return None
-    return _event_of_progress("job.started", job.started_at, job, {})
+    detail = {"origin": job.origin, "attempt": job.attempt}
+    return _derived("job.started", job.started_at, job, detail, job_id=job.job_id)
 
 
 def event_of_end(job: Progress) -> Derived | None:
@@ -216,28 +217,12 @@ def event_of_end(job: Progress) -> Derived | None:
     kind = ENDS.get(job.status)
     if kind is None or job.ended_at is None:
         return None
-    detail: dict[str, object] = {}
+    detail: dict[str, object] = {"origin": job.origin, "attempt": job.attempt}
     if job.started_at is not None:
         detail["seconds"] = (job.ended_at - job.started_at) / SECOND
     if job.error is not None:
         detail["error"] = message_of(job.error)
-    return _event_of_progress(kind, job.ended_at, job, detail)
-
-
-def _event_of_progress(kind: DerivedType, at: int, job: Progress, more: Mapping[str, object]) -> Derived:
-    detail = {"origin": job.origin, "attempt": job.attempt, **more}
-    return Derived(
-        kind,
-        at=at,
-        schedule_id=job.schedule_id,
-        uid=job.uid,
-        owner=job.owner,
-        slot_at=job.slot_at,
-        reason=None,
-        job_id=job.job_id,
-        detail=detail,
-        node=job.node,
-    )
+    return _derived(kind, job.ended_at, job, detail, job_id=job.job_id)
 
 
 def type_of(origin: Origin) -> DerivedType:
@@ -246,37 +231,35 @@ def type_of(origin: Origin) -> DerivedType:
 
 def event_of_firing(firing: Firing) -> Derived:
     """Return the event of a firing or a retry, at the time when its job was enqueued."""
-    detail: dict[str, object] = {
-        "origin": firing.origin,
-        "number": firing.number,
-        "revision": firing.revision,
-    }
+    detail = {"origin": firing.origin, "number": firing.number, "revision": firing.revision}
     if firing.retry:
         detail["retry"] = firing.retry
-    return Derived(
-        type_of(firing.origin),
-        at=firing.created_at,
-        schedule_id=firing.schedule_id,
-        uid=firing.uid,
-        owner=firing.owner,
-        slot_at=firing.slot_at,
-        reason=None,
-        job_id=firing.job_id,
-        detail=detail,
-    )
+    return _derived(type_of(firing.origin), firing.created_at, firing, detail, job_id=firing.job_id)
 
 
 def event_of_hold(hold: Hold) -> Derived:
     """Return the event of a held slot, at the time when the hold began."""
-    detail = {"due_at": hold.due_at}
+    return _derived("schedule.held", hold.since, hold, {"due_at": hold.due_at}, reason=hold.reason)
+
+
+def _derived(
+    kind: DerivedType,
+    at: int,
+    row: Firing | Progress | Hold,
+    detail: Mapping[str, object],
+    *,
+    reason: str | None = None,
+    job_id: str | None = None,
+) -> Derived:
     return Derived(
-        "schedule.held",
-        at=hold.since,
-        schedule_id=hold.schedule_id,
-        uid=hold.uid,
-        owner=hold.owner,
-        slot_at=hold.slot_at,
-        reason=hold.reason,
-        job_id=None,
+        kind,
+        at,
+        row.schedule_id,
+        row.uid,
+        row.owner,
+        slot_at=row.slot_at,
+        reason=reason,
+        job_id=job_id,
         detail=detail,
+        node=row.node if isinstance(row, Progress) else None,
     )

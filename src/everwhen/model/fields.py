@@ -15,7 +15,6 @@ from dataclasses import fields as attributes_of
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
-from everwhen.model.agent_schedule import SIGNATURES, WHEN_EMPTY
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_text
 from everwhen.model.job import Origin
 from everwhen.model.kinds import Anything, Key, Object, Record
@@ -284,6 +283,7 @@ def _completed(name: str, row: Field) -> Field:
     )
 
 
+WHEN_EMPTY = ("run", "skip")
 WORK_SOURCE = Record(
     {
         "type": Key(Text("directory"), "directory, command, or one that is installed.", is_required=True),
@@ -476,7 +476,10 @@ _ROWS: dict[str, Field] = {
     "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=_OF_AGENTS),
     "secret": Field(Text(), "Signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS),
     "signature": Field(
-        Word(SIGNATURES), "How the requests of a webhook are signed.", "everwhen", sections=_OF_AGENTS
+        Word(("everwhen", "github")),
+        "How the requests of a webhook are signed.",
+        "everwhen",
+        sections=_OF_AGENTS,
     ),
 }
 FIELDS: dict[str, Field] = {name: _completed(name, row) for name, row in _ROWS.items()}

@@ -66,8 +66,7 @@ class Breakers(NamedTuple):
     latest: Sequence[Transition]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """The histories of schedules, one after another, and the data that they share.
 
     `system` holds the events without a schedule that affect slots: system.paused, system.resumed, system.restored and

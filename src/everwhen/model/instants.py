@@ -15,7 +15,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant_of(moment: datetime) -> int:
-    """Return an aware datetime as an instant."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from everwhen.errors import oversize
 from everwhen.model.scalars import CheckedValue, Schema, spelled, unknown
@@ -29,8 +29,7 @@ class Kind(Protocol):
     def schema(self) -> Schema: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(NamedTuple):
     kind: Kind
     message: str = "must be a list"
     least: int = 0
@@ -57,8 +56,7 @@ class ListOf:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(NamedTuple):
     """A mapping whose keys are names chosen by the user, with values of one kind."""
 
     kind: Kind
@@ -80,8 +78,7 @@ class MapOf:
         return {"type": "object", "additionalProperties": self.kind.schema(), **names}
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(NamedTuple):
     """Headers of a request, except those that the client sets itself."""
 
     kind: Kind
@@ -163,8 +160,7 @@ def _described(key: Key) -> Schema:
     return {**key.kind.schema(), "description": key.about, **default}
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(NamedTuple):
     """One of several kinds, selected by the type of the value; the last takes all other types."""
 
     kinds: tuple[tuple[type | tuple[type, ...], Kind], ...]
@@ -181,8 +177,7 @@ class Either:
         return {"anyOf": [*(kind.schema() for _, kind in self.kinds), self.last.schema()]}
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """No value at all: a key that belongs elsewhere or was replaced."""
 
     message: str
@@ -194,7 +189,6 @@ class Refused:
         return {"not": {}}
 
 
-@dataclass(frozen=True, slots=True)
 class Anything:
     """Plain data, passed on unchanged."""
 
@@ -205,8 +199,7 @@ class Anything:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(NamedTuple):
     """A JSON object of limited size."""
 
     most_bytes: int

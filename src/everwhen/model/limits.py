@@ -101,8 +101,15 @@ class Transition(NamedTuple):
 FOR_EVER = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Declined(NamedTuple):
+    """A held slot that was offered a place of its key and is not going to take it."""
+
+    key: str
+    due_at: int
+    row_id: int
+
+
+class Coverage(NamedTuple):
     """The stretches of time in which recorded heartbeats show that a scheduler was alive, in order."""
 
     stretches: tuple[tuple[int, int], ...] = ()
@@ -147,6 +154,7 @@ class Shared:
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)
     undo: list[Limit | Breaker] = field(default_factory=list)  # the value before each change
+    declined: list[Declined] = field(default_factory=list)
 
     def mark(self) -> tuple[int, int, int]:
         """Return the position of the fold, to roll back to when an evaluation fails."""

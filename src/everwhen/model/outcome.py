@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Literal, NamedTuple
 
 OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
 
-@dataclass(frozen=True, slots=True)
-class PluginUpdate:
+class PluginUpdate(NamedTuple):
     """State that a plugin stores: a JSON object, merged key by key over its stored state."""
 
     plugin: str
     updates: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessage:
+class NewMessage(NamedTuple):
     """A message for the subscribers: its JSON and its owner. An `event_id` is written only once."""
 
     event_id: str
@@ -29,8 +26,7 @@ class NewMessage:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The outcome of one run.
 
     `is_final`: the target reports that a retry is of no use (R4). `retry_after`: it requests a delay before the retry.
@@ -82,8 +78,7 @@ def drifted(reason: str) -> Outcome:
     return Outcome("failed", error=reason, is_final=True, invalidates=True)
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
+class JobEnd(NamedTuple):
     """How a claimed job ended."""
 
     job_id: str

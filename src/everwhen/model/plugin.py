@@ -1,9 +1,7 @@
 """Plugins: the manifest as a value, with its commands and their inputs, and the rules for schedules of plugins.
 
-A plugin's manifest as a value: its commands and their inputs. `targets` reads the files.
-
-The format is `ductile.plugin`, protocol 2. Unknown keys are ignored, so that a manifest of a newer format can be read
-as far as it is supported.
+`targets` reads the files. The format is `ductile.plugin`, protocol 2. Unknown keys are ignored, so that a manifest of a
+newer format can be read as far as it is supported.
 """
 
 from __future__ import annotations
@@ -19,9 +17,12 @@ from everwhen.model.fields import Definition
 from everwhen.model.payload import defaults_of, payload_faults
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
 
-MANIFEST_SPEC = "ductile.plugin"
-MANIFEST_VERSION = 1
 PROTOCOL = 2
+_FORMAT: dict[str, str | int] = {
+    "manifest_spec": "ductile.plugin",
+    "manifest_version": 1,
+    "protocol": PROTOCOL,
+}
 UNSCHEDULABLE = "handle"
 
 CommandType = Literal["read", "write"]
@@ -85,9 +86,8 @@ def parse_manifest(document: Any, where: str = "manifest.yaml") -> Manifest:
     problems: list[str] = []
     if not isinstance(document, Mapping):
         raise ManifestError(where, ["must be a mapping that begins with manifest_spec: ductile.plugin"])
-    _expect(document, "manifest_spec", MANIFEST_SPEC, problems)
-    _expect(document, "manifest_version", MANIFEST_VERSION, problems)
-    _expect(document, "protocol", PROTOCOL, problems)
+    for key, wanted in _FORMAT.items():
+        _expect(document, key, wanted, problems)
     required, optional = _config_keys(document.get("config_keys"), problems)
     manifest = Manifest(
         name=_name(document.get("name"), problems),
@@ -97,7 +97,7 @@ def parse_manifest(document: Any, where: str = "manifest.yaml") -> Manifest:
         description=str(document.get("description") or ""),
         required_config=required,
         optional_config=optional,
-        concurrency_safe=_flag(document, "concurrency_safe", "", problems) is not False,
+        concurrency_safe=_typed(document, "concurrency_safe", "", problems, bool) is not False,
         fact_outputs=_fact_outputs(document.get("fact_outputs"), problems),
     )
     if problems:
@@ -157,11 +157,11 @@ def _command(entry: Any, place: str, problems: list[str]) -> Command | None:
         name=name.strip(),
         type="read" if kind == "read" else "write",
         description=str(entry.get("description") or ""),
-        input_schema=_mapping(entry, "input_schema", place, problems),
-        output_schema=_mapping(entry, "output_schema", place, problems),
-        idempotent=_flag(entry, "idempotent", f"{place}.", problems),
-        retry_safe=_flag(entry, "retry_safe", f"{place}.", problems),
-        values=_mapping(entry, "values", place, problems),
+        input_schema=_typed(entry, "input_schema", f"{place}.", problems, Mapping),
+        output_schema=_typed(entry, "output_schema", f"{place}.", problems, Mapping),
+        idempotent=_typed(entry, "idempotent", f"{place}.", problems, bool),
+        retry_safe=_typed(entry, "retry_safe", f"{place}.", problems, bool),
+        values=_typed(entry, "values", f"{place}.", problems, Mapping),
     )
 
 
@@ -191,20 +191,12 @@ def _fact_outputs(value: Any, problems: list[str]) -> tuple[Mapping[str, Any], .
     return tuple(value)
 
 
-def _mapping(entry: Mapping[str, Any], key: str, place: str, problems: list[str]) -> Mapping[str, Any] | None:
+def _typed(entry: Mapping[str, Any], key: str, place: str, problems: list[str], kind: type) -> Any:
     value = entry.get(key)
-    if value is not None and not isinstance(value, Mapping):
-        problems.append(f"{place}.{key}: must be a mapping")
-        return None
-    return value
-
-
-def _flag(entry: Mapping[str, Any], key: str, place: str, problems: list[str]) -> bool | None:
-    value = entry.get(key)
-    if value is not None and not isinstance(value, bool):
-        problems.append(f"{place}{key}: must be true or false")
-        return None
-    return value
+    if value is None or isinstance(value, kind):
+        return value
+    problems.append(f"{place}{key}: must be {'true or false' if kind is bool else 'a mapping'}")
+    return None
 
 
 # Validation of a plugin's schedules: the rules that configuration, REST and every restart apply (D38–D40).

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from everwhen.model.instants import MINUTE, SECOND
 
@@ -20,24 +19,21 @@ MOST_RESCUES = 3
 BACKOFF_CAP = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(NamedTuple):
     """At most `limit` outstanding own jobs share this key (`max_outstanding`)."""
 
     key: str
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(NamedTuple):
     """At most `limit` running jobs share this key (`max_concurrent`)."""
 
     key: str
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerRule:
+class BreakerRule(NamedTuple):
     """Open after `threshold` consecutive failures, probe after `reset_after`."""
 
     key: str
@@ -48,8 +44,7 @@ class BreakerRule:
 TOKEN_BUDGET = "budget:token:"
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(NamedTuple):
     """At most so many firings per hour and per day share this key: of the clock, and for a token of any origin (O5)."""
 
     key: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from everwhen.model.events import EventType
@@ -22,8 +21,7 @@ class Entry(NamedTuple):
     updated_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleFilter:
+class ScheduleFilter(NamedTuple):
     """A filter for schedules: all conditions that are set must hold."""
 
     status: Status | None = None
@@ -34,8 +32,7 @@ class ScheduleFilter:
     text: str | None = None  # contained in its id or name
 
 
-@dataclass(frozen=True, slots=True)
-class JobFilter:
+class JobFilter(NamedTuple):
     """A filter for jobs: all conditions that are set must hold.
 
     `since` (inclusive) and `until` (exclusive) bound the slots; `enqueued_since` and `enqueued_until` likewise.
@@ -53,8 +50,7 @@ class JobFilter:
     enqueued_until: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
+class JobPage(NamedTuple):
     """One page of jobs; `total` is counted up to a bound. `next_before`: where the next page begins, if any."""
 
     jobs: list[Job]
@@ -71,8 +67,7 @@ class SpanCount(NamedTuple):
     jobs: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """Totals: schedules by status, and outstanding jobs by status."""
 
     schedules: dict[Status, int]
@@ -80,8 +75,7 @@ class Counts:
     held: int
 
 
-@dataclass(frozen=True, slots=True)
-class EventFilter:
+class EventFilter(NamedTuple):
     """A filter for events: all conditions that are set must hold.
 
     `since` is inclusive, `until` exclusive, both by time of recording; `slots_until` excludes later slots.

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob
 from everwhen.model.schedule import Plan, State
@@ -18,8 +17,7 @@ from everwhen.model.schedule import Plan, State
 _NAME = re.compile(r"[a-z_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class RowChange:
+class RowChange(NamedTuple):
     """The columns that an event changes, each with its new value as an expression."""
 
     values: Mapping[str, str]
@@ -122,31 +120,9 @@ JOB_STARTED = RowChange(
     }
 )
 # Columns that are known when a job is created, in the order of `job_row`.
-JOB_INSERTED = (
-    "job_id",
-    "schedule_row",
-    "uid",
-    "schedule_id",
-    "revision",
-    "number",
-    "retry",
-    "origin",
-    "slot_at",
-    "due_at",
-    "not_before",
-    "is_ready",
-    "is_counted",
-    "is_probe",
-    "attempt",
-    "payload",
-    "queue",
-    "guard_key",
-    "capacity_key",
-    "capacity_limit",
-    "breaker_key",
-    "line",
-    "created_at",
-    "ready_at",
+JOB_INSERTED = tuple(
+    """job_id schedule_row uid schedule_id revision number retry origin slot_at due_at not_before is_ready is_counted
+    is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at ready_at""".split()
 )
 # What the other columns hold then.
 JOB_QUEUED = RowChange({"status": "'queued'", "rescues": "0", "fence": "0", "cancel_requested": "False"})
@@ -213,43 +189,69 @@ def _compile(row_type: type, read: Sequence[str], values: Sequence[str], argumen
 
 
 def _change_state(change: RowChange, *arguments: str) -> Any:
-    values = [change.values.get(column, column) for column in State._fields]
-    return _compile(State, State._fields, values, arguments)
+    return _compile(State, State._fields, _values(change, State._fields), arguments)
 
 
-reach: Callable[[State, int], State] = _change_state(REACHED, "slot_at")
-fire: Callable[[State, int, int], State] = _change_state(FIRED, "now", "slot_at")
-fire_and_move_on: Callable[[State, int, int, int, int], State] = _change_state(
-    FIRED | MOVED_ON, "now", "slot_at", "following", "due_at"
-)
-move_on: Callable[[State, int | None, int | None], State] = _change_state(MOVED_ON, "following", "due_at")
-request: Callable[[State, bool], State] = _change_state(REQUESTED, "places")
-defer: Callable[[State], State] = _change_state(DEFERRED)
-retry: Callable[[State], State] = _change_state(RETRIED)
-start: Callable[[State, int, int, int, int | None], State] = _change_state(
-    STARTED, "running", "began_waiting", "began_retries", "run_at"
-)
-end_job: Callable[[State], State] = _change_state(OVER)
-release: Callable[[State], State] = _change_state(RELEASED)
-succeed: Callable[[State, int, str], State] = _change_state(SUCCEEDED, "now", "job_id")
-fail: Callable[[State, str], State] = _change_state(FAILED, "error")
-fail_slot: Callable[[State, bool], State] = _change_state(SLOT_FAILED, "keeps_retries")
-end_slot: Callable[[State, int], State] = _change_state(SLOT_ENDED, "now")
-cancel: Callable[[State, bool, bool], State] = _change_state(CANCELLED, "is_waiting", "is_waiting_retry")
-end_well: Callable[[State, int, str], State] = _change_state(ENDED_WELL, "now", "job_id")
+def _values(change: RowChange, columns: Sequence[str]) -> list[str]:
+    return [change.values.get(column, column) for column in columns]
 
-start_job: Callable[[Job, int, int | None, str, bool], Job] = _compile(
-    Job,
-    Job._fields,
-    [JOB_STARTED.values.get(column, column) for column in Job._fields],
-    ("now", "until", "by", "probes"),
-)
-queue_job: Callable[[Sequence[object], int], Job] = _compile(
-    Job,
-    JOB_INSERTED,
-    [
-        column if column in (*JOB_INSERTED, "row_id") else JOB_QUEUED.values.get(column, "None")
-        for column in Job._fields
-    ],
-    ("row_id",),
-)
+
+reach: Callable[[State, int], State]
+fire: Callable[[State, int, int], State]
+fire_and_move_on: Callable[[State, int, int, int, int], State]
+move_on: Callable[[State, int | None, int | None], State]
+request: Callable[[State, bool], State]
+defer: Callable[[State], State]
+retry: Callable[[State], State]
+start: Callable[[State, int, int, int, int | None], State]
+end_job: Callable[[State], State]
+release: Callable[[State], State]
+succeed: Callable[[State, int, str], State]
+fail: Callable[[State, str], State]
+fail_slot: Callable[[State, bool], State]
+end_slot: Callable[[State, int], State]
+cancel: Callable[[State, bool, bool], State]
+end_well: Callable[[State, int, str], State]
+start_job: Callable[[Job, int, int | None, str, bool], Job]
+queue_job: Callable[[Sequence[object], int], Job]
+
+_OF_STATES: dict[str, tuple[RowChange, str]] = {
+    "reach": (REACHED, "slot_at"),
+    "fire": (FIRED, "now slot_at"),
+    "fire_and_move_on": (FIRED | MOVED_ON, "now slot_at following due_at"),
+    "move_on": (MOVED_ON, "following due_at"),
+    "request": (REQUESTED, "places"),
+    "defer": (DEFERRED, ""),
+    "retry": (RETRIED, ""),
+    "start": (STARTED, "running began_waiting began_retries run_at"),
+    "end_job": (OVER, ""),
+    "release": (RELEASED, ""),
+    "succeed": (SUCCEEDED, "now job_id"),
+    "fail": (FAILED, "error"),
+    "fail_slot": (SLOT_FAILED, "keeps_retries"),
+    "end_slot": (SLOT_ENDED, "now"),
+    "cancel": (CANCELLED, "is_waiting is_waiting_retry"),
+    "end_well": (ENDED_WELL, "now job_id"),
+}
+
+
+def _compiled(name: str) -> Any:
+    """Compile a change when it is first used: a command that only reads applies none."""
+    if name in _OF_STATES:
+        change_of_state, arguments = _OF_STATES[name]
+        change = _change_state(change_of_state, *arguments.split())
+    elif name == "start_job":
+        values = _values(JOB_STARTED, Job._fields)
+        change = _compile(Job, Job._fields, values, ("now", "until", "by", "probes"))
+    elif name == "queue_job":
+        known = (*JOB_INSERTED, "row_id")
+        values = [one if one in known else JOB_QUEUED.values.get(one, "None") for one in Job._fields]
+        change = _compile(Job, JOB_INSERTED, values, ("row_id",))
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = change
+    return change
+
+
+if not TYPE_CHECKING:  # the type checker goes by the annotations
+    __getattr__ = _compiled

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from everwhen.errors import SchedulerError, shown
 
@@ -48,8 +47,7 @@ def unknown(what: str, key: str, known: Iterable[str]) -> str:
     return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A text; `example` shows what is expected."""
 
     example: str = ""
@@ -80,7 +78,6 @@ class Text:
         return found | ({"examples": [self.example]} if self.example else {})
 
 
-@dataclass(frozen=True, slots=True)
 class AnyText:
     """A text that may be empty, for programs and headers."""
 
@@ -92,7 +89,6 @@ class AnyText:
         return {"type": "string"}
 
 
-@dataclass(frozen=True, slots=True)
 class Flag:
     def check(self, node: CheckedValue) -> None:
         if not isinstance(node.value, bool):
@@ -102,8 +98,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(NamedTuple):
     """A whole number within bounds."""
 
     least: int = 0
@@ -120,8 +115,7 @@ class Number:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One of a few choices."""
 
     fields: tuple[str, ...]
@@ -140,8 +134,7 @@ class Word:
         return {"enum": list(self.fields)}
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(NamedTuple):
     """Exactly one value."""
 
     value: Any
@@ -154,12 +147,11 @@ class Only:
         return {"const": self.value}
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A value that a parser reads; the error of the parser is the reported problem."""
 
     parse: Callable[[Any], object]
-    shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    shape: Mapping[str, Any] = {"type": "string"}
     also: tuple[Any, ...] = ()  # values with a special meaning
     python: str = "str"  # its type in Python
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from everwhen.model.calendar import Calendar
@@ -34,8 +33,7 @@ def local_id(schedule_id: str) -> str:
     return schedule_id.rpartition(".")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class QuietHoursPolicy:
+class QuietHoursPolicy(NamedTuple):
     """Quiet hours that schedules may share by id."""
 
     policy_id: str

@@ -1,6 +1,6 @@
-"""A definition as plain words and back: what a revision's row holds. Instants and durations stay exact.
+"""A definition as plain values and back, as the row of a revision holds it. Instants and durations stay exact.
 
-The words are JSON-ready and say everything; only what differs from the default is written.
+Only what differs from the default is written.
 """
 
 from __future__ import annotations
@@ -23,21 +23,12 @@ from everwhen.timetable.windows import QuietHours, QuietWindow, Window
 
 Fields = dict[str, Any]
 
+# Rules that are written as a list of their fields.
+_LISTS = {"only_between": Window, "guard": Guard, "capacity": Capacity, "breaker": BreakerRule}
 _PLAIN = {
     field.name: field.default
     for field in fields(Definition)
-    if field.name
-    not in (
-        "trigger",
-        "zone",
-        "target",
-        "only_between",
-        "guard",
-        "capacity",
-        "breaker",
-        "budgets",
-        "on_exhausted",
-    )
+    if field.name not in ("trigger", "zone", "target", "budgets", "on_exhausted", *_LISTS)
 }
 _plain_values = attrgetter(*_PLAIN)
 _spell = JSONEncoder(separators=(",", ":")).encode
@@ -45,60 +36,47 @@ _spell = JSONEncoder(separators=(",", ":")).encode
 
 @by_identity(most=4_096)
 def text_of(definition: Definition) -> str:
-    """The definition in words, as a revision's row holds them."""
     return _spell(fields_of(definition))
 
 
 @lru_cache(maxsize=4_096)
 def definition_in(text: str) -> Definition:
-    """The definition that a revision's row holds; rows that say the same share it."""
+    """Return the definition that the row of a revision holds; equal rows share it."""
     return definition_of(loads(text))
 
 
 def fields_of(definition: Definition) -> Fields:
-    """The definition in words."""
     values: Fields = {
         "trigger": _trigger_to_json(definition.trigger),
         "timezone": definition.zone.name,
-        "target": [definition.target.kind, definition.target.spec],
+        "target": list(definition.target),
     }
     for (name, default), value in zip(_PLAIN.items(), _plain_values(definition), strict=True):
         if value != default:
             values[name] = value
     if definition.on_exhausted != _unsaid_on_exhausted(values):
         values["on_exhausted"] = definition.on_exhausted
-    if definition.only_between is not None:
-        values["only_between"] = [definition.only_between.start, definition.only_between.end]
-    if definition.guard is not None:
-        values["guard"] = [definition.guard.key, definition.guard.limit]
-    if definition.capacity is not None:
-        values["capacity"] = [definition.capacity.key, definition.capacity.limit]
-    if definition.breaker is not None:
-        rule = definition.breaker
-        values["breaker"] = [rule.key, rule.threshold, rule.reset_after]
+    rules = {name: getattr(definition, name) for name in _LISTS}
+    values |= {name: list(rule) for name, rule in rules.items() if rule is not None}
     if definition.budgets:
-        values["budgets"] = [[b.key, b.per_hour, b.per_day] for b in definition.budgets]
+        values["budgets"] = [list(budget) for budget in definition.budgets]
     return values
 
 
 def definition_of(values: Mapping[str, Any]) -> Definition:
-    """The definition that the words say."""
     return Definition(
         trigger=_trigger_of(values["trigger"]),
         zone=zone(values["timezone"]),
         target=Target(*values["target"]),
-        only_between=Window(*values["only_between"]) if "only_between" in values else None,
-        guard=Guard(*values["guard"]) if "guard" in values else None,
-        capacity=Capacity(*values["capacity"]) if "capacity" in values else None,
-        breaker=BreakerRule(*values["breaker"]) if "breaker" in values else None,
         budgets=tuple(Budget(*budget) for budget in values.get("budgets", ())),
         on_exhausted=values.get("on_exhausted") or _unsaid_on_exhausted(values),
+        **{name: make(*values[name]) for name, make in _LISTS.items() if name in values},
         **{name: values[name] for name in _PLAIN if name in values},
     )
 
 
 def _unsaid_on_exhausted(values: Mapping[str, Any]) -> OnExhausted:
-    """What a revision means that does not say it: before there was `on_exhausted`, `max_retries` meant `stop`."""
+    """Return the default of a revision: before there was `on_exhausted`, `max_retries` meant `stop`."""
     return "continue" if values.get("max_retries") is None else "stop"
 
 
@@ -134,18 +112,16 @@ def _trigger_of(values: Mapping[str, Any]) -> Trigger:
 
 
 def policy_to_json(policy: QuietHoursPolicy) -> Fields:
-    """A quiet-hours policy in words."""
     return {
         "name": policy.name,
         "timezone": policy.hours.zone.name,
-        "windows": [[w.window.start, w.window.end, w.weekdays] for w in policy.hours.windows],
+        "windows": [[*one.window, one.weekdays] for one in policy.hours.windows],
         "dates": [list(span) for span in policy.hours.dates],
         "action": policy.action,
     }
 
 
 def policy_of(policy_id: str, values: Mapping[str, Any]) -> QuietHoursPolicy:
-    """The quiet-hours policy that the words say."""
     hours = QuietHours(
         zone(values["timezone"]),
         tuple(QuietWindow(Window(start, end), weekdays) for start, end, weekdays in values["windows"]),

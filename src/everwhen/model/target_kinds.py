@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from everwhen.model.instants import HOUR, MINUTE
@@ -20,8 +19,7 @@ DEFAULT_COMMAND = "poll"  # of a plugin
 SPOKEN_BY = "spoken_by"  # the key for the caller who wrote a message, stored among its fields
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What a slot runs: a kind, and the fields of that kind as JSON."""
 
     kind: str
@@ -57,10 +55,10 @@ class TargetKey(NamedTuple):
 
 
 Keys = Mapping[str, TargetKey]
+NO_KEYS: Keys = {}
 
 
-@dataclass(frozen=True, slots=True)
-class TargetKind:
+class TargetKind(NamedTuple):
     """One kind of target.
 
     `run: {NAME: {…}}` holds its `keys`; where `value` is given, `run: {NAME: value}` is a single value, and the keys
@@ -70,9 +68,9 @@ class TargetKind:
     name: str
     about: str
     runner: str | None  # None: no worker runs it
-    keys: Keys = field(default_factory=dict)
+    keys: Keys = NO_KEYS
     value: ValueType | None = None
-    beside: Keys = field(default_factory=dict)
+    beside: Keys = NO_KEYS
     runs_code: bool = False
     timeout: int = DEFAULT_TIMEOUT
     has_group: bool = False  # runs what a section of the file names, with that group's limits
@@ -222,40 +220,13 @@ def some_of(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OF_THE_CLIENT = frozenset(
-    (
-        "connection",
-        "content-length",
-        "expect",
-        "http2-settings",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "trailers",
-        "transfer-encoding",
-        "upgrade",
-    )
+    """connection content-length expect http2-settings keep-alive proxy-authenticate proxy-authorization
+    proxy-connection te trailer trailers transfer-encoding upgrade""".split()
 )
 # Headers that only describe the content, the client and the job: every other header may hold a credential.
 _PLAIN = frozenset(
-    (
-        "accept",
-        "accept-charset",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "content-encoding",
-        "content-language",
-        "content-type",
-        "everwhen-attempt",
-        "everwhen-job-id",
-        "everwhen-slot-at",
-        "idempotency-key",
-        "traceparent",
-        "user-agent",
-    )
+    """accept accept-charset accept-encoding accept-language cache-control content-encoding content-language
+    content-type everwhen-attempt everwhen-job-id everwhen-slot-at idempotency-key traceparent user-agent""".split()
 )
 
 

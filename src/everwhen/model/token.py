@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -23,8 +22,7 @@ ANSWERS_KEPT = DAY
 LOOKED_AT = 64  # slots of a cron expression that are checked against min_interval
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLimits:
+class TokenLimits(NamedTuple):
     """The limits on what a token may create; durations in seconds, None: no limit."""
 
     max_schedules: int | None = None
@@ -92,7 +90,6 @@ class Answer(NamedTuple):
 
     @property
     def fields(self) -> tuple[str, str, str, str]:
-        """Return the fields that are stored."""
         return self.token_id, self.key, self.digest, self.answer
 
     def stored_at(self, now: int) -> int:
@@ -125,7 +122,7 @@ def _kept(values: dict[str, Any]) -> TokenLimits:
 
 def limits_to_json(limits: TokenLimits) -> dict[str, Any]:
     """Return the limits that are set, as JSON values."""
-    found = {field.name: getattr(limits, field.name) for field in fields(limits)}
+    found = limits._asdict()
     values = {name: value for name, value in found.items() if value is not None}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -140,7 +137,7 @@ def limits_of(values: Mapping[str, Any]) -> TokenLimits:
     >>> limits_of({"min_interval": "5m", "targets": ["http"]}).min_interval
     300
     """
-    unknown = set(values) - {field.name for field in fields(TokenLimits)}
+    unknown = set(values) - set(TokenLimits._fields)
     if unknown:
         raise TokenError(f'there is no limit "{shown(min(unknown))}"')
     chosen = {name: value for name, value in values.items() if value is not None}

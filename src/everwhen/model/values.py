@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from everwhen.errors import ConfigError, shown
@@ -92,8 +91,8 @@ def _date(value: Any) -> None:
 A_DURATION: Schema = {"type": "string", "examples": ["30s", "5m", "1h30m"]}
 _DURATION_OR_SECONDS: Schema = {"anyOf": [A_DURATION, {"type": "integer", "minimum": 1, "maximum": LONGEST}]}
 DURATION = Parsed(parse_duration, _DURATION_OR_SECONDS, python="Duration | int")
-DURATION_OR_NONE = replace(DURATION, also=(0, "0", "0s"))
-GRACE = replace(DURATION, also=("auto",))
+DURATION_OR_NONE = DURATION._replace(also=(0, "0", "0s"))
+GRACE = DURATION._replace(also=("auto",))
 ZONE = Parsed(_zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]})
 INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]}, python="Instant")
 _A_WEEKDAY: Schema = {"type": ["string", "integer"], "examples": ["saturday", "sat", 6]}

@@ -16,9 +16,7 @@ class Signs(NamedTuple):
     breakers: Mapping[str, int]  # by state
     overdue: int
     is_paused: bool
-    gathered: Mapping[str, int] = MappingProxyType(
-        {}
-    )  # skips that are counted on rows and are in no event yet (L5), by reason
+    gathered: Mapping[str, int] = MappingProxyType({})  # skips on rows, in no event yet (L5), by reason
 
 
 class Mark(NamedTuple):
@@ -70,15 +68,14 @@ def signs_of(
     is_paused: bool,
 ) -> Signs:
     """Compute the condition of a database from what was read of it in one snapshot."""
-    held, gathered = counted_by(crowds, "held_reason"), counted_by(crowds, "skip_reason", "skips")
     return Signs(
-        counted_by(crowds, "status"),
-        held=held,
+        schedules=counted_by(crowds, "status"),
+        held=counted_by(crowds, "held_reason"),
         jobs=jobs,
         breakers=breakers,
         overdue=overdue,
         is_paused=is_paused,
-        gathered=gathered,
+        gathered=counted_by(crowds, "skip_reason", "skips"),
     )
 
 

@@ -7,7 +7,7 @@ read import this module, so what only changes need is imported when it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everwhen.errors import AccessError, UnknownScheduleError, shown
@@ -173,7 +173,7 @@ def list_entries(
     if owner is not None:
         if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
             return Page([], 0)
-        wanted = replace(wanted, owner=owner)
+        wanted = wanted._replace(owner=owner)
     entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
     total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
     if total <= COUNTED:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from everwhen.decide import edit, reconcile, status
-from everwhen.decide.reconcile import Changed, ConfigChanges
+from everwhen.decide.draft import Draft
+from everwhen.decide.reconcile import ConfigChanges
 from everwhen.errors import (
     ConfigError,
     DuplicateScheduleError,
@@ -24,17 +27,22 @@ from everwhen.errors import (
     RemovalError,
     UnknownScheduleError,
 )
-from everwhen.model.changes import Change, NewSchedule, Reconciliation
+from everwhen.model.changes import Change, Decision, NewSchedule, Reconciliation
 from everwhen.model.declare import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
-from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
+from everwhen.model.limits import Shared
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
+from everwhen.operations.schedules import policy_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
 MOST_NAMED = 50
+MOST_SHOWN = 20
+PORTION = 500
+MOST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +88,25 @@ def apply(
         changes = preview(runtime, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        if (taken := _taken(runtime, changes)) and store.catalogue.config_revision(source)[0] != based_on:
+        taken = [one for one in changes.created if store.catalogue.get(one.schedule_id) is not None]
+        if taken and store.catalogue.config_revision(source)[0] != based_on:
             continue  # created since the preview, by another process that applies the same
         _refuse(taken, source)
-        if changes.is_empty and digest == declared.digest and _has_sections(runtime, source):
+        has_sections = source != "config" or store.catalogue.config_sections() is not None
+        if changes.is_empty and digest == declared.digest and has_sections:
             return Applied()
         policies = _policies(runtime, declared, source)
         upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
         changed = changed_sections(runtime, declared, source) if based_on else ()  # else none was in force
-        sections = tuple(change.key for change in changed)
+        applied = _applied(changes, upgraded, tuple(change.key for change in changed))
+        now = runtime.clock.now()
         writing = _Writing(
-            declared,
-            changes=changes,
-            source=source,
-            now=runtime.clock.now(),
-            by=by,
-            policies=policies,
-            may_be_past=may_be_past,
-            sections=sections,
-            upgraded=upgraded,
+            declared, changes, applied, source, now, by=by, policies=policies, may_be_past=may_be_past
         )
         if _write(runtime, writing.reconciliation(based_on, actor)):
             runtime.wake_scheduler()
             runtime.wake_workers()
-            return writing.applied
+            return applied
     raise ConfigError(
         "another process keeps reloading the configuration; nothing was changed; try again later"
     )
@@ -129,7 +132,11 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
     stored = store.catalogue.config_sections()
     if stored is None and store.catalogue.config_revision(source)[0]:
         return []
-    before, after = stored or {}, declared.sections
+    return compare_keys(stored or {}, declared.sections)
+
+
+def compare_keys(before: Mapping[str, object], after: Mapping[str, object]) -> list[KeyChange]:
+    """Return the keys whose values differ, in alphabetical order."""
     return [
         KeyChange(key, before.get(key), after.get(key))
         for key in sorted(before.keys() | after.keys())
@@ -137,20 +144,12 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
     ]
 
 
-def _has_sections(runtime: Runtime, source: str) -> bool:
-    return source != "config" or store_of(runtime).catalogue.config_sections() is not None
-
-
 def _write(runtime: Runtime, changes: Reconciliation) -> bool:
     """Write the changes; return False when another process was faster and they have to be computed again."""
+    faster = (UnknownScheduleError, DuplicateScheduleError, MissingQuietHoursError, QuietHoursChangedError)
     try:
         return store_of(runtime).catalogue.reconcile(runtime.clock.now(), changes)
-    except (
-        UnknownScheduleError,
-        DuplicateScheduleError,
-        MissingQuietHoursError,
-        QuietHoursChangedError,
-    ):
+    except faster:
         return False
 
 
@@ -160,25 +159,18 @@ def _policies(runtime: Runtime, declared: Declarations, source: str) -> dict[str
     return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
 
 
-def _taken(runtime: Runtime, changes: ConfigChanges) -> list[Declared]:
-    return [one for one in changes.created if store_of(runtime).catalogue.get(one.schedule_id) is not None]
-
-
 def _refuse(taken: Sequence[Declared], source: str) -> None:
     """Refuse ids that belong to another source (REST, the file, another program): they are not taken over."""
     if not taken:
         return
-    external = (
-        "was created over REST or in Python"
-        if source == "config"
-        else "was created by a file, over REST or by a program of another name"
-    )
-    raise ConfigError(
-        "\n".join(
-            f'{one.place}: a schedule "{one.schedule_id}" {external}; delete it, or choose another id'
-            for one in taken
-        )
-    )
+    others = "by a file, over REST or by a program of another name"
+    if source == "config":
+        others = "over REST or in Python"
+    lines = [
+        f'{one.place}: a schedule "{one.schedule_id}" was created {others}; delete it, or choose another id'
+        for one in taken
+    ]
+    raise ConfigError("\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,21 +179,16 @@ class _Writing:
 
     declared: Declarations
     changes: ConfigChanges
+    applied: Applied
     source: str
     now: int
     by: str
     policies: Mapping[str, QuietHoursPolicy]
     may_be_past: bool
-    sections: tuple[str, ...]
-    upgraded: frozenset[str]  # ids whose unchanged declaration means something else to this release
-
-    @property
-    def applied(self) -> Applied:
-        return replace(_applied(self.changes, self.upgraded), sections=self.sections)
 
     def reconciliation(self, based_on: int, actor: str | None) -> Reconciliation:
-        applied, changes = self.applied, self.changes
-        detail = _detail(applied, self.declared.digest, self.source)
+        changes = self.changes
+        delete = partial(status.delete, cancel_running=False, by=self.by)
         return Reconciliation(
             based_on=based_on,
             digest=self.declared.digest,
@@ -209,20 +196,28 @@ class _Writing:
             actor=actor,
             created=[self._new(one) for one in changes.created],
             changed=self._changes(),
-            removed=[
-                (gone.state.schedule_id, partial(status.delete, cancel_running=False, by=self.by))
-                for gone in changes.removed
-            ],
+            removed=[(gone.state.schedule_id, delete) for gone in changes.removed],
             policies=changes.policies,
             removed_policies=changes.removed_policies,
             places={one.schedule_id: one.place for one in self.declared.schedules},
             sections=self.declared.sections,
-            events=[Event("config.reloaded", self.now, actor=actor, detail=detail)],
+            events=[Event("config.reloaded", self.now, actor=actor, detail=self._detail())],
         )
+
+    def _detail(self) -> dict[str, object]:
+        detail: dict[str, object] = {"digest": self.declared.digest}
+        if self.source != "config":
+            detail["source"] = self.source
+        for word in ("created", "changed", "removed", "switched"):
+            ids = getattr(self.applied, word)
+            detail[word] = {"count": len(ids), "ids": list(ids[:MOST_NAMED])}
+        if self.applied.sections:
+            detail["sections"] = list(self.applied.sections[:MOST_NAMED])
+        return detail
 
     def _new(self, declared: Declared) -> NewSchedule:
         definition = counted_from(self.now, declared.definition)
-        plan = Plan(declared.schedule_id, definition, self._quiet(definition))
+        plan = Plan(declared.schedule_id, definition, policy_of(definition, self.policies))
         creation = edit.create(
             plan,
             secrets.token_hex(6),
@@ -240,27 +235,12 @@ class _Writing:
             # An `after` whose text did not change keeps its instant.
             if after.trigger != before.trigger:
                 after = counted_from(self.now, after)
-            quiet = self._quiet(after)
-            decide = partial(
-                reconcile.rewrite,
-                after,
-                quiet,
-                may_be_past=self.may_be_past,
-                actor=self.by,
-                is_upgrade=change.declared.schedule_id in self.upgraded,
-            )
-            found.append((change.declared.schedule_id, decide))
+            schedule_id, quiet = change.declared.schedule_id, policy_of(after, self.policies)
+            rewrite = partial(reconcile.rewrite, after, quiet, may_be_past=self.may_be_past, actor=self.by)
+            found.append((schedule_id, partial(rewrite, is_upgrade=schedule_id in self.applied.upgraded)))
         for declared in self.changes.switched:
             found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
         return found
-
-    def _quiet(self, definition: Definition) -> QuietHoursPolicy | None:
-        wanted = definition.quiet_hours_id
-        if wanted is None:
-            return None
-        if wanted not in self.policies:
-            raise MissingQuietHoursError(wanted)
-        return self.policies[wanted]
 
 
 def counted_from(now: int, definition: Definition) -> Definition:
@@ -282,43 +262,21 @@ def _upgraded(runtime: Runtime, changes: ConfigChanges, source: str) -> frozense
     return frozenset(before.intersection(change.declared.schedule_id for change in changes.changed))
 
 
-def _applied(changes: ConfigChanges, upgraded: frozenset[str]) -> Applied:
-    changed = tuple(change.declared.schedule_id for change in changes.changed)
+def _applied(changes: ConfigChanges, upgraded: frozenset[str], sections: tuple[str, ...]) -> Applied:
+    edits = {change.declared.schedule_id: change for change in changes.changed}
     return Applied(
-        tuple(one.schedule_id for one in changes.created),
-        changed,
-        tuple(schedule.state.schedule_id for schedule in changes.removed),
-        tuple(one.schedule_id for one in changes.switched),
-        tuple(name for name in changed if name in upgraded),
+        created=tuple(one.schedule_id for one in changes.created),
+        changed=tuple(edits),
+        removed=tuple(schedule.state.schedule_id for schedule in changes.removed),
+        switched=tuple(one.schedule_id for one in changes.switched),
+        upgraded=tuple(name for name in edits if name in upgraded),
         no_longer_stop=tuple(
-            change.declared.schedule_id for change in changes.changed if _goes_on_now(change)
+            name
+            for name, change in edits.items()
+            if change.before.stops_when_exhausted and not change.after.stops_when_exhausted
         ),
+        sections=sections,
     )
-
-
-def _goes_on_now(change: Changed) -> bool:
-    return change.before.stops_when_exhausted and not change.after.stops_when_exhausted
-
-
-def _detail(applied: Applied, digest: str, source: str) -> dict[str, object]:
-    return {
-        "digest": digest,
-        **({} if source == "config" else {"source": source}),
-        **{word: _named(getattr(applied, word)) for word in ("created", "changed", "removed", "switched")},
-        **({"sections": list(applied.sections[:MOST_NAMED])} if applied.sections else {}),
-    }
-
-
-def _named(ids: Sequence[str]) -> dict[str, object]:
-    return {"count": len(ids), "ids": list(ids[:MOST_NAMED])}
-
-
-# Reload: read the file again, and apply it as a whole or not at all.
-#
-# A refusal is recorded, and the old configuration stays in force.
-
-
-MOST_LINES = 50
 
 
 def reload(
@@ -334,12 +292,73 @@ def reload(
     except ConfigError as error:
         lines = str(error).splitlines()
         detail = {"mistakes": len(lines), "lines": lines[:MOST_LINES]}
-        store_of(runtime).slots.record(
-            [Event("config.rejected", runtime.clock.now(), actor=actor, detail=detail)]
-        )
+        rejected = Event("config.rejected", runtime.clock.now(), actor=actor, detail=detail)
+        store_of(runtime).slots.record([rejected])
         raise
 
 
 def config_revision(runtime: Runtime) -> tuple[int, str]:
     """Return the number and the digest of the configuration in force; 0 and an empty string when there is none."""
     return store_of(runtime).catalogue.config_revision()
+
+
+# The upgrade of schedules that the release before stored (SEMANTICS 10): each once, as a revision `upgraded`.
+
+
+Protect = Callable[[str, Definition], Definition | None]
+"""Returns the definition with the protections of what it runs; None when that is not known here."""
+
+
+def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
+    """Give schedules from REST or Python the protections of what they run; return the ids of the changed ones.
+
+    A schedule whose target is not configured here stays as it is, and is checked again at the next start.
+    """
+    store = store_of(runtime)
+    upgraded: list[str] = []
+    kept: list[Schedule] = []
+    for schedule in chain(
+        *(store.catalogue.from_before(source, only_groups=True) for source in ("api", "python"))
+    ):
+        schedule_id = schedule.state.schedule_id
+        protected = protect(schedule_id, schedule.definition)
+        if protected == schedule.definition:
+            kept.append(schedule)
+        elif protected is not None:
+            with suppress(UnknownScheduleError):  # deleted since it was read
+                store.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
+                upgraded.append(schedule_id)
+    for start in range(0, len(kept), PORTION):
+        store.catalogue.keep_as_they_are(kept[start : start + PORTION])
+    return upgraded
+
+
+def upgrade_notes(applied: Applied, protected: Sequence[str] = ()) -> list[str]:
+    """Return a line for operators on each way in which the upgrade changed schedules without an edit."""
+    changes = (
+        (protected, "limits, breaker and timeout of what it runs hold for"),
+        (applied.upgraded, "the same words mean more to this release, a new revision was written of"),
+        (
+            applied.no_longer_stop,
+            "when retries are used up (without on_exhausted: stop) the next slot fires of",
+        ),
+    )
+    return [f"upgrade: {what} {_first_of(ids)}" for ids, what in changes if ids]
+
+
+def _first_of(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - MOST_SHOWN:,} more" if len(ids) > MOST_SHOWN else ""
+    return ", ".join(ids[:MOST_SHOWN]) + more
+
+
+def _upgrade(protect: Protect) -> Callable[[Schedule, int, Shared], Decision]:
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        """Decide on the current row: another node may have been faster."""
+        schedule_id = schedule.state.schedule_id
+        protected = protect(schedule_id, schedule.definition)
+        if protected is None or protected == schedule.definition:
+            return Draft(schedule, now, shared).decision()
+        plan = Plan(schedule_id, protected, schedule.plan.quiet)
+        return edit.edit(schedule, plan, now, shared, may_be_past=True, actor="upgrade", is_upgrade=True)
+
+    return change

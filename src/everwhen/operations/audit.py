@@ -11,7 +11,7 @@ for tokens without one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -114,9 +114,6 @@ def list_messages(
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
-# -- merging --
-
-
 def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:
     """Merge the sequences, newest first; at one instant a job is newer than an event, so it comes first."""
     numbered = [[(number, entry) for _, entry in lane.found] for number, lane in enumerate(lanes)]
@@ -143,9 +140,6 @@ def _rest(lane: _Lane, shown: int) -> Key | None:
         return lane.found[shown - 1][0]
     *same, last = lane.found[0][0]
     return (*same, last + 1)
-
-
-# -- the sequences --
 
 
 def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:
@@ -242,14 +236,11 @@ def _held(runtime: Runtime, wanted: Wanted, before: Key | None) -> _Lane:
     if not wanted.wants("schedule.held"):
         return _Lane()
     holds = store_of(runtime).firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
-    item = [((hold.since, hold.row_id), event_of_hold(hold)) for hold in _newest_holds(holds)]
+    newest = sorted(holds, key=lambda hold: (hold.since, hold.row_id), reverse=True)
+    item = [((hold.since, hold.row_id), event_of_hold(hold)) for hold in newest]
     met = [one for one in item if wanted.is_met(one[1])]
     found = [one for one in met if before is None or one[0] < before]
     return _Lane(found, None, len(met), len(holds) == MOST_HOLDS)
-
-
-def _newest_holds(holds: Iterable[Hold]) -> list[Hold]:
-    return sorted(holds, key=lambda hold: (hold.since, hold.row_id), reverse=True)
 
 
 def held_slots(runtime: Runtime) -> list[Hold]:

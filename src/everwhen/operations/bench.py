@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from everwhen.errors import SchedulerError
-from everwhen.model.claim import ClaimedJob
+from everwhen.model.declare import Declared, declare
 from everwhen.model.outcome import SUCCEEDED, JobEnd
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedule, create_schedules
+from everwhen.operations.schedules import create_declared
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -43,8 +43,8 @@ def bench(runtime: Runtime, count: int, progress: Callable[[float], None]) -> It
             "the benchmark needs an empty database, but this one has schedules; name another one"
         )
     works: list[tuple[str, int, Callable[[], object]]] = [
-        ("schedules created one by one", SINGLE, lambda: _one_by_one(runtime)),
-        ("schedules created in bulk", count, lambda: _in_bulk(runtime, count)),
+        ("schedules created one by one", SINGLE, lambda: _create(runtime, SINGLE, "single", 1)),
+        ("schedules created in bulk", count, lambda: _create(runtime, count, "bulk", 1_000)),
         ("slots fired", count + SINGLE, lambda: _fire(runtime)),
         ("jobs claimed and settled", count + SINGLE, lambda: _work(runtime)),
         ("looks with nothing due", IDLE, lambda: _look(runtime)),
@@ -56,19 +56,15 @@ def bench(runtime: Runtime, count: int, progress: Callable[[float], None]) -> It
         yield Figure(what, size, runtime.clock.monotonic() - begun)
 
 
-def _submission(name: str) -> Submission:
-    return Submission(name, {"every": "1h"}, _NOTHING)
-
-
-def _one_by_one(runtime: Runtime) -> None:
-    for number in range(SINGLE):
-        create_schedule(runtime, _submission(f"single-{number}"))
-
-
-def _in_bulk(runtime: Runtime, count: int) -> None:
-    for first in range(0, count, 1_000):
-        numbers = range(first, min(first + 1_000, count))
-        create_schedules(runtime, [_submission(f"bulk-{number}") for number in numbers])
+def _create(runtime: Runtime, count: int, name: str, at_once: int) -> None:
+    fields, now, zone = {"every": "1h"}, runtime.clock.now(), runtime.timezone
+    for first in range(0, count, at_once):
+        names = [f"{name}-{number}" for number in range(first, min(first + at_once, count))]
+        new = [
+            Declared(one, fields, _NOTHING, declare(one, fields, target=_NOTHING, now=now, timezone=zone))
+            for one in names
+        ]
+        create_declared(runtime, new, source="api")
 
 
 def _fire(runtime: Runtime) -> None:
@@ -79,11 +75,8 @@ def _fire(runtime: Runtime) -> None:
 def _work(runtime: Runtime) -> None:
     store = store_of(runtime)
     while claimed := store.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
-        store.slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
-
-
-def _end(claimed: ClaimedJob) -> JobEnd:
-    return JobEnd(claimed.job.job_id, claimed.job.fence, SUCCEEDED)
+        ends = [JobEnd(one.job.job_id, one.job.fence, SUCCEEDED) for one in claimed]
+        store.slots.settle(runtime.clock.now(), ends)
 
 
 def _look(runtime: Runtime) -> None:

@@ -14,7 +14,7 @@ from everwhen.model.instants import DAY
 from everwhen.model.limits import Shared
 from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
-from everwhen.operations.apply import KeyChange, preview
+from everwhen.operations.apply import KeyChange, compare_keys, preview
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -64,13 +64,12 @@ def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, S
 
 
 def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> ScheduleChange:
-    plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
+    plan = Plan(one.schedule_id, one.definition, policies.get(one.definition.quiet_hours_id or ""))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
     firing = compare(NO_FIRING_TIMES, firings(plan, state, now + AHEAD))
-    keys = tuple(_key_change(key, None, value) for key, value in _compared(one.definition).items())
-    return ScheduleChange(
-        one.schedule_id, "created", one.place, one.definition.zone.name, keys, firings=firing
-    )
+    zone, found = one.definition.zone.name, _compared(one.definition)
+    keys = tuple(KeyChange(key, None, _masked_value(key, value)) for key, value in found.items())
+    return ScheduleChange(one.schedule_id, "created", one.place, zone, keys, firings=firing)
 
 
 def _removed(schedule: Schedule, now: int) -> ScheduleChange:
@@ -82,20 +81,17 @@ def _removed(schedule: Schedule, now: int) -> ScheduleChange:
 def _changed(
     one: Declared, schedule: Schedule, after: Definition, policies: dict[str, QuietHoursPolicy], now: int
 ) -> ScheduleChange:
-    plan = Plan(one.schedule_id, after, _quiet(after, policies))
+    plan = Plan(one.schedule_id, after, policies.get(after.quiet_hours_id or ""))
     decision = edit.edit(schedule, plan, now, Shared(), may_be_past=True)
     decision = switch(one.is_enabled, Schedule(decision.after, plan, schedule.outstanding), now, Shared())
-    before, later = _compared(schedule.definition), _compared(after)
     keys = tuple(
-        _key_change(key, before.get(key), later.get(key))
-        for key in sorted(before.keys() | later.keys())
-        if before.get(key) != later.get(key)
+        KeyChange(one.key, _masked_value(one.key, one.before), _masked_value(one.key, one.after))
+        for one in compare_keys(_compared(schedule.definition), _compared(after))
     )
     if schedule.state.status != decision.after.status:
         keys += (KeyChange("status", schedule.state.status, decision.after.status),)
-    firing = compare(
-        firings(schedule.plan, schedule.state, now + AHEAD), firings(plan, decision.after, now + AHEAD)
-    )
+    until = now + AHEAD
+    firing = compare(firings(schedule.plan, schedule.state, until), firings(plan, decision.after, until))
     return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firings=firing)
 
 
@@ -112,20 +108,9 @@ def _compared(definition: Definition) -> dict[str, Any]:
         },
         **{key: value for key, value in written.items() if key not in (*TRIGGER_KEYS, "type", "run")},
     }
-    return {key: value for key, value in found.items() if value not in (None, {}, _default(key))}
-
-
-def _default(key: str) -> Any:
-    return FIELDS[key].default if key in FIELDS else None
-
-
-def _key_change(key: str, before: object, after: object) -> KeyChange:
-    return KeyChange(key, _masked_value(key, before), _masked_value(key, after))
+    defaults = {key: field.default for key, field in FIELDS.items()}
+    return {key: value for key, value in found.items() if value not in (None, {}, defaults.get(key))}
 
 
 def _masked_value(key: str, value: Any) -> Any:
     return [value[0], masked(value[1])] if key == "target" and value is not None else masked(value, key)
-
-
-def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:
-    return policies.get(definition.quiet_hours_id) if definition.quiet_hours_id is not None else None

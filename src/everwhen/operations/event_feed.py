@@ -87,10 +87,8 @@ def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
     """Return what was committed after a position."""
     store = store_of(runtime)
     events = [FeedItem(EVENTS, one.id, one) for one in store.ledger.events_after(place.event, limit=limit)]
-    jobs = [
-        FeedItem(JOBS, one.row_id, event_of_firing(one))
-        for one in store.firings.after(place.job, limit=limit)
-    ]
+    fired = store.firings.after(place.job, limit=limit)
+    jobs = [FeedItem(JOBS, one.row_id, event_of_firing(one)) for one in fired]
     return list(islice(heapq.merge(events, jobs, key=lambda item: facts_of(item.entry).at), limit))
 
 
@@ -147,11 +145,10 @@ def narrowed(runtime: Runtime, wanted: Wanted, caller: Caller, schedule_id: str 
     return replace(wanted, owner=owner or wanted.owner)
 
 
-# Starts and ends of jobs, computed only while a client watches: jobs pay for no index and no row for them
-# (L2).
+# Starts and ends of jobs, computed only while a client watches: jobs pay for no index and no row for them (L2).
 #
-# A watch keeps the jobs that have not ended, and polls each of them until it has. So it misses none of their
-# ends, whatever the order of commits, and the cost of a poll is bounded by the number of outstanding jobs.
+# A watch keeps the jobs that have not ended, and polls each of them until it has. So it misses none of their ends,
+# whatever the order of commits, and the cost of a poll is bounded by the number of outstanding jobs.
 
 
 PORTION = 1_000

@@ -63,9 +63,6 @@ def _is_submitted(state: State) -> bool:
     return state.uid == state.schedule_id
 
 
-# -- stored schedules --
-
-
 def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
     """Stop every submitted schedule that runs what its owner may not use; return their ids.
 
@@ -135,9 +132,6 @@ def _is_beyond(definition: Definition, group: Group, tenant: str) -> bool:
     if definition.target.kind == "plugin" and json.loads(definition.target.spec).get("tenant") != tenant:
         return True
     return is_longer(definition.timeout, definition.target.kind, group, definition.command)
-
-
-# Repeated checks of invalid schedules: one that is found valid becomes active by itself (R7).
 
 
 FaultOf = Callable[[str, Definition], str | None]

@@ -6,7 +6,6 @@ import this module, so what only changes need is imported when it is used.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
@@ -43,20 +42,18 @@ def list_jobs(
         uid = _uid_of(runtime, schedule_id)
         if uid is None or not caller.token.sees(_owner_of(runtime, uid)):
             return NOTHING
-        wanted = replace(wanted, uid=uid)
+        wanted = wanted._replace(uid=uid)
     elif caller.is_hidden(wanted.group):
         return NOTHING
     elif caller.token.owner is not None:
-        wanted = replace(wanted, owner=caller.token.owner)
+        wanted = wanted._replace(owner=caller.token.owner)
     return store_of(runtime).ledger.job_page(wanted, limit=limit, before=before, offset=offset)
 
 
 def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     """Return a job; raise UnknownJobError for a job of another owner too."""
-    job = store_of(runtime).ledger.job(job_id)
-    if job is None:
-        raise UnknownJobError(job_id)
-    if caller.token.owner is not None and not caller.token.sees(_owner_of(runtime, job.uid)):
+    job, owner = store_of(runtime).ledger.job(job_id), caller.token.owner
+    if job is None or (owner is not None and owner != _owner_of(runtime, job.uid)):
         raise UnknownJobError(job_id)
     return job
 
@@ -88,29 +85,19 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
 def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
     """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
     from everwhen.decide import by_hand
-    from everwhen.decide.claim import charge
-    from everwhen.operations.jobs import Firing, budgets_of, keys_of
+    from everwhen.operations.jobs import request_job
 
     job = get_job(runtime, job_id, caller)
     if job.is_outstanding:
         raise StatusError("rerun", job.status)
 
-    budgets = budgets_of(caller.budget)
-
     def rerun(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        caller.refuse_unapproved(schedule)
-        decision = by_hand.rerun(schedule, job, now, shared, if_running=if_running, actor=caller.actor)
-        charge(shared, budgets, len(decision.jobs), now)
-        return decision
+        return by_hand.rerun(schedule, job, now, shared, if_running=if_running, actor=caller.actor)
 
     try:
-        decision = store_of(runtime).catalogue.change(
-            runtime.clock.now(), job.uid, rerun, limits=keys_of(budgets)
-        )
+        return request_job(runtime, job.uid, rerun, caller.refuse_unapproved, caller.budget)
     except UnknownScheduleError:
         raise SourceGoneError(job.job_id) from None
-    runtime.wake_workers()
-    return Firing(decision.jobs[-1].job_id if decision.jobs else None, decision.refusal)
 
 
 def _uid_of(runtime: Runtime, schedule_id: str) -> str | None:

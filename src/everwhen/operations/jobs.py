@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -130,7 +131,7 @@ def backfill(
         )
     if dry_run or not slots:
         return Backfill(slots)
-    budgets = budgets_of(budget)
+    budgets = () if budget is None else (budget,)
 
     def fill(schedule: Schedule, free: Sequence[int], now: int, shared: Shared) -> Decision:
         permit(schedule)
@@ -138,8 +139,8 @@ def backfill(
         charge(shared, budgets, len(decision.jobs), now)
         return decision
 
-    now = runtime.clock.now()
-    decision = store_of(runtime).catalogue.backfill(now, schedule_id, slots, fill, limits=keys_of(budgets))
+    now, keys = runtime.clock.now(), [one.key for one in budgets]
+    decision = store_of(runtime).catalogue.backfill(now, schedule_id, slots, fill, limits=keys)
     runtime.wake_workers()
     return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal)
 
@@ -153,10 +154,6 @@ def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[in
     wanted = JobFilter(uid=uid, origins=("schedule", "catch_up", "backfill"), since=first, until=last)
     taken = {job.slot_at for job in store.ledger.jobs(wanted, limit=1_000_000)}
     return [slot for slot in planned if slot not in taken]
-
-
-# Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The ticker fires
-# slots.
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,24 +183,8 @@ def trigger_schedule(
 
     `budget` is that of the caller's token; FiringLimitError when it is exhausted.
     """
-    budgets = budgets_of(budget)
-
-    def trigger(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        permit(schedule)
-        decision = by_hand.trigger(schedule, now, shared, payload=payload, if_running=if_running, actor=actor)
-        charge(shared, budgets, len(decision.jobs), now)
-        return decision
-
-    return _ask(runtime, schedule_id, trigger, limits=keys_of(budgets))
-
-
-def budgets_of(budget: Budget | None) -> tuple[Budget, ...]:
-    return () if budget is None else (budget,)
-
-
-def keys_of(budgets: Sequence[Budget]) -> list[str]:
-    """Return the keys that a transaction locks to count against budgets."""
-    return [budget.key for budget in budgets]
+    trigger = partial(by_hand.trigger, payload=payload, if_running=if_running, actor=actor)
+    return request_job(runtime, schedule_id, trigger, permit, budget)
 
 
 class Once(NamedTuple):
@@ -228,36 +209,10 @@ def fire_schedule(
     a restart, nothing fires, and the result is that of the first time. The firing counts for `budget`, that of the
     caller's token, and for the limits of the token that created the schedule, whichever token calls.
     """
-    budgets = budgets_of(budget)
-
-    def fire(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        permit(schedule)
-        decision = by_hand.fire(schedule, now, shared, payload=payload)
-        charge(shared, (*makers_budgets(schedule.definition), *budgets), len(decision.jobs), now)
-        return decision
-
-    if once is not None:
-        return _ask_once(runtime, schedule_id, fire, once)
-    return _ask(runtime, schedule_id, fire, limits=keys_of(budgets))
-
-
-def _ask(
-    runtime: Runtime,
-    schedule_id: str,
-    request: Change,
-    remember: Remember | None = None,
-    *,
-    limits: Sequence[str] = (),
-) -> Firing:
-    decision = store_of(runtime).catalogue.change(
-        runtime.clock.now(), schedule_id, request, remember=remember, limits=limits
-    )
-    runtime.wake_scheduler()
-    runtime.wake_workers()
-    return _firing(decision)
-
-
-def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -> Firing:
+    fire = partial(by_hand.fire, payload=payload)
+    ask = partial(request_job, runtime, schedule_id, fire, permit=permit, budget=budget, of_makers=True)
+    if once is None:
+        return ask()
     asked: list[Answer] = []
 
     def remember(decision: Decision) -> Answer:
@@ -267,15 +222,41 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
         return asked[-1]
 
     try:
-        return _ask(runtime, schedule_id, request, remember)
+        return ask(remember=remember)
     except RepeatedRequestError:
-        known = store_of(runtime).tokens.answer(
-            asked[-1].token_id, asked[-1].key, since=runtime.clock.now() - ANSWERS_KEPT
-        )
+        kept_from = runtime.clock.now() - ANSWERS_KEPT
+        known = store_of(runtime).tokens.answer(asked[-1].token_id, asked[-1].key, since=kept_from)
         if known is None:  # it expired just now
             raise
         job_id, skip_reason = json.loads(known.answer)
         return Firing(job_id, skip_reason, is_repeated=True)
+
+
+def request_job(
+    runtime: Runtime,
+    schedule_id: str,
+    request: Change,
+    permit: Permit,
+    budget: Budget | None,
+    *,
+    of_makers: bool = False,
+    remember: Remember | None = None,
+) -> Firing:
+    """Request a job; it counts for the caller's `budget`, and with `of_makers` for those of the schedule's tokens."""
+    own = () if budget is None else (budget,)
+
+    def charged(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        permit(schedule)
+        decision = request(schedule, now, shared)
+        makers = makers_budgets(schedule.definition) if of_makers else ()
+        charge(shared, (*makers, *own), len(decision.jobs), now)
+        return decision
+
+    now, keys = runtime.clock.now(), [one.key for one in own]
+    decision = store_of(runtime).catalogue.change(now, schedule_id, charged, remember=remember, limits=keys)
+    runtime.wake_scheduler()
+    runtime.wake_workers()
+    return _firing(decision)
 
 
 def _firing(decision: Decision) -> Firing:

@@ -67,13 +67,13 @@ class FeedStep(NamedTuple):
 class FeedPosition:
     """How far one reader has heard. `open_jobs`: by row, the reported starts; None where nobody wants them."""
 
-    event_id: int
+    event_row: int
     job_row: int
     open_jobs: dict[int, int] | None
 
     def move_behind(self, step: FeedStep) -> None:
         if step.kind == "event":
-            self.event_id = step.number
+            self.event_row = step.number
         elif step.kind == "firing":
             self.job_row = step.number
         if self.open_jobs is None or step.kind == "event":
@@ -86,7 +86,7 @@ class FeedPosition:
     def stored_in(self, cursor: EventCursor) -> EventCursor:
         """Return the cursor with this position."""
         jobs = None if self.open_jobs is None else open_jobs_to_text(self.open_jobs)
-        return cursor._replace(event_id=self.event_id, job_row=self.job_row, open_jobs=jobs)
+        return cursor._replace(event_row=self.event_row, job_row=self.job_row, open_jobs=jobs)
 
 
 def position_now(runtime: Runtime, *, follows: bool) -> FeedPosition:
@@ -98,10 +98,10 @@ def position_now(runtime: Runtime, *, follows: bool) -> FeedPosition:
 def position_of(runtime: Runtime, cursor: EventCursor, *, follows: bool) -> FeedPosition:
     """Return a stored position. Where nobody wanted starts and ends so far, they are heard from now on."""
     if not follows:
-        return FeedPosition(cursor.event_id, cursor.job_row, None)
+        return FeedPosition(cursor.event_row, cursor.job_row, None)
     text = cursor.open_jobs
     jobs = outstanding_jobs(runtime, cursor.job_row) if text is None else open_jobs_in(text)
-    return FeedPosition(cursor.event_id, cursor.job_row, jobs)
+    return FeedPosition(cursor.event_row, cursor.job_row, jobs)
 
 
 def outstanding_jobs(runtime: Runtime, until: int) -> dict[int, int]:
@@ -116,7 +116,7 @@ def steps_after(
     """Return what was committed after a position, and what became of its open jobs; the position does not move."""
     store, open_jobs = store_of(runtime), position.open_jobs
     events = [
-        FeedStep("event", one.id, one) for one in store.ledger.events_after(position.event_id, limit=limit)
+        FeedStep("event", one.id, one) for one in store.ledger.events_after(position.event_row, limit=limit)
     ]
     is_full = open_jobs is not None and len(open_jobs) >= most_followed
     jobs = [] if is_full else store.firings.after(position.job_row, limit=limit)

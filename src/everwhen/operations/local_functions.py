@@ -11,7 +11,7 @@ import json
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import get_schedule, invalidate_schedule
-from everwhen.operations.system import is_alive, list_nodes
+from everwhen.operations.system import is_alive
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -25,7 +25,7 @@ def node_name(program: str, process: str) -> str:
 def invalidate_orphans(runtime: Runtime, program: str, own: str, reason: str) -> bool:
     """Invalidate the schedules of a program whose process is gone; return whether other processes still have some."""
     now = runtime.clock.now()
-    alive = [node.node for node in list_nodes(runtime) if is_alive(node, now)]
+    alive = [node.node for node in store_of(runtime).upkeep.nodes() if is_alive(node, now)]
     has_others = False
     for state in _python_schedules(runtime):
         process = _process_of(runtime, state, program)

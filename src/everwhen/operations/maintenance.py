@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from everwhen.decide.retention import cutoffs
@@ -20,6 +19,8 @@ from everwhen.store.opened import store_of
 from everwhen.store.postgres.copy import PostgresCopyTarget
 from everwhen.store.sqlite.move import SourceSchema, SqliteMove
 from everwhen.verify.ledger import LedgerReport, check_ledger
+
+PORTION = 500
 
 
 def back_up(
@@ -69,9 +70,6 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# The check of the ledger: every slot exactly once, every count as the jobs make it (L1).
-
-
 def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:
     """Check the whole ledger, from one snapshot; the service may run meanwhile."""
     store = store_of(runtime)
@@ -86,13 +84,7 @@ def _watched(record: History, expected: int, progress: Progress) -> History:
             progress(min(number / expected, 0.99))  # `expected` does not count deleted schedules
             yield history
 
-    return replace(record, histories=histories())
-
-
-# Deletion of rows beyond their retention, in portions small enough not to disturb the service.
-
-
-PORTION = 500
+    return record._replace(histories=histories())
 
 
 def prune(
@@ -157,15 +149,8 @@ def copy_database(
         # The mark of an earlier attempt stays: only the target knows whether that attempt succeeded.
         if is_own and not is_there:
             with suppress(SchedulerError):
-                _take_back(source, found)
+                source.forget_move() if found is None else source.begin_move(found, now=found.at, silent=0)
         raise
-
-
-def _take_back(source: SqliteMove, before: Move | None) -> None:
-    if before is None:
-        source.forget_move()
-    else:
-        source.begin_move(before, now=before.at, silent=0)
 
 
 def _continued(found: Move | None, to: str, is_forced: bool) -> Move | None:

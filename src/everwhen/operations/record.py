@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
-from everwhen.model.schedule import State
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs from which figures are computed
-
-_FATES: dict[str, Fate] = {
-    "schedule.skipped": "skipped",
-    "schedule.missed": "missed",
-    "schedule.caught_up": "caught_up",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,58 +54,41 @@ def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = Non
     found += [_entry(recorded.event) for recorded in events]
     if before is None:
         schedule = store.catalogue.get(uid)
-        found += _held(schedule.state) if schedule is not None else []
+        if schedule is not None and schedule.state.held_slot_at is not None:
+            found.append(SlotEntry(schedule.state.held_slot_at, "held", schedule.state.held_reason))
     return sorted(found, key=lambda entry: -entry.slot_at)[:limit]
 
 
-def _held(state: State) -> list[SlotEntry]:
-    if state.held_slot_at is None:
-        return []
-    return [SlotEntry(state.held_slot_at, "held", state.held_reason)]
-
-
 def _entry(event: Event) -> SlotEntry:
-    first, last = event.detail.get("first"), event.detail.get("last")
-    return SlotEntry(
-        event.slot_at or 0,
-        _FATES[event.type],
-        event.reason,
-        count=event.slot_count,
-        first_at=first if isinstance(first, int) else event.slot_at,
-        last_at=last if isinstance(last, int) else event.slot_at,
-    )
+    fate: Fate = event.type.removeprefix("schedule.")  # type: ignore[assignment]  # one of OF_SLOTS
+    ends = (event.detail.get(end, event.slot_at) for end in ("first", "last"))
+    first, last = (at if isinstance(at, int) else event.slot_at for at in ends)
+    slot_at, count = event.slot_at or 0, event.slot_count
+    return SlotEntry(slot_at, fate, event.reason, count=count, first_at=first, last_at=last)
 
 
 def figures_of(runtime: Runtime, uid: str) -> Figures:
     """Compute the statistics of the last jobs of a schedule."""
     jobs = store_of(runtime).ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
     ended = [job for job in jobs if job.ended_at is not None]
-    return Figures(
+    lengths = sorted((job.ended_at or 0) - job.started_at for job in ended if job.started_at is not None)
+    last = len(lengths) - 1
+    figures = Figures(
         looked_at=len(jobs),
         succeeded=sum(job.status == "succeeded" for job in ended),
         failed=sum(job.status in FAILURES for job in ended),
         cancelled=sum(job.status == "cancelled" for job in ended),
-        **_durations(
-            sorted(
-                job.ended_at - job.started_at
-                for job in ended
-                if job.ended_at is not None and job.started_at is not None
-            )
-        ),
         since=jobs[-1].created_at if jobs else None,
     )
-
-
-def _durations(lengths: Sequence[int]) -> dict[str, int]:
     if not lengths:
-        return {}
-    last = len(lengths) - 1
-    return {
-        "shortest": lengths[0],
-        "median": lengths[last // 2],
-        "nearly_longest": lengths[last * 95 // 100],
-        "longest": lengths[-1],
-    }
+        return figures
+    return replace(
+        figures,
+        shortest=lengths[0],
+        median=lengths[last // 2],
+        nearly_longest=lengths[last * 95 // 100],
+        longest=lengths[-1],
+    )
 
 
 def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:

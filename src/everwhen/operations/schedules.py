@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from everwhen.decide import edit, status
 from everwhen.decide.draft import Draft
@@ -22,16 +23,14 @@ from everwhen.errors import (
     shown,
 )
 from everwhen.model.changes import Change, Decision, NewSchedule
-from everwhen.model.declare import Declared, declare
-from everwhen.model.defaults import with_defaults
+from everwhen.model.declare import Declared
 from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
-from everwhen.model.target_kinds import WITH_DEFAULTS, header_fault
+from everwhen.model.target_kinds import header_fault
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
-from everwhen.timetable.occurrences import FirstRun
 
 T = TypeVar("T")
 
@@ -43,36 +42,6 @@ Permit = Callable[[Schedule], None]
 
 def anybody(_schedule: Schedule) -> None:
     """Permit everything: the caller is a local user or a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A schedule as a caller submits it."""
-
-    schedule_id: str
-    fields: Mapping[str, Any]
-    target: Target
-    group: str | None = None
-    source: str = "api"
-    first_run: FirstRun = "immediately"
-    may_be_past: bool = False
-    uid: str | None = field(default=None)
-    bound_to: str | None = None  # the program whose processes alone take its jobs
-
-    @property
-    def is_enabled(self) -> bool:
-        return self.fields.get("enabled", True) is not False
-
-
-def create_schedules(
-    runtime: Runtime, submissions: Iterable[Submission], *, actor: str | None = None
-) -> list[State]:
-    """Create many schedules in one transaction, all or none."""
-    now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
-    new = [_new(runtime, submission, next(uids), quiet, now=now, actor=actor) for submission in submissions]
-    states = store_of(runtime).catalogue.create(now, new)
-    runtime.wake_scheduler()
-    return states
 
 
 def create_declared(
@@ -97,11 +66,6 @@ def create_declared(
     return states
 
 
-def create_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
-    (state,) = create_schedules(runtime, [submission], actor=actor)
-    return state
-
-
 def uids_from(drawn: int) -> Iterator[str]:
     """Yield uids of twelve hexadecimal digits, counted up from a random number: those of one call are neighbours.
 
@@ -109,40 +73,6 @@ def uids_from(drawn: int) -> Iterator[str]:
     calls collide less often than as many single draws would. The store refuses a uid that exists.
     """
     return (f"{(drawn + further) & 0xFFFF_FFFF_FFFF:012x}" for further in count())
-
-
-def _new(
-    runtime: Runtime, submission: Submission, uid: str, quiet: QuietHoursByName, now: int, actor: str | None
-) -> NewSchedule:
-    definition = define(runtime, submission, now)
-    plan = Plan(submission.schedule_id, definition, quiet.of(definition))
-    creation = edit.create(
-        plan,
-        submission.uid or uid,
-        now,
-        default_first_run=submission.first_run,
-        is_enabled=submission.is_enabled,
-        may_be_past=submission.may_be_past,
-        actor=actor,
-    )
-    return NewSchedule(creation, plan, submission.source)
-
-
-def define(runtime: Runtime, submission: Submission, now: int) -> Definition:
-    fields, kind = submission.fields, submission.target.kind
-    if kind in WITH_DEFAULTS:  # other kinds have no defaults, and most bulk loads have other kinds
-        fields = with_defaults(fields, kind)
-    if fields.get("timezone") == "local":  # only the runtime knows the zone of the host
-        fields = {**fields, "timezone": runtime.timezone}
-    return declare(
-        submission.schedule_id,
-        fields,
-        target=marked(submission.target, submission.source),
-        now=now,
-        timezone=runtime.timezone,
-        group=submission.group,
-        bound_to=submission.bound_to,
-    )
 
 
 def marked(target: Target, source: str) -> Target:
@@ -160,11 +90,6 @@ def marked(target: Target, source: str) -> Target:
     return Target(target.kind, json.dumps(fields))
 
 
-def quiet_hours_of(runtime: Runtime, definition: Definition) -> QuietHoursPolicy | None:
-    """Return the policy that a definition names; refuse a name that does not exist."""
-    return QuietHoursByName(runtime).of(definition)
-
-
 class QuietHoursByName:
     """The current policies, read when the first one is needed."""
 
@@ -173,21 +98,23 @@ class QuietHoursByName:
         self._policies: dict[str, QuietHoursPolicy] | None = None
 
     def of(self, definition: Definition) -> QuietHoursPolicy | None:
-        wanted = definition.quiet_hours_id
-        if wanted is None:
-            return None
-        policies = self.read()
-        if wanted not in policies:
-            raise MissingQuietHoursError(wanted)
-        return policies[wanted]
+        """Return the policy that a definition names; refuse a name that does not exist."""
+        return None if definition.quiet_hours_id is None else policy_of(definition, self.read())
 
     def read(self) -> dict[str, QuietHoursPolicy]:
         """Return all policies. Call it before a transaction, which must not wait for another one."""
         if self._policies is None:
-            self._policies = {
-                policy.policy_id: policy for policy in store_of(self._runtime).catalogue.policies()
-            }
+            policies = store_of(self._runtime).catalogue.policies()
+            self._policies = {policy.policy_id: policy for policy in policies}
         return self._policies
+
+
+def policy_of(definition: Definition, policies: Mapping[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:
+    """Return the policy that a definition names; refuse a name that does not exist."""
+    wanted = definition.quiet_hours_id
+    if wanted is not None and wanted not in policies:
+        raise MissingQuietHoursError(wanted)
+    return None if wanted is None else policies[wanted]
 
 
 def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) -> T:
@@ -198,15 +125,6 @@ def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) ->
         except QuietHoursChangedError:
             continue
     return work(QuietHoursByName(runtime))
-
-
-def update_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
-    """Replace the definition of a schedule by a new revision."""
-    definition = define(runtime, submission, runtime.clock.now())
-    may_be_past = submission.may_be_past
-    return replace_definition(
-        runtime, submission.schedule_id, definition, may_be_past=may_be_past, actor=actor
-    )
 
 
 def replace_definition(
@@ -226,7 +144,7 @@ def replace_definition(
             plan = Plan(schedule.state.schedule_id, definition, policy)
             return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor)
 
-        return _change(runtime, schedule_id, change)
+        return change_schedule(runtime, schedule_id, change)
 
     return with_quiet_hours(runtime, update)
 
@@ -316,28 +234,26 @@ def pause_schedule(
     until: int | None = None,
     permit: Permit = anybody,
 ) -> State:
-    def pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        return status.pause(schedule, now, shared, by=by, actor=actor, note=note, until=until)
-
-    return _change(runtime, schedule_id, pause, permit)
+    pause = partial(status.pause, by=by, actor=actor, note=note, until=until)
+    return change_schedule(runtime, schedule_id, pause, permit)
 
 
 def resume_schedule(runtime: Runtime, schedule_id: str, *, by: str | None = None) -> State:
-    return _change(runtime, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by))
+    return change_schedule(runtime, schedule_id, partial(status.resume, by=by))
 
 
 def revive_schedule(
     runtime: Runtime, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
 ) -> State:
-    return _change(runtime, schedule_id, lambda s, now, shared: status.revive(s, now, shared, by=by), permit)
+    return change_schedule(runtime, schedule_id, partial(status.revive, by=by), permit)
 
 
 def invalidate_schedule(runtime: Runtime, schedule_id: str, reason: str) -> State:
-    return _change(runtime, schedule_id, lambda s, now, shared: status.invalidate(s, now, shared, reason))
+    return change_schedule(runtime, schedule_id, partial(status.invalidate, reason=reason))
 
 
 def restore_schedule(runtime: Runtime, schedule_id: str) -> State:
-    return _change(runtime, schedule_id, status.restore)
+    return change_schedule(runtime, schedule_id, status.restore)
 
 
 def delete_schedule(
@@ -397,7 +313,7 @@ def resume_system(runtime: Runtime, *, by: str | None = None) -> None:
     runtime.wake_scheduler()
 
 
-def _change(runtime: Runtime, schedule_id: str, change: Change, permit: Permit = anybody) -> State:
+def change_schedule(runtime: Runtime, schedule_id: str, change: Change, permit: Permit = anybody) -> State:
     def permitted(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
         return change(schedule, now, shared)

@@ -6,11 +6,10 @@ limited call executor takes them, ended ones are settled. The real clock is neve
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Protocol
 
 from everwhen.decide.claim import claim
 from everwhen.decide.edit import create
@@ -27,18 +26,7 @@ from everwhen.model.schedule import Plan, Schedule, State
 
 NODE = "virtual"
 Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it ends
-
-
-class Watcher(Protocol):
-    """Receives what happens."""
-
-    def record(self, event: Event) -> None: ...
-
-    def fired(self, job: Job) -> None: ...
-
-    def started(self, job: Job, running: int) -> None: ...
-
-    def ended(self, job: Job, status: str, now: int) -> None: ...
+COLUMNS = 60
 
 
 @dataclass(slots=True)
@@ -56,7 +44,7 @@ class VirtualWorld:
         self,
         now: int,
         runs: Runs,
-        watcher: Watcher,
+        watcher: SimulationCounts,
         *,
         max_workers: int,
         outages: Sequence[tuple[int, int]] = (),
@@ -68,7 +56,9 @@ class VirtualWorld:
         self._max_workers = max_workers
         self._outages = deque(sorted(outages))
         self._rows: dict[str, _Row] = {}
-        self._shared = Shared(coverage=_coverage(now, outages))
+        # Alive all the time except in the outages, including the instant at which one begins.
+        alive = Coverage(((now, FOR_EVER),)).without((first - 1, last) for first, last in outages)
+        self._shared = Shared(coverage=alive)
         self._wakes: list[tuple[int, str]] = []
         self._begins: list[tuple[int, int, str, str]] = []  # jobs that may not start before an instant
         self._ends: list[tuple[int, int, str, str, Outcome]] = []
@@ -86,12 +76,16 @@ class VirtualWorld:
     def instants(self, until: int) -> Iterator[int]:
         """Simulate everything before `until`; yield each instant when it is finished."""
         while True:
-            at = self._after_outage(max(self._next(), self.now))
+            queues = (self._wakes, self._begins, self._ends)
+            following = min(queue[0][0] if queue else FOR_EVER for queue in queues)
+            at = self._after_outage(max(following, self.now))
             if at >= until:
                 break
             self.now = at
             self._end_jobs()
-            self._begin_waiting()
+            while self._begins and self._begins[0][0] <= at:
+                _, _, uid, job_id = heappop(self._begins)
+                self._ready.append((uid, job_id))
             self._tick()
             self._take_jobs()
             yield at
@@ -114,9 +108,6 @@ class VirtualWorld:
                 )
 
     # -- time --
-
-    def _next(self) -> int:
-        return min(queue[0][0] if queue else FOR_EVER for queue in (self._wakes, self._begins, self._ends))
 
     def _after_outage(self, at: int) -> int:
         while self._outages and self._outages[0][1] <= at:
@@ -188,11 +179,6 @@ class VirtualWorld:
 
     # -- running --
 
-    def _begin_waiting(self) -> None:
-        while self._begins and self._begins[0][0] <= self.now:
-            _, _, uid, job_id = heappop(self._begins)
-            self._ready.append((uid, job_id))
-
     def _take_jobs(self) -> None:
         while self._free and self._ready:
             uid, job_id = self._ready.popleft()
@@ -201,7 +187,10 @@ class VirtualWorld:
                 self._take(self._rows[uid], job)
 
     def _take(self, row: _Row, job: Job) -> None:
-        if job.line not in (None, "own") and _is_busy(row, job):
+        others = row.outstanding.values()
+        if job.line not in (None, "own") and any(
+            o.line == job.line and o.status == "running" for o in others
+        ):
             return  # queued again when the job before it ends
         counters = {job.uid: counters_of(row.state)}
         plans = {(job.uid, job.revision): row.plan}
@@ -258,10 +247,89 @@ def _schedule(row: _Row) -> Schedule:
     return Schedule(row.state, row.plan, list(row.outstanding.values()))
 
 
-def _is_busy(row: _Row, job: Job) -> bool:
-    return any(other.line == job.line and other.status == "running" for other in row.outstanding.values())
+@dataclass(slots=True)
+class Line:
+    """The counts of one schedule. The columns of its time line count what fired, was skipped or missed, and failed."""
+
+    schedule_id: str
+    text: str
+    fired: int = 0
+    first_at: int | None = None
+    last_at: int | None = None
+    ended: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    caught_up: int = 0  # slots that were merged into another job
+    busy: int = 0  # microseconds of runs
+    longest_wait: int = 0  # from due to start
+    fired_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
+    passed_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
+    failed_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
+
+    @property
+    def slots(self) -> int:
+        return self.fired + self.skipped.total() + self.missed.total() + self.caught_up
 
 
-def _coverage(start: int, outages: Sequence[tuple[int, int]]) -> Coverage:
-    """Return the coverage: alive all the time except in the outages, including the instant at which one begins."""
-    return Coverage(((start, FOR_EVER),)).without((first - 1, last) for first, last in outages)
+class SimulationCounts:
+    """Counts what happens in a span."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.lines: dict[str, Line] = {}
+        self.peak_running = 0
+        self.peak_at: int | None = None
+
+    def add(self, schedule_id: str, text: str) -> None:
+        self.lines[schedule_id] = Line(schedule_id, text)
+
+    def record(self, event: Event) -> None:
+        if event.slot_at is None or event.schedule_id is None:
+            return
+        line = self.lines[event.schedule_id]
+        if event.type == "schedule.skipped" and event.reason is not None:
+            line.skipped[event.reason] += event.slot_count
+        elif event.type == "schedule.missed" and event.reason is not None:
+            line.missed[event.reason] += event.slot_count
+        elif event.type == "schedule.caught_up":
+            line.caught_up += event.slot_count - 1
+        else:
+            return
+        self._spread(line.passed_in, event)
+
+    def _spread(self, columns: list[int], event: Event) -> None:
+        """Distribute a range of slots evenly over the columns from its first to its last."""
+        first, last = (event.detail.get(end, event.slot_at) for end in ("first", "last"))
+        assert isinstance(first, int) and isinstance(last, int)
+        left, right = self._column(first), self._column(last)
+        share, rest = divmod(event.slot_count, right - left + 1)
+        for column in range(left, right + 1):
+            columns[column] += share + (column - left < rest)
+
+    def fired(self, job: Job) -> None:
+        """Count a slot that has its job, whether or not a worker takes the job within the span."""
+        if job.origin == "retry":
+            return
+        line = self.lines[job.schedule_id]
+        line.fired += 1
+        line.fired_in[self._column(job.slot_at)] += 1
+        line.first_at = job.slot_at if line.first_at is None else line.first_at
+        line.last_at = job.slot_at
+
+    def started(self, job: Job, running: int) -> None:
+        line, now = self.lines[job.schedule_id], job.started_at or 0
+        line.longest_wait = max(line.longest_wait, now - max(job.due_at, job.not_before or 0))
+        if running > self.peak_running:
+            self.peak_running, self.peak_at = running, now
+
+    def ended(self, job: Job, status: str, now: int) -> None:
+        line = self.lines[job.schedule_id]
+        line.ended[status] += 1
+        if status in ("failed", "timed_out"):
+            line.failed_in[self._column(job.slot_at)] += 1
+        if job.started_at is not None:
+            line.busy += now - job.started_at
+
+    def _column(self, at: int) -> int:
+        share = (at - self.start) * COLUMNS // max(self.end - self.start, 1)
+        return min(max(share, 0), COLUMNS - 1)

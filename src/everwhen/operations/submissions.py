@@ -36,7 +36,7 @@ from everwhen.model.queries import Entry
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.token import ANSWERS_KEPT, Answer, refuse_beyond
 from everwhen.operations.access import Caller, get_entry
-from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
+from everwhen.operations.schedules import Permit, QuietHoursByName, change_schedule, marked, with_quiet_hours
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import Once
@@ -50,9 +50,6 @@ def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | No
     """Return the answer to an earlier request of this caller with the same key, while it is kept."""
     since = runtime.clock.now() - ANSWERS_KEPT
     return store_of(runtime).tokens.answer(caller.token.token_id, key, since=since)
-
-
-# -- creating --
 
 
 def create_entries(
@@ -136,8 +133,8 @@ def put_entry(
     for _ in range(2):
         known = store_of(runtime).catalogue.id_of_key(full_key)
         if known is not None:
-            rewrite = partial(_replaced, declared)
-            return edit_entry(runtime, known, rewrite, caller).schedule_id, False
+            state = edit_entry(runtime, known, lambda old: declared(old.state.schedule_id), caller)
+            return state.schedule_id, False
         new = declared(new_id(runtime.clock.now()))
         try:
             create_entries(runtime, [new], caller, key=full_key)
@@ -145,10 +142,6 @@ def put_entry(
             continue
         return new.schedule_id, True
     raise DuplicateScheduleError(key)
-
-
-def _replaced(declared: Callable[[str], Declared], schedule: Schedule) -> Declared:
-    return declared(schedule.state.schedule_id)
 
 
 def new_id(now: int) -> str:
@@ -203,16 +196,10 @@ def speaking(definition: Definition, caller: Caller, before: Definition | None =
     """Set the actor of a message from REST: the caller who wrote its text, whatever its body names."""
     if definition.target.kind != MESSAGE:
         return definition
-    if before is not None and _say_the_same(before, definition):
+    text = (definition.payload, spoken_by(definition.target, None))
+    if before is not None and text == (before.payload, spoken_by(before.target, None)):
         return replace(definition, target=before.target)
     return replace(definition, target=spoken_by(definition.target, caller.actor))
-
-
-def _say_the_same(one: Definition, other: Definition) -> bool:
-    return one.payload == other.payload and spoken_by(one.target, None) == spoken_by(other.target, None)
-
-
-# -- editing --
 
 
 def edit_entry(
@@ -305,3 +292,58 @@ def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: 
 def refuse_declared_external(entry: Entry) -> None:
     if entry.source not in (SOURCE, ADDED):
         raise SourceError(f'schedule "{entry.schedule.state.schedule_id}"', entry.source)
+
+
+def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:
+    """Approve a schedule at the revision that was reviewed; it fires from then on."""
+
+    def permit(schedule: Schedule) -> None:
+        _refuse_to_answer(schedule, caller)
+        caller.refuse_unusable(schedule)
+
+    approve = partial(approval.approve, revision=revision, by=caller.actor)
+    change_schedule(runtime, schedule_id, approve, permit)
+
+
+def decline_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, note: str | None) -> None:
+    """Delete a schedule that waits for approval, and record who declined it."""
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        _refuse_to_answer(schedule, caller)
+        return approval.decline(schedule, now, shared, note=note, by=caller.actor)
+
+    store_of(runtime).catalogue.delete(runtime.clock.now(), schedule_id, change)
+    runtime.wake_workers()
+
+
+def resume_schedule(
+    runtime: Runtime, schedule_id: str, caller: Caller, *, expected: int | None = None
+) -> None:
+    """End a pause; `expected` is the revision that was read, without which nothing is approved."""
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        caller.refuse_unapproved(schedule)
+        if expected is not None and schedule.state.revision != expected:
+            raise PreconditionError(expected, schedule.state.revision)
+        return resumed(schedule, now, shared, caller, expected)
+
+    change_schedule(runtime, schedule_id, change)
+
+
+def permit_revival(caller: Caller) -> Permit:
+    """Refuse to revive a schedule that waits for approval: it has to be reviewed first."""
+
+    def permit(schedule: Schedule) -> None:
+        caller.refuse_unapproved(schedule)
+        if approval.is_waiting(schedule.state):
+            raise UnseenRevisionError(schedule.state.revision)
+
+    return permit
+
+
+def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
+    caller.refuse_stranger(schedule)
+    if caller.token.limits.needs_approval:
+        raise AccessError(
+            "a token whose own schedules need approval can neither approve nor decline schedules"
+        )

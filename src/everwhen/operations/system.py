@@ -48,19 +48,20 @@ class SystemStatus:
 
 
 def system_status(runtime: Runtime) -> SystemStatus:
-    store = store_of(runtime)
-    now = runtime.clock.now()
+    store, now = store_of(runtime), runtime.clock.now()
     paused_at = store.catalogue.system_paused_at()
     soonest = store.catalogue.soonest(1)
     due_at = soonest[0].state.next_run_at if soonest else None
     waits = 0 if due_at is None or paused_at is not None else max(now - due_at, 0)
+    late = store.catalogue.soonest(MOST_OVERDUE) if waits > OVERDUE else []
+    heard_of = [node for node in store.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
     return SystemStatus(
         now=now,
         paused_at=paused_at,
         lag=waits,
-        overdue=_overdue(runtime, now) if waits > OVERDUE else 0,
+        overdue=sum((schedule.state.next_run_at or now) < now - OVERDUE for schedule in late),
         counts=store.ledger.counts(),
-        nodes=_nodes(runtime, now),
+        nodes=heard_of[: -MOST_NODES - 1 : -1],  # the newest first
         breakers=[breaker for breaker in store.ledger.breakers() if breaker.state != "closed"],
         soonest=soonest[0] if soonest else None,
     )
@@ -77,17 +78,6 @@ def status_of(runtime: SystemStatus) -> str:
     return "running" if is_running else "stopped"
 
 
-def _overdue(runtime: Runtime, now: int) -> int:
-    late = store_of(runtime).catalogue.soonest(MOST_OVERDUE)
-    return sum((schedule.state.next_run_at or now) < now - OVERDUE for schedule in late)
-
-
-def _nodes(runtime: Runtime, now: int) -> list[Node]:
-    """Return the newest nodes first, as far as they sent a heartbeat within the last day."""
-    heard_of = [node for node in store_of(runtime).upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
-    return heard_of[: -MOST_NODES - 1 : -1]
-
-
 def system_paused_at(runtime: Runtime) -> int | None:
     """Return since when the system is paused; None when it is not."""
     return store_of(runtime).catalogue.system_paused_at()
@@ -96,9 +86,6 @@ def system_paused_at(runtime: Runtime) -> int | None:
 def next_wake_at(runtime: Runtime) -> int | None:
     """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
     return store_of(runtime).slots.next_wake_at()
-
-
-# Descriptions of database faults that any caller may read: they contain no host and no file.
 
 
 DATABASE_IS_SILENT = "the database does not answer"
@@ -124,17 +111,6 @@ def describe_fault(error: BaseException) -> str:
             return "the broker does not answer"
         case _:
             return f"an error in everwhen ({type(error).__name__})"
-
-
-# The nodes: role, version, heartbeat, and the offset of each one's clock from the database's.
-
-
-def list_nodes(runtime: Runtime, *, also_gone: bool = False) -> list[Node]:
-    """Return the live nodes, the oldest start first; with `also_gone` every recorded node."""
-    return [node for node in store_of(runtime).upkeep.nodes() if also_gone or node.is_alive]
-
-
-# Counts over the whole database for monitoring: its current condition, and what was decided since a mark.
 
 
 class Condition(NamedTuple):

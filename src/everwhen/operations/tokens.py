@@ -17,6 +17,7 @@ from everwhen.store.opened import store_of
 PREFIX = "ew_"
 SHORTEST_PRESET = 16
 LONGEST_NAME = 200
+LASTS = 12 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,10 @@ def create_token(
         raise AccessError("only an admin token may create tokens, and one with an owner only for that owner")
     if maker is not None and maker.limits != NO_LIMITS:
         raise AccessError("a token with limits cannot create tokens; use one without limits")
-    now = runtime.clock.now()
-    actor = actor_of(maker)
+    now, actor, token_id = runtime.clock.now(), actor_of(maker), f"tok_{secrets.token_hex(6)}"
+    expires_at = _expiry(maker, now, lasts)
     token = Token(
-        f"tok_{secrets.token_hex(6)}",
-        name=name,
-        role=role,
-        owner=owner,
-        limits=limits,
-        created_at=now,
-        created_by=actor,
-        expires_at=_expiry(maker, now, lasts),
+        token_id, name, role, owner, limits, created_at=now, created_by=actor, expires_at=expires_at
     )
     secret = PREFIX + secrets.token_urlsafe(32)
     store_of(runtime).tokens.add(token, hash_of(secret), _created(token, now, actor))
@@ -68,22 +62,22 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
         return last if wanted is None else wanted
     if wanted > last:
         ends = moment_of(last).isoformat(timespec="seconds")
-        raise AccessError(
-            f"this token expires at {ends}, and those that it creates cannot last longer; use a shorter expires_in"
-        )
+        text = f"this token expires at {ends}, and those that it creates cannot last longer"
+        raise AccessError(f"{text}; use a shorter expires_in")
     return wanted
 
 
 def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
     """Create the admin token of a runtime that never had one, or return None; `preset` is its secret, if given."""
     if preset is not None and len(preset) < SHORTEST_PRESET:
-        raise TokenError(
-            f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; use a longer one"
-        )
+        text = f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; use a longer one"
+        raise TokenError(text)
     now = runtime.clock.now()
     token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, created_at=now)
     secret = preset or PREFIX + secrets.token_urlsafe(32)
-    is_first = store_of(runtime).tokens.add_first(token, hash_of(secret), _created(token, now, None))
+    is_first = store_of(runtime).tokens.add(
+        token, hash_of(secret), _created(token, now, None), only_first=True
+    )
     return NewToken(token, secret) if is_first else None
 
 
@@ -109,9 +103,8 @@ def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None)
 
 def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
     """Record that a caller was refused: who, from where and why, but never the secret."""
-    store_of(runtime).tokens.record(
-        [Event("auth.denied", runtime.clock.now(), actor=actor, reason=reason, detail=detail)]
-    )
+    denied = Event("auth.denied", runtime.clock.now(), actor=actor, reason=reason, detail=detail)
+    store_of(runtime).tokens.record([denied])
 
 
 def hash_of(secret: str) -> str:
@@ -130,14 +123,6 @@ def _refuse_nonsense(name: str, role: str, owner: str | None) -> None:
 def _created(token: Token, now: int, actor: str | None) -> Event:
     detail = {"token_id": token.token_id, "name": token.name, "role": token.role}
     return Event("token.created", now, owner=token.owner, actor=actor, detail=detail)
-
-
-# Browser sessions: started with a token, identified by a secret in a cookie.
-#
-# They end by hand, by time or with the token.
-
-
-LASTS = 12 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +160,5 @@ def proof_of(secret: str) -> str:
 
 
 def is_proven(secret: str, proof: str | None) -> bool:
-    return proof is not None and hmac.compare_digest(
-        proof_of(secret).encode(), proof.encode(errors="replace")
-    )
+    expected = proof_of(secret).encode()
+    return proof is not None and hmac.compare_digest(expected, proof.encode(errors="replace"))

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice, takewhile
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.errors import TimetableError
 from everwhen.model.declare import Declared
-from everwhen.model.history import Recorded
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
 from everwhen.model.queries import EventFilter
@@ -22,6 +21,9 @@ from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.describe import describe, describe_dst
 from everwhen.timetable.occurrences import series_of
+
+if TYPE_CHECKING:
+    from everwhen.model.declare import Declared
 
 _ALONE = Conditions()
 
@@ -100,10 +102,6 @@ def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterat
         )
 
 
-# A preview of a schedule before it is created: in words, its next instants, and what clock changes do to
-# them.
-
-
 @dataclass(frozen=True, slots=True)
 class Preview:
     """The trigger in words, and the slots, each with a note if a clock change affects it."""
@@ -116,10 +114,10 @@ class Preview:
 def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
     """Preview a declared schedule without writing."""
     from everwhen.decide import edit
-    from everwhen.operations.schedules import quiet_hours_of
+    from everwhen.operations.schedules import QuietHoursByName
 
     definition, now = declared.definition, runtime.clock.now()
-    plan = Plan(declared.schedule_id, definition, quiet_hours_of(runtime, definition))
+    plan = Plan(declared.schedule_id, definition, QuietHoursByName(runtime).of(definition))
     state = edit.create(plan, declared.schedule_id, now).state
     slots = upcoming_of(Schedule(state, plan), count)
     series = series_of(
@@ -185,12 +183,12 @@ def timeline(runtime: Runtime, start: int, end: int, *, owner: str | None = None
     if not 0 < end - start <= LONGEST:
         raise TimetableError("to must be after from, by at most 400 days", key="to", value=end)
     now = runtime.clock.now()
-    future = _future(runtime, start, end, owner)
+    future, complete_until = _future(runtime, start, end, owner)
     past = _past(runtime, start, min(end, now + 1), owner)
-    bars = sorted(past + future.bars, key=lambda bar: (bar.due_at, bar.schedule_id))
+    bars = sorted(past + future, key=lambda bar: (bar.due_at, bar.schedule_id))
     if len(bars) <= MOST_BARS:
-        return Timeline(now, bars, [], future.complete_until)
-    return Timeline(now, [], _stretches(runtime, start, end, bars, owner), future.complete_until)
+        return Timeline(now, bars, [], complete_until)
+    return Timeline(now, [], _stretches(runtime, start, end, bars, owner), complete_until)
 
 
 def _past(runtime: Runtime, start: int, end: int, owner: str | None) -> list[Bar]:
@@ -198,49 +196,36 @@ def _past(runtime: Runtime, start: int, end: int, owner: str | None) -> list[Bar
     jobs = store.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
     found = [Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs]
     wanted = EventFilter(types=("schedule.skipped", "schedule.missed"), since=start, until=end)
-    events = store.ledger.events(wanted, limit=MOST_BARS + 1)
-    return found + [_gap(one) for one in events if owner in (None, one.event.owner)]
+    for recorded in store.ledger.events(wanted, limit=MOST_BARS + 1):
+        event = recorded.event
+        kind: Kind = "skipped" if event.type == "schedule.skipped" else "missed"
+        slot_at = event.slot_at if event.slot_at is not None else event.at
+        if owner in (None, event.owner):
+            name, count = event.schedule_id or "", event.slot_count
+            found.append(Bar(kind, name, slot_at, slot_at, count, reason=event.reason))
+    return found
 
 
-def _gap(recorded: Recorded) -> Bar:
-    event = recorded.event
-    kind: Kind = "skipped" if event.type == "schedule.skipped" else "missed"
-    slot_at = event.slot_at if event.slot_at is not None else event.at
-    return Bar(kind, event.schedule_id or "", slot_at, slot_at, event.slot_count, reason=event.reason)
-
-
-class _Future(NamedTuple):
-    bars: list[Bar]
-    complete_until: int
-
-
-def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> _Future:
-    """Return the first upcoming slots in order, including those that are due and not decided yet.
+def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> tuple[list[Bar], int]:
+    """Return the first upcoming slots in order, also undecided ones that are due, and until when they are complete.
 
     Only the schedules that are due soonest are read. If there are more, the slots of the others begin where the first
     of those is due, and up to there nothing is missing.
     """
     store = store_of(runtime)
     if not any((each.state.next_run_at or end) < end for each in store.catalogue.soonest(1, owner=owner)):
-        return _Future([], end)  # nearly always a span of the past
+        return [], end  # nearly always a span of the past
     soonest = store.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
     conditions = conditions_of(runtime, soonest)
     slots = takewhile(lambda slot: slot.due_at < end, in_order(soonest, conditions, start))
-    found = [_to_come(slot) for slot in islice(slots, MOST_BARS + 1)]
-    return _Future(found, found[-1].due_at if len(found) > MOST_BARS else end)
-
-
-def _to_come(slot: UpcomingSlot) -> Bar:
-    return Bar(
-        "upcoming",
-        slot.schedule_id,
-        slot.slot_at,
-        slot.due_at,
-        reason=slot.skip_reason or slot.hold_reason,
-        is_estimate=slot.is_estimate,
-    )
+    found: list[Bar] = []
+    for slot in islice(slots, MOST_BARS + 1):
+        reason = slot.skip_reason or slot.hold_reason
+        bar = Bar("upcoming", slot.schedule_id, slot.slot_at, slot.due_at, reason=reason)
+        found.append(bar._replace(is_estimate=slot.is_estimate))
+    return found, found[-1].due_at if len(found) > MOST_BARS else end
 
 
 def _stretches(runtime: Runtime, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:

@@ -15,7 +15,7 @@ from everwhen.model.events import EventType
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Recorded, Revision, ScheduleHistory
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
-from everwhen.model.limits import FOR_EVER, Transition
+from everwhen.model.limits import FOR_EVER
 from everwhen.model.node import Node
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Schedule
@@ -40,8 +40,12 @@ class _Stop(NamedTuple):
 
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
     """Explain what happened to the slot nearest to an instant (default: the last slot, or the first to come)."""
-    now = runtime.clock.now()
-    with store_of(runtime).ledger.history([_uid(runtime, schedule_id, at)]) as record:
+    now, ledger = runtime.clock.now(), store_of(runtime).ledger
+    # If the id was deleted and added again, the schedule is the one in use at `at`, by default the newest.
+    uid = ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
+    if uid is None:
+        raise UnknownScheduleError(schedule_id)
+    with ledger.history([uid]) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
         slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
@@ -52,9 +56,8 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
         return no_slot_yet(history.revisions[-1].plan, schedule, conditions)
     evidence = _evidence(runtime, history, system, slot_at)
     present = None if schedule is None else schedule.plan
-    found = explain_slot(
-        replace(evidence, retained_from=retained_from, conditions=conditions, present=present)
-    )
+    evidence = replace(evidence, retained_from=retained_from, conditions=conditions, present=present)
+    found = explain_slot(evidence)
     is_to_come = at is None and slot_at > now
     return replace(found, sentence=f"No slot has come yet. {found.sentence}") if is_to_come else found
 
@@ -77,6 +80,8 @@ def _evidence(
     stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
     cited = [] if stopped is None or jobs or events else [stopped.recorded]
     heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
+    moves = [] if breaker is None else store.ledger.transitions(breaker.key, limit=200)
+    is_queued = bool(jobs) and jobs[0].status == "queued"
     return Evidence(
         slot_at,
         due_at=due_at,
@@ -85,14 +90,13 @@ def _evidence(
         jobs=list(reversed(jobs)),
         events=[*events, *cited],
         stopped_by=None if stopped is None else stopped.reason,
-        transitions=() if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
+        # The transition of the breaker that was in force at the slot, and the few before it.
+        transitions=[move for move in moves if move.at <= slot_at][:3],
         schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
         last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
         heard_before=heard_before,
         started_after=started_after,
-        on_its_way=store_of(runtime).outbox.on_its_way(jobs[0].job_id)
-        if jobs and jobs[0].status == "queued"
-        else None,
+        on_its_way=store.outbox.on_its_way(jobs[0].job_id) if is_queued else None,
     )
 
 
@@ -110,19 +114,6 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
     before = [node.heartbeat_at for node in schedulers if node.heartbeat_at <= due_at]
     after = [node.started_at for node in schedulers if node.started_at > due_at]
     return max(before, default=None), min(after, default=None)
-
-
-def _transitions_before(runtime: Runtime, key: str, slot_at: int) -> list[Transition]:
-    """Return the transition of the breaker that was in force at the slot, and the few before it."""
-    return [move for move in store_of(runtime).ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
-
-
-def _uid(runtime: Runtime, schedule_id: str, at: int | None) -> str:
-    """Return the uid of an id; if the id was deleted and added again, the one in use at `at`, by default the newest."""
-    uid = store_of(runtime).ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
-    if uid is None:
-        raise UnknownScheduleError(schedule_id)
-    return uid
 
 
 def _revision_at(history: ScheduleHistory, instant: int) -> Revision:

@@ -9,9 +9,8 @@ lost answer changes nothing. A whole batch is one pipeline.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC
 from typing import Any
 
 from redis import Redis
@@ -19,6 +18,7 @@ from redis.exceptions import RedisError
 from rq import Queue
 from rq import Queue as RqName
 from rq.exceptions import DuplicateJobError, NoSuchJobError
+from rq.executions import Execution
 from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
 from rq.scripts import UNIQUE_ENQUEUE_SCRIPT
@@ -68,7 +68,10 @@ class RqQueue:
                 pipe.hget(_key(delivery), "status")
                 pipe.lpos(self._name(delivery.queue).key, delivery.message_id)
             answers = iter(pipe.execute())
-            started = {name: self._started(name) for name in {delivery.queue for delivery in deliveries}}
+            wanted = {delivery.message_id for delivery in deliveries}
+            started = {
+                name: self._started(name, wanted) for name in {delivery.queue for delivery in deliveries}
+            }
             return [
                 self._found(delivery, status, place, started[delivery.queue])
                 for delivery, status, place in zip(deliveries, answers, answers, strict=True)
@@ -108,20 +111,34 @@ class RqQueue:
         job.enqueued_at = rq_now()
         return job
 
-    def _started(self, queue: str) -> dict[str, float]:
-        """Return the messages that workers process, each with the time until which its worker counts as alive."""
-        key = StartedJobRegistry(queue, connection=self._redis).key
-        entries: Any = self._redis.zrange(key, 0, -1, withscores=True)
-        return {StartedJobRegistry.parse_job_id(entry): until for entry, until in entries}
+    def _started(self, queue: str, wanted: Collection[str]) -> dict[str, bool]:
+        """Return which of these messages workers process, each with whether its worker is alive.
+
+        RQ's registry has the time until which a worker counts as alive, by the worker's own clock, which may be wrong
+        by a day. The record of the execution expires by the server's clock, and the worker's heartbeats prolong it.
+        """
+        registry = StartedJobRegistry(queue, connection=self._redis).key
+        entries: Any = self._redis.zrange(registry, 0, -1)
+        entries = [entry for entry in entries if StartedJobRegistry.parse_job_id(entry) in wanted]
+        pipe = self._redis.pipeline()  # a transaction: a worker that finishes removes both at once
+        for entry in entries:
+            pipe.exists(Execution.from_composite_key(entry.decode(), self._redis).key)
+            pipe.zscore(registry, entry)
+        answers = iter(pipe.execute())
+        return {
+            StartedJobRegistry.parse_job_id(entry): bool(is_alive)
+            for entry, is_alive, score in zip(entries, answers, answers, strict=True)
+            if score is not None
+        }
 
     def _found(
-        self, delivery: Delivery, status: bytes | None, place: int | None, started: dict[str, float]
+        self, delivery: Delivery, status: bytes | None, place: int | None, started: dict[str, bool]
     ) -> Found:
         match None if status is None else status.decode():
             case "failed":
                 return Found("failed", self._error(delivery))
             case "started" if delivery.message_id in started:
-                is_alive = started[delivery.message_id] > rq_now().astimezone(UTC).timestamp()
+                is_alive = started[delivery.message_id]
                 return WAITING if is_alive else Found("failed", "its RQ worker was abandoned")
             case "queued" if place is not None:
                 return WAITING

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from everwhen.model.instants import moment_of, optional_moment
 from everwhen.model.queries import Entry
@@ -89,28 +89,12 @@ class Backfilled(NamedTuple):
 
 
 def schedule_info(state: State, entry: Entry | None = None) -> ScheduleInfo:
-    definition = None if entry is None else entry.schedule.definition
-    return ScheduleInfo(
-        source=None if entry is None else entry.source,
-        trigger=None if definition is None else describe(definition.trigger, definition.zone),
-        id=state.schedule_id,
-        uid=state.uid,
-        status=state.status,
-        status_reason=state.status_reason,
-        paused_by=state.paused_by,
-        next_run_at=optional_moment(state.next_run_at),
-        last_run_at=optional_moment(state.last_run_at),
-        last_completed_at=optional_moment(state.last_completed_at),
-        last_success_at=optional_moment(state.last_success_at),
-        last_success_job_id=state.last_success_job_id,
-        last_error=state.last_error,
-        run_count=state.run_count,
-        error_count=state.error_count,
-        fire_count=state.firings,
-        running_jobs=state.running_jobs,
-        outstanding=state.outstanding,
-        revision=state.revision,
-    )
+    names = [field.name for field in fields(ScheduleInfo) if field.name not in ("source", "trigger")]
+    values = _values(state, names, id="schedule_id", fire_count="firings")
+    if entry is None:
+        return ScheduleInfo(**values)
+    definition = entry.schedule.definition
+    return ScheduleInfo(**values, source=entry.source, trigger=describe(definition.trigger, definition.zone))
 
 
 def schedule_table(schedules: Sequence[ScheduleInfo]) -> str:
@@ -132,29 +116,19 @@ def _next_run(schedule: ScheduleInfo) -> str:
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:
-    return [
-        Upcoming(
-            moment_of(slot.slot_at),
-            moment_of(slot.due_at),
-            slot.skip_reason,
-            slot.is_estimate,
-            slot.hold_reason,
-            until=optional_moment(slot.until),
-        )
-        for slot in slots
-    ]
+    return [Upcoming(**_values(slot, Upcoming._fields)) for slot in slots]
 
 
 def why_of(found: Explanation) -> Why:
     job_id = None if found.job is None else found.job.job_id
-    return Why(
-        found.sentence,
-        found.fate,
-        optional_moment(found.slot_at),
-        found.reason,
-        job_id,
-        next_run_at=optional_moment(found.next_run_at),
-    )
+    return Why(**_values(found, set(Why._fields) - {"job_id"}), job_id=job_id)
+
+
+def _values(source: object, names: Iterable[str], **renamed: str) -> dict[str, Any]:
+    """Read the attributes of these names, or of the names that they have there; instants become datetimes."""
+    found = {name: getattr(source, renamed.get(name, name)) for name in names}
+    instants = [name for name in found if name.endswith("_at") or name == "until"]
+    return found | {name: optional_moment(found[name]) for name in instants}
 
 
 def backfilled(found: Backfill) -> Backfilled:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,9 +19,8 @@ from everwhen.config.submission import SubmissionRules, read_agent_submission, r
 from everwhen.errors import ConfigError, DuplicateScheduleError, SchedulerError, TimetableError, shown
 from everwhen.model.declare import Declarations, Declared
 from everwhen.model.schedule import Target, local_id
-from everwhen.operations.apply import apply
+from everwhen.operations.apply import apply, upgrade_notes
 from everwhen.operations.quiet_hours import policy_ids
-from everwhen.operations.upgrade import upgrade_notes
 from everwhen.runtime import Runtime
 from everwhen.scheduler.callables import ON_TRIGGER, Callee, checked_name, function_target
 from everwhen.scheduler.options import AgentScheduleInfo
@@ -41,14 +40,11 @@ def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
     around = rules_of(runtime, tasks.name)
     declared = [_read_task(task, tasks.name, around) for task in tasks]
     declared += read_agents(agents, around, has_host=tasks.has_host)
-    found = tuple(declared)
-    applied = apply(
-        runtime,
-        Declarations(found, digest=_digest(found)),
-        source=f"python:{tasks.name}",
-        may_remove_most=True,
-        may_be_past=False,
-    )
+    said = [[one.schedule_id, dict(one.fields), one.target.spec] for one in declared]
+    text = json.dumps(said, sort_keys=True, default=str).encode(errors="surrogatepass")
+    found = Declarations(tuple(declared), digest=hashlib.sha256(text).hexdigest()[:16])
+    source = f"python:{tasks.name}"
+    applied = apply(runtime, found, source=source, may_remove_most=True, may_be_past=False)
     for note in upgrade_notes(applied):
         log.warning(note)
 
@@ -63,15 +59,6 @@ def _read_task(task: Task, name: str, around: SubmissionRules) -> Declared:
     except SchedulerError as error:
         error.add_note(f'schedule "{task.schedule_id}" of {place}')
         raise
-
-
-def _digest(declared: Sequence[Declared]) -> str:
-    said = [[one.schedule_id, dict(one.fields), one.target.spec] for one in declared]
-    text = json.dumps(said, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-# Agents that a program brings: the same words, and the same checks, as behind the agents door of a file.
 
 
 Agents = Iterable[AgentScheduleInfo] | Mapping[str, Mapping[str, Any]]
@@ -106,9 +93,6 @@ def _without_command(declared: Declared) -> Declared:
     spec = {key: value for key, value in json.loads(declared.target.spec).items() if key != "command"}
     target = Target(declared.target.kind, json.dumps(spec))
     return replace(declared, target=target, definition=replace(declared.definition, target=target))
-
-
-# The functions that a program declares, by the schedules that run them; kept in memory, found by the targets.
 
 
 class Task(NamedTuple):
@@ -185,12 +169,9 @@ def _as_function(on_trigger: TriggerCallback) -> Callable[[PythonRun], Any]:
         return on_trigger(TriggerInfo(None, local_id(run.schedule_id), "", run))
 
     async def await_host(run: PythonRun) -> Any:
-        return await on_trigger(TriggerInfo(None, local_id(run.schedule_id), "", run))
+        return await run_on_host(run)
 
     return await_host if is_async(on_trigger) else run_on_host
-
-
-# From what a program says about a schedule to a declaration: the words of a file, spelled in Python.
 
 
 def plain(value: Any, *, keep_none: bool = False) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.listeners import Listeners
 from everwhen.engine.service import Service
-from everwhen.errors import SchedulerError
 from everwhen.model.message import Subscriber
 from everwhen.operations.local_functions import invalidate_orphans, node_name
 from everwhen.runtime import Runtime
@@ -62,13 +61,6 @@ class Node:
         """Tell the listeners what has happened until now; after that no coroutine of ours needs the loop."""
         self.listeners.stop()
         self.loop.let_go()
-
-    def refuse_fork_of_running(self) -> None:
-        """A thread that was inside the database's library at the fork leaves its locks locked for ever here."""
-        if self.service.status != "stopped":
-            raise SchedulerError(
-                "the scheduler was running when this process was forked; start it after the fork"
-            )
 
 
 def open_node(
@@ -127,9 +119,6 @@ class LocalFunctionWatch:
         if self._has_others:
             tasks = self._tasks
             self._has_others = invalidate_orphans(self._runtime, tasks.name, tasks.process, DECLARE_AGAIN)
-
-
-# The event loop that a program's coroutines run on: the program's own while it is lent, else one of ours.
 
 
 class HostLoop:

@@ -279,13 +279,8 @@ class Scheduler(SchedulerOperations):
         if node is None:
             return SchedulerState("stopped", None, 0, 0, None)
         service, counts = node.service, node.service.ticker.counts
-        return SchedulerState(
-            service.status,
-            optional_moment(service.started_at),
-            counts.checks,
-            counts.fired,
-            optional_moment(counts.last_check_at),
-        )
+        started_at, last_check_at = map(optional_moment, (service.started_at, counts.last_check_at))
+        return SchedulerState(service.status, started_at, counts.checks, counts.fired, last_check_at)
 
     def get_running_job_count(self, group: str) -> int:
         """How many jobs of an agent, plugin or workflow this process runs."""
@@ -337,7 +332,10 @@ class Scheduler(SchedulerOperations):
         with self._guard:
             node = self._opened
             if node is not None and not node.is_of_this_process:
-                node.refuse_fork_of_running()
+                # A thread that was inside the database's library at the fork leaves its locks locked for ever here.
+                if node.service.status != "stopped":
+                    text = "the scheduler was running when this process was forked; start it after the fork"
+                    raise SchedulerError(text)
                 self._of_parents.append(node)
                 node = None
             if node is None:

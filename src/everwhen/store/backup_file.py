@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from everwhen.errors import BackupError, MovedError, SchedulerError, StoreError, shown
 from everwhen.model.instants import END
+from everwhen.store.schema.migrate import Applied, Migration, is_readable
 
 FORMAT = 1
 _COMPRESSION = 3  # a quarter of the size at the speed of a disk; higher levels are slow for little gain
@@ -188,7 +189,7 @@ class BackupReader:
         return data
 
     def _refuse(self, what: str, cause: BaseException | None = None) -> NoReturn:
-        raise BackupError(f"{self._path} {_advised(what)}; nothing was changed", self._path) from cause
+        raise refusal(self._path, what) from cause
 
 
 @contextmanager
@@ -208,12 +209,33 @@ def usable_rows(path: Path, *database_errors: type[Exception]) -> Iterator[None]
             raise
         cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
         said = shown(str(cause) or type(cause).__name__)
-        what = _advised(f"is damaged: its rows cannot be used ({said})")
-        raise BackupError(f"{path} {what}; nothing was changed", path) from error
+        raise refusal(path, f"is damaged: its rows cannot be used ({said})") from error
 
 
-def _advised(what: str) -> str:
-    return f"{what}; restore another backup" if what.startswith("is damaged") else what
+def refusal(path: Path, what: str) -> BackupError:
+    """Return the error about a file that is refused before anything was changed."""
+    advice = "; restore another backup" if what.startswith("is damaged") else ""
+    return BackupError(f"{path} {what}{advice}; nothing was changed", path)
+
+
+def refuse_newer_backup(applied: Applied, migrations: Sequence[Migration], path: Path) -> None:
+    """Raise BackupError for a schema that this release does not know, or that no release has written."""
+    is_sound = all(type(number) is int and step in ("before", "after") for number, step in applied)
+    newest = max((number for number, _ in applied), default=0) if is_sound else 0
+    known = migrations[-1].number
+    if not is_readable(applied, known):
+        what = f"is at migration {newest}, and this release knows {known}; restore it with the newer release"
+        raise refusal(path, what)
+    if not is_sound or not _is_possible(applied, [migration.number for migration in migrations]):
+        raise refusal(path, "is damaged: its list of migrations is not that of any release")
+
+
+def _is_possible(applied: Applied, known: Sequence[int]) -> bool:
+    """Return whether some release could have applied these steps: in order, none left out, `before` first."""
+    before = {number for number, step in applied if step == "before"}
+    after = {number for number, step in applied if step == "after"}
+    ours = sorted(number for number in before if number <= known[-1])
+    return bool(ours) and ours == list(known[: len(ours)]) and after <= before
 
 
 def _are_steps(applied: Any) -> TypeGuard[list[tuple[int, str]]]:
@@ -230,31 +252,27 @@ def _are_names(columns: Any) -> TypeGuard[list[str]]:
 def refuse_other_kind(path: Path, *, is_postgres: bool) -> None:
     """Raise BackupError for a file whose beginning shows that it is not a backup of that kind of database."""
     try:
-        if (
-            not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
-        ):  # a pipe would be waited for, for ever
-            raise BackupError(f"{path} is no file; nothing was changed", path)
+        # A pipe would be waited for, for ever.
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise refusal(path, "is no file")
         with path.open("rb") as file:
             beginning = file.read(len(_SQLITE))
     except OSError as error:
-        raise BackupError(f"{path} cannot be read: {error.strerror}; nothing was changed", path) from error
+        raise refusal(path, f"cannot be read: {error.strerror}") from error
     if beginning.startswith(_PG_DUMP):
-        raise BackupError(
-            f"{path} is an archive of pg_dump, as an earlier release made it; restore it with pg_restore into an empty "
-            "database, back that up with `everwhen db backup`, and restore the copy; nothing was changed",
-            path,
+        what = (
+            "is an archive of pg_dump, as an earlier release made it; restore it with pg_restore into an empty "
+            "database, back that up with `everwhen db backup`, and restore the copy"
         )
-    if beginning == _SQLITE and is_postgres:
-        raise BackupError(
-            f"{path} is a backup of SQLite, and the database is PostgreSQL; restore it into an SQLite file, and move "
-            "that with `everwhen db copy`; nothing was changed",
-            path,
+    elif beginning == _SQLITE and is_postgres:
+        what = (
+            "is a backup of SQLite, and the database is PostgreSQL; restore it into an SQLite file, and move "
+            "that with `everwhen db copy`"
         )
-    if beginning.startswith(_GZIP) and not is_postgres:
-        raise BackupError(
-            f"{path} is a backup of PostgreSQL, and the database is SQLite; name one of PostgreSQL with --database; "
-            "nothing was changed",
-            path,
-        )
-    if not beginning.startswith(_GZIP if is_postgres else _SQLITE):
-        raise BackupError(f"{path} is no backup of everwhen; nothing was changed", path)
+    elif beginning.startswith(_GZIP) and not is_postgres:
+        what = "is a backup of PostgreSQL, and the database is SQLite; name one of PostgreSQL with --database"
+    elif not beginning.startswith(_GZIP if is_postgres else _SQLITE):
+        what = "is no backup of everwhen"
+    else:
+        return
+    raise refusal(path, what)

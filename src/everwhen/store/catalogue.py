@@ -7,31 +7,62 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, NewSchedule, Reconciliation, Remember, Terms
 from everwhen.model.limits import Shared
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
+from everwhen.store.dialect import Statement, composed
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache, add_shared, load_schedule, schedules_of, system_paused_at
-from everwhen.store.transaction import Row, Snapshot, Store, Transaction
+from everwhen.store.load import add_shared, load_schedule, schedules_of, system_paused_at
+from everwhen.store.schedule_rows import BY_ID, STATE
+from everwhen.store.transaction import Snapshot, StorePart, Transaction
+
+# The unique key on key.
+_ID_OF_KEY = Statement("SELECT schedule_id FROM schedules WHERE key = :key::text")
+# idx_schedules_next_run, from its front.
+_SOONEST = Statement(f"""
+SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL
+    AND (:owner::text IS NULL OR owner = :owner::text) ORDER BY next_run_at LIMIT :limit""")
+# idx_schedules_resume, from its front.
+_DUE_TO_RESUME = Statement("""
+SELECT schedule_id FROM schedules
+WHERE resume_at IS NOT NULL AND resume_at <= :now::instant AND status = 'paused'""")
+_OF_SOURCE = Statement(f"SELECT {STATE} FROM schedules WHERE source = :source::text ORDER BY uid")
+# idx_revisions_before, and the unique key on uid.
+_FROM_BEFORE = Statement(f"""
+SELECT {", ".join(f"s.{name}" for name in State._fields)} FROM schedule_revisions r
+JOIN schedules s ON s.uid = r.uid AND s.revision = r.revision
+WHERE r.cause IS NULL AND s.source = :source::text AND (s."group" IS NOT NULL OR NOT :only_groups)
+ORDER BY s.row_id""")
+_ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
+_ENTRY_BY_ID = Statement(f"SELECT {_ENTRY} {BY_ID}")
+# The primary key, from its end.
+_CONFIG_PLACES = Statement("""
+SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1""")
+_CONFIG_SECTIONS = Statement("""
+SELECT sections FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1""")
+# The primary key of schedule_revisions.
+_PUT_CAUSES = Statement("""
+UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
+WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
+
+T = TypeVar("T")
 
 
-class Catalogue:
+class Catalogue(StorePart):
     """The declared schedules and policies; each method is one transaction."""
-
-    def __init__(self, store: Store, plans: PlanCache) -> None:
-        self._store = store
-        self._plans = plans
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         """Write new schedules, all or none; refuse an id that exists."""
-
         from everwhen.store.change import create_schedules
 
-        return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
+        return self._write(lambda tx: create_schedules(tx, now, schedules, terms))
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        return self._store.write(Lane.API, work, is_change=True)
 
     def change(
         self,
@@ -46,33 +77,17 @@ class Catalogue:
 
         Further decisions are made on the state that the previous one left, all in one transaction; the last one is
         returned. `remember` stores the answer to the request in the same transaction: a repeated request changes
-        nothing and is refused. `limits` are the keys of further limits that a single decision needs.
+        nothing and is refused. `limits` are the keys of further limits that the first decision needs.
         """
-        if not further:
-            return self._store.write(
-                Lane.API,
-                lambda tx: self._change(tx, now, schedule_id, decide, remember=remember, limits=limits),
-            )
-
-        def work(tx: Transaction) -> Decision:
-            return [self._change(tx, now, schedule_id, each) for each in (decide, *further)][-1]
-
-        return self._store.write(Lane.API, work)
-
-    def _change(
-        self,
-        tx: Transaction,
-        now: int,
-        schedule_id: str,
-        decide: Change,
-        remember: Remember | None = None,
-        limits: Collection[str] = (),
-    ) -> Decision:
         from everwhen.store.change import change_schedule
 
-        return change_schedule(
-            tx, self._plans, now, schedule_id, decide=decide, remember=remember, limits=limits
-        )
+        def work(tx: Transaction) -> Decision:
+            decision = change_schedule(tx, now, schedule_id, decide, remember, limits=limits)
+            for each in further:
+                decision = change_schedule(tx, now, schedule_id, each)
+            return decision
+
+        return self._write(work)
 
     def backfill(
         self,
@@ -84,89 +99,90 @@ class Catalogue:
         limits: Collection[str] = (),
     ) -> Decision:
         """Decide about the slots that have no job yet, and write it; another caller may fill some of them first."""
-
-        from everwhen.store.change import fill_slots
+        from everwhen.store.change import change_schedule, without_filled
 
         def fill(tx: Transaction) -> Decision:
-            return fill_slots(tx, self._plans, now, schedule_id, slots=slots, decide=decide, limits=limits)
+            return change_schedule(tx, now, schedule_id, without_filled(tx, slots, decide), limits=limits)
 
-        return self._store.write(Lane.API, fill)
+        return self._write(fill)
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         """Cancel an outstanding job whose schedule is deleted."""
-
         from everwhen.store.change import cancel_job_of_nobody
 
-        self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))
+        self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, now, job_id))
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         """Decide the end of a schedule and remove its row; the ledger stays."""
+        from everwhen.store.change import change_schedule
 
         def remove(tx: Transaction) -> None:
-            tx.delete_schedule(self._change(tx, now, schedule_id, decide).after.row_id)
+            tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
 
-        self._store.write(Lane.API, remove)
+        self._write(remove)
 
     def get(self, schedule_id: str) -> Schedule | None:
         """Return one schedule as it is now."""
         with self._store.read() as tx:
-            return load_schedule(tx, self._plans, schedule_id)
+            return load_schedule(tx, schedule_id)
 
     def entry(self, schedule_id: str) -> Entry | None:
         """Return one schedule as listings show it."""
         with self._store.read() as tx:
-            found = tx.entry(schedule_id)
-            return None if found is None else self._entries(tx, [found])[0]
+            found = _entries(tx, tx.rows(_ENTRY_BY_ID, id=schedule_id))
+            return found[0] if found else None
 
     def id_of_key(self, key: str) -> str | None:
         """Return the id of the schedule that was created under a caller's own key."""
         with self._store.read() as tx:
-            return tx.id_of_key(key)
+            return tx.text(_ID_OF_KEY, key=key)
 
     def entries(
         self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> list[Entry]:
         """Return schedules, newest first; `before` is the row_id of the last entry of the previous page."""
-        given = _given(wanted)
+        where, values = _filtered(wanted)
+        if before is not None:
+            where, values = f"{where} AND row_id < :before", {**values, "before": before}
+        # The primary key backwards; of an owner or a group idx_schedules_owner, idx_schedules_group.
+        query = f"""
+SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"""
         with self._store.read() as tx:
-            found = tx.entries(given, text=wanted.text, limit=limit, before=before, offset=offset)
-            return self._entries(tx, found)
-
-    def _entries(self, tx: Snapshot, found: Sequence[tuple[State, Row]]) -> list[Entry]:
-        schedules = schedules_of(tx, self._plans, [state for state, _ in found])
-        return [Entry(schedule, *more) for schedule, (_, more) in zip(schedules, found, strict=True)]  # type: ignore[arg-type]
+            return _entries(tx, tx.rows(composed(query), **values, limit=limit, offset=offset))
 
     def count(self, wanted: ScheduleFilter, *, most: int) -> int:
         """Return how many schedules match; counting stops at `most`."""
+        where, values = _filtered(wanted)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM schedules WHERE {where} LIMIT :most) AS found"
         with self._store.read() as tx:
-            return tx.count_schedules(_given(wanted), text=wanted.text, most=most)
+            return int(tx.value(composed(query), **values, most=most))
 
     def soonest(self, count: int, *, owner: str | None = None) -> list[Schedule]:
         """Return the schedules that are due soonest."""
         with self._store.read() as tx:
-            return schedules_of(tx, self._plans, tx.states_soonest(count, owner))
+            return schedules_of(tx, tx.many(State._make, _SOONEST, limit=count, owner=owner))
 
     def of_source(self, source: str) -> list[Schedule]:
         """Return the schedules of a source: `config`, `api`, `python` (added), `python:{name}` (declared)."""
         with self._store.read() as tx:
-            return schedules_of(tx, self._plans, tx.states_of_source(source))
+            return schedules_of(tx, tx.many(State._make, _OF_SOURCE, source=source))
 
     def from_before(self, source: str, *, only_groups: bool = False) -> list[Schedule]:
         """Return schedules of a source, or its group schedules only, whose newest revision an earlier release wrote."""
         with self._store.read() as tx:
-            states = tx.states_from_before(source, only_groups=only_groups)
-            return schedules_of(tx, self._plans, states)
+            states = tx.many(State._make, _FROM_BEFORE, source=source, only_groups=only_groups)
+            return schedules_of(tx, states)
 
     def keep_as_they_are(self, schedules: Sequence[Schedule]) -> None:
         """Mark the newest revisions of these schedules as up to date: `from_before` no longer returns them."""
         states = [schedule.state for schedule in schedules]
         causes = [("created" if s.revision == 1 else "edited", s.uid, s.revision) for s in states]
-        self._store.write(Lane.API, lambda tx: tx.put_causes(causes))
+        self._store.write(Lane.API, lambda tx: tx.run(_PUT_CAUSES, batch=causes))
 
     def due_to_resume(self, now: int) -> list[str]:
         """Return the ids of paused schedules whose pause ends by now."""
         with self._store.read() as tx:
-            return tx.due_to_resume(now)
+            return tx.column(_DUE_TO_RESUME, now=now)
 
     def shared_of(self, *schedules: Schedule) -> Shared:
         """Return the current limits and breakers of these schedules."""
@@ -182,7 +198,6 @@ class Catalogue:
 
     def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
         """Close a breaker on request; False when it was closed already."""
-
         from everwhen.store.system import close_breaker
 
         return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key, actor))
@@ -200,46 +215,42 @@ class Catalogue:
     def config_places(self) -> dict[str, str]:
         """Return where each schedule of the current configuration is declared: file and line by id."""
         with self._store.read() as tx:
-            return dict(json.loads(tx.config_places() or "{}"))
+            return dict(json.loads(tx.text(_CONFIG_PLACES) or "{}"))
 
     def config_sections(self) -> dict[str, str] | None:
         """Return the entries of the current configuration that declare no schedules; None where none is recorded."""
         with self._store.read() as tx:
-            found = tx.config_sections()
+            found = tx.text(_CONFIG_SECTIONS)
         return None if found is None else dict(json.loads(found))
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
         """Write a configuration, all of it or nothing; False when another one was written since `based_on`."""
-
         from everwhen.store.change import reconcile
 
-        is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
+        is_written = self._write(lambda tx: reconcile(tx, now, changes))
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
-            self._plans.remember(
+            self._store.plans.remember(
                 {(each.creation.state.uid, each.creation.state.revision): each.plan for each in new}
             )
         return is_written
 
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         """Write a new policy; refuse an id that is taken."""
-
         from everwhen.store.system import add_policy
 
-        self._store.write(Lane.API, lambda tx: add_policy(tx, self._plans, now, policy))
+        self._store.write(Lane.API, lambda tx: add_policy(tx, now, policy))
 
     def change_policy(
         self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
     ) -> QuietHoursPolicy:
         """Replace a policy that the API made by the result of `change`; refuse one of the configuration file."""
-
         from everwhen.store.system import change_policy
 
-        return self._store.write(Lane.API, lambda tx: change_policy(tx, self._plans, now, policy_id, change))
+        return self._store.write(Lane.API, lambda tx: change_policy(tx, now, policy_id, change))
 
     def delete_own_policy(self, policy_id: str) -> None:
         """Remove a policy that the API made and that no schedule uses."""
-
         from everwhen.store.system import remove_own_policy
 
         self._store.write(Lane.API, lambda tx: remove_own_policy(tx, policy_id))
@@ -249,32 +260,36 @@ class Catalogue:
         with self._store.read() as tx:
             return system_paused_at(tx)
 
+    def plugin_state(self, plugin: str) -> dict[str, Any]:
+        """Return everything that a plugin has stored; empty when it never stored anything."""
+        with self._store.read() as tx:
+            return dict(json.loads(tx.plugin_states([plugin]).get(plugin, "{}")))
+
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         """Set the stored system switch: nothing fires or is claimed while the system is paused."""
-
         from everwhen.store.system import switch_system
 
-        self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
+        self._store.write(Lane.API, lambda tx: switch_system(tx, now, is_paused, actor))
+
+
+def _entries(tx: Snapshot, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+    size = len(State._fields)
+    schedules = schedules_of(tx, [State._make(row[:size]) for row in rows])
+    return [Entry(schedule, *row[size:]) for schedule, row in zip(schedules, rows, strict=True)]
+
+
+def _filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
+    given = _given(wanted)
+    conditions, values = [f'"{name}" = :{name}::text' for name in given], dict[str, object](given)
+    if wanted.text is not None:
+        conditions.append(
+            "(strpos(lower(name), :text::text) > 0 OR strpos(lower(schedule_id), :text::text) > 0)"
+        )
+        values["text"] = wanted.text.lower()
+    return " AND ".join(conditions) or "TRUE", values
 
 
 def _given(wanted: ScheduleFilter) -> dict[str, str]:
     """Return the conditions on columns, by column name."""
     values = {name: getattr(wanted, name) for name in ("status", "group", "owner", "type", "target")}
     return {name: value for name, value in values.items() if value is not None}
-
-
-# The stored state of plugins: read here, written by the settling of their jobs.
-
-
-class PluginState:
-    """The stored state of plugins; it is only read here."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def state_of(self, plugin: str) -> dict[str, Any]:
-        """Return everything that the plugin has stored; empty when it never stored anything."""
-        with self._store.read() as tx:
-            state = tx.plugin_states([plugin]).get(plugin)
-        found: dict[str, Any] = {} if state is None else json.loads(state)
-        return found

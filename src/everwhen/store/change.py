@@ -22,20 +22,30 @@ from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import Answer
-from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    hold,
-    load_schedule,
-    system_paused_at,
-)
+from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.dialect import Statement
+from everwhen.store.load import add_shared, hold, load_schedule, system_paused_at
 from everwhen.store.records import BEGUN, SHOWN
 from everwhen.store.system import remove_policy, write_policy
+from everwhen.store.tokens import insert_answer
 from everwhen.store.transaction import Row, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
 _begins = itemgetter(*[State._fields.index(name) for name in BEGUN])
+# idx_jobs_slot and idx_jobs_backfill: the slots that have a job, of the clock or of a backfill.
+_FILLED_SLOTS = Statement("""
+SELECT slot_at FROM jobs WHERE uid = :uid::text AND slot_at = ANY(:slots::instants)
+    AND origin IN ('schedule', 'catch_up')
+UNION ALL
+SELECT slot_at FROM jobs WHERE uid = :uid::text AND slot_at = ANY(:slots::instants) AND origin = 'backfill'""")
+# idx_schedules_token
+_COUNT_OF_TOKEN = Statement("SELECT count(*) FROM schedules WHERE token_id = :token_id::text")
+# Only the newest configuration of a source keeps its places and sections.
+_FORGET_PLACES = Statement("""
+UPDATE config_revisions SET places = NULL, sections = NULL WHERE places IS NOT NULL AND source = :source::text""")
+_INSERT_CONFIG = Statement("""
+INSERT INTO config_revisions (at, source, digest, actor, places, sections)
+VALUES (:now::instant, :source::text, :digest::text, :actor::text, :places::text, :sections::text)""")
 MANY = 1_000  # more rows than this take a while to process
 
 
@@ -78,20 +88,19 @@ def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
     """Check the quota under the token's lock, so that two concurrent requests cannot both take the last place."""
     if terms.max_schedules is not None:
         tx.lock_token(terms.token_id)
-        if tx.count_of_token(terms.token_id) + count > terms.max_schedules:
+        if int(tx.value(_COUNT_OF_TOKEN, token_id=terms.token_id)) + count > terms.max_schedules:
             raise QuotaError(terms.max_schedules)
     if terms.answer is not None:
         _remember(tx, terms.answer, now)
 
 
 def _remember(tx: Transaction, answer: Answer, now: int) -> None:
-    if not tx.insert_answer(answer, now):
+    if not insert_answer(tx, answer, now):
         raise RepeatedRequestError(answer.key)
 
 
 def change_schedule(
     tx: Transaction,
-    plans: PlanCache,
     now: int,
     schedule_id: str,
     decide: Change,
@@ -105,8 +114,8 @@ def change_schedule(
     The decision uses the time at which this transaction holds the row. `limits` are keys that the decision needs
     besides the schedule's own.
     """
-    shared = hold(tx, plans, tx.peek_schedule(schedule_id), limits=limits)
-    schedule = load_schedule(tx, plans, schedule_id)
+    shared = hold(tx, tx.peek_schedule(schedule_id), limits=limits)
+    schedule = load_schedule(tx, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     now = tx.latest(now)
@@ -115,13 +124,16 @@ def change_schedule(
     decision = decide(schedule, now, shared)
     if remember is not None:
         _remember(tx, remember(decision), now)
-    commit_decisions(tx, [decision], now)
+    commit_decisions(tx, [decision], shared, now)
     write_shared(tx, shared, now)
-    hand_on_places(tx, [decision], shared, now)
     after = decision.after
     if after.revision != decision.before.revision:
-        _refuse_other_policy(tx, decision.plan, new_policies)
-        tx.insert_revision(_revision(after, decision.plan, now, _cause_of(decision)))
+        for policy_id, policy in _hold_policies(tx, [decision.plan], new_policies).items():
+            if policy != decision.plan.quiet:  # the decision about a held slot was made with the old hours
+                raise QuietHoursChangedError(policy_id)
+        is_upgrade = any(event.detail.get("cause") == "upgraded" for event in decision.events)
+        cause: Cause = "upgraded" if is_upgrade else "edited"
+        tx.insert_revision(_revision(after, decision.plan, now, cause))
         tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
     return decision
 
@@ -142,35 +154,19 @@ def _hold_policies(
     return {policy_id: policy_of(policy_id, json.loads(fields)) for policy_id, fields in found.items()}
 
 
-def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[str]) -> None:
-    """Refuse quiet hours that have changed: the decision about a held slot was made with the old ones."""
-    for policy_id, policy in _hold_policies(tx, [plan], new_policies).items():
-        if policy != plan.quiet:
-            raise QuietHoursChangedError(policy_id)
-
-
-def fill_slots(
-    tx: Transaction,
-    plans: PlanCache,
-    now: int,
-    schedule_id: str,
-    slots: Sequence[int],
-    decide: Filling,
-    *,
-    limits: Collection[str] = (),
-) -> Decision:
-    """Decide about the slots that have no job; the query for them runs when the row is locked."""
+def without_filled(tx: Transaction, slots: Sequence[int], decide: Filling) -> Change:
+    """Return the decision about the slots that have no job; the query for them runs when the row is locked."""
 
     def fill(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        filled = tx.filled_slots(schedule.state.uid, slots)
+        filled = set(tx.column(_FILLED_SLOTS, uid=schedule.state.uid, slots=slots))
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
-    return change_schedule(tx, plans, now, schedule_id, fill, limits=limits)
+    return fill
 
 
-def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:
+def cancel_job_of_nobody(tx: Transaction, now: int, job_id: str) -> None:
     """End a job whose schedule is deleted; one that has ended since stays as it is (X4)."""
-    shared = hold(tx, plans, tx.peek_jobs([job_id]))
+    shared = hold(tx, tx.peek_jobs([job_id]))
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not job.is_outstanding or tx.states([job.uid]):
         return
@@ -202,19 +198,12 @@ def _declared(definition: Definition) -> Row:
 
 def _spec(definition: Definition) -> str:
     match definition.trigger:
-        case Every() | EveryMonth():
+        case Every() | EveryMonth() | Once():
             return definition.trigger.text
         case Cron():
             return definition.trigger.expression.text
-        case Once():
-            return definition.trigger.text
         case OnRequest():
             return definition.trigger.kind
-
-
-def _cause_of(decision: Decision) -> Cause:
-    is_upgrade = any(event.detail.get("cause") == "upgraded" for event in decision.events)
-    return "upgraded" if is_upgrade else "edited"
 
 
 def _revision(state: State, plan: Plan, now: int, cause: Cause) -> Row:
@@ -225,7 +214,7 @@ def _revision(state: State, plan: Plan, now: int, cause: Cause) -> Row:
 # Writing a whole configuration: schedules and policies are created, changed and deleted in one transaction.
 
 
-def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation) -> bool:
+def reconcile(tx: Transaction, now: int, changes: Reconciliation) -> bool:
     """Write all of it; return False, and write nothing, when another configuration was written since `based_on`.
 
     Schedules are deleted before policies, and before others take their ids. Policies are written last, because plans
@@ -235,17 +224,19 @@ def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliati
         return False
     new_policies = {policy.policy_id for policy in changes.policies}
     for schedule_id, decide in changes.removed:
-        tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide).after.row_id)
+        tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
     if changes.created:
         create_schedules(tx, now, changes.created, new_policies=new_policies)
     for schedule_id, decide in changes.changed:
-        change_schedule(tx, plans, now, schedule_id, decide, new_policies=new_policies)
+        change_schedule(tx, now, schedule_id, decide, new_policies=new_policies)
     for policy in changes.policies:
-        write_policy(tx, plans, now, policy, source="config")
+        write_policy(tx, now, policy, source="config")
     for policy_id in changes.removed_policies:
         remove_policy(tx, policy_id)
-    tx.insert_config(
-        now,
+    tx.run(_FORGET_PLACES, source=changes.source)
+    tx.run(
+        _INSERT_CONFIG,
+        now=now,
         source=changes.source,
         digest=changes.digest,
         actor=changes.actor,

@@ -8,23 +8,22 @@ from everwhen.decide.claim import Claims, claim
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
 from everwhen.model.events import Event
 from everwhen.model.job import Job
-from everwhen.model.limits import Shared, Transition
+from everwhen.model.limits import Shared
 from everwhen.store.commit import write_shared, write_starts
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    claimable,
-    hold,
-    plans_to_claim,
-    seen_before,
-    system_paused_at,
-)
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import IS_OURS, JOB
+from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
 from everwhen.store.publish import publish_claimed
 from everwhen.store.transaction import Transaction
 
+# idx_jobs_outstanding
+_READY_OF = Statement(f"""
+SELECT {JOB} FROM jobs WHERE uid = ANY(:uids::texts) AND status IN ('queued', 'running')
+    AND ready_at <= :now::instant AND line = 'own' AND {IS_OURS} ORDER BY uid, slot_at, row_id""")
+
 
 def take_jobs(
-    tx: Transaction, plans: PlanCache, now: int, *, node: str, limit: int, queues: Sequence[str] | None
+    tx: Transaction, now: int, *, node: str, limit: int, queues: Sequence[str] | None
 ) -> list[ClaimedJob] | None:
     """Claim up to `limit` jobs for a node; None when others took all that it saw, so that the caller may try again."""
     if system_paused_at(tx) is not None:
@@ -33,7 +32,7 @@ def take_jobs(
     is_first = True
     for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
         peeked = tx.peek_ready(now, limit=look, queues=queues)
-        shared = hold(tx, plans, peeked, wait=is_first)  # later keys come after those that are locked already
+        shared = hold(tx, peeked, wait=is_first)  # later keys come after those that are locked already
         is_first = False
         counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
         ready = tx.ready_jobs(now, limit=look, queues=queues)
@@ -43,45 +42,45 @@ def take_jobs(
         if is_edge:
             jobs = with_those_beyond(tx, jobs, counters, now, queues)
         add_shared(tx, shared, (), jobs, wait=False)
-        known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+        known = plans_to_claim(tx, shared, jobs, wait=False)
         free = claimable(shared, jobs, known)
         claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
     if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:
         return None
-    return write_claims(tx, plans, claims, shared, now)
+    return write_claims(tx, claims, shared, now)
 
 
-def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+def take_job(tx: Transaction, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
     """Claim this one job, whatever its queue; None when it is not ready, does not exist, or has no capacity."""
     if system_paused_at(tx) is not None:
         return None
     peeked = tx.peek_jobs([job_id])
-    shared = hold(tx, plans, peeked)
+    shared = hold(tx, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     job = tx.jobs([job_id]).get(job_id)
     if job is None or job.status != "queued" or job.ready_at is None or job.ready_at > now:
         return None
     counters |= tx.counters({job.uid} - counters.keys())
     add_shared(tx, shared, (), [job])
-    known = plans_to_claim(tx, plans, shared, [job])
+    known = plans_to_claim(tx, shared, [job])
     claims = claim([job], known, counters, shared, node=node, limit=1, now=now)
-    taken = write_claims(tx, plans, claims, shared, now)
+    taken = write_claims(tx, claims, shared, now)
     return taken[0] if taken else None
 
 
-def write_claims(
-    tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, now: int
-) -> list[ClaimedJob]:
+def write_claims(tx: Transaction, claims: Claims, shared: Shared, now: int) -> list[ClaimedJob]:
     write_starts(tx, claims, now)
     if claims.postponed:
         tx.postpone_jobs(claims.postponed)
-    probes = [_half_opened(t) for t in shared.transitions if t.to_state == "half_open"]
-    if probes:
-        tx.insert_events(probes)
+    probes = [probe for probe in shared.transitions if probe.to_state == "half_open"]
+    if probes:  # a retry that is the probe of its breaker; a slot records its own
+        tx.insert_events(
+            [Event("breaker.half_opened", t.at, job_id=t.job_id, detail={"key": t.key}) for t in probes]
+        )
     write_shared(tx, shared, now)
-    return publish_claimed(tx, plans, claims.taken, now)
+    return publish_claimed(tx, claims.taken, now)
 
 
 def with_those_beyond(
@@ -96,10 +95,8 @@ def with_those_beyond(
     if not crowded:
         return jobs
     known = {job.row_id for job in jobs}
-    return jobs + [job for job in tx.ready_of(crowded, now, queues=queues) if job.row_id not in known]
-
-
-def _half_opened(transition: Transition) -> Event:
-    """Return the event of a retry that is the probe of its breaker, as a slot records it."""
-    detail = {"key": transition.key}
-    return Event("breaker.half_opened", transition.at, job_id=transition.job_id, detail=detail)
+    return jobs + [
+        job
+        for job in tx.many(Job._make, _READY_OF, uids=crowded, now=now, queues=queues)
+        if job.row_id not in known
+    ]

@@ -12,11 +12,12 @@ from everwhen.model.changes import Decision
 from everwhen.model.claim import NO_CHANGE, Start
 from everwhen.model.events import Event
 from everwhen.model.job import Job
-from everwhen.model.limits import Limit, Shared
+from everwhen.model.limits import Declined, Limit, Shared, Transition
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import job_row
 from everwhen.model.schedule import State
-from everwhen.store.transaction import Declined, Queue, Row, Transaction
+from everwhen.store.dialect import Insert, Statement
+from everwhen.store.transaction import Offer, Queue, Row, Transaction
 
 _POSITIONS = range(len(State._fields))
 _ROW_ID = State._fields.index("row_id")
@@ -25,9 +26,18 @@ _ROW_ID = State._fields.index("row_id")
 FIRED = (row_changes.MOVED_ON | row_changes.FIRED).columns
 _FIRED = itemgetter(*(State._fields.index(name) for name in (*FIRED, "row_id")))
 
+_INSERT_TRANSITIONS = Insert("circuit_breaker_transitions", Transition._fields)
+# idx_jobs_ready: a breaker that closes releases its retries.
+_LET_RETRIES_GO = Statement("""
+UPDATE jobs SET ready_at = :now::instant WHERE ready_at > :now::instant AND breaker_key = ANY(:keys::texts)
+    AND origin = 'retry' AND not_before <= :now::instant""")
 
-def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
-    """Write a batch. It is invisible to other transactions until the commit."""
+
+def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
+    """Write a batch. It is invisible to other transactions until the commit.
+
+    The caller writes `shared` afterwards, with the places that held slots of these schedules decline.
+    """
     jobs: list[Row] = []
     beside: set[Queue] = set()
     fired: list[Row] = []
@@ -47,6 +57,7 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
         elif after is not decision.before:
             first = moved.get(after.row_id)
             moved[after.row_id] = (decision.before if first is None else first[0], after)
+            shared.declined += _declined_by(decision)
     if cancelled:
         tx.cancel_jobs(cancelled, now)
         # One of them may have been the next in line.
@@ -86,23 +97,6 @@ def queues_behind(job: Job) -> list[Queue]:
     return own if job.line in (None, "own") else [*own, Queue(job.uid, job.line)]
 
 
-def hand_on_places(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
-    """Offer a place that a held slot declined to the next slot in line (E5).
-
-    Where no place is left, no slot needs to be asked. Otherwise, in a long line of held slots behind queued jobs,
-    every end of a job would decide all of them again, one after another.
-    """
-    declined = [
-        Declined(before.held_key, before.held_due_at or 0, before.row_id)
-        for decision in decisions
-        if (before := decision.before).held_key is not None
-        and shared.limit(before.held_key).room
-        and _declines(decision, now)
-    ]
-    if declined:
-        tx.release_next_held(declined, now)
-
-
 def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
     """Write the columns that changed on each row and no others: an index whose columns stay the same is not touched.
 
@@ -127,11 +121,26 @@ def _moved_forward(before: int | None, after: int | None) -> tuple[int, ...]:
     return (after,) if after is not None and (before is None or after < before) else ()
 
 
-def _declines(decision: Decision, now: int) -> bool:
+def _declined_by(decision: Decision) -> tuple[Declined, ...]:
+    """Return the slot that was offered a place, unless the offer stands or the decision takes the place.
+
+    The offer ends in many ways: the slot is skipped, superseded or held again; its schedule is paused, deleted or
+    over; it fires under an edited definition with another key, or as a job that waits and takes no place yet. After
+    a step of the clock `release_at` may be still to come.
+    """
     before, after = decision.before, decision.after
-    if before.release_at is None or before.release_at > now:
-        return False
-    return after.release_at is None and not decision.jobs
+    key = before.held_key
+    if key is None or before.release_at is None:
+        return ()
+    if after.held_key == key and after.release_at is not None:
+        return ()
+    definition = decision.plan.definition
+    needs_place = any(
+        rule is not None and rule.key == key for rule in (definition.guard, definition.capacity)
+    )
+    if needs_place and any(job.is_counted for job in decision.jobs):
+        return ()
+    return (Declined(key, before.held_due_at or 0, before.row_id),)
 
 
 def _only_fired(decision: Decision) -> bool:
@@ -145,25 +154,47 @@ def _only_fired(decision: Decision) -> bool:
 
 
 def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
-    """Write changed limits and breakers; where places became free, release the oldest held slots of the key (E5)."""
+    """Write changed limits and breakers; where places are free, release the oldest held slots of the key (E5)."""
     if shared.touched_limits:
         tx.put_limits([shared.limits[key] for key in sorted(shared.touched_limits)])
-        if freed := _freed_places(shared):
-            tx.release_held(freed, now)
+    if (shared.touched_limits or shared.declined) and (offers := _offers(shared)):
+        tx.release_held(offers, now)
     if shared.touched_breakers:
         tx.put_breakers([shared.breakers[key] for key in sorted(shared.touched_breakers)])
     if shared.transitions:
-        tx.insert_transitions(shared.transitions)
+        tx.insert(_INSERT_TRANSITIONS, shared.transitions)
         closed = {transition.key for transition in shared.transitions if transition.to_state == "closed"}
         if closed:
-            tx.let_retries_go(closed, now)
+            tx.run(_LET_RETRIES_GO, now=now, keys=closed)
+            tx.note_ready((now,))
 
 
-def _freed_places(shared: Shared) -> list[tuple[str, int]]:
-    """Return, for each key, how many of its free places were taken when the transaction began."""
+def _offers(shared: Shared) -> list[Offer]:
+    """Return the free places that no held slot has been offered: those freed by this transaction, and those declined.
+
+    Freed places go to the front of the line. Without them, declined places go to the slots behind the first one that
+    declined: those before it were asked, and have declined or hold an offer. Where no place is left, no slot is asked;
+    otherwise, in a long line of held slots behind queued jobs, every end of a job would decide all of them again.
+    """
+    freed = _freed_places(shared)
+    declined: dict[str, list[Declined]] = {}
+    for one in shared.declined:
+        declined.setdefault(one.key, []).append(one)
+    offers: list[Offer] = []
+    for key in sorted(freed.keys() | declined.keys()):
+        behind = declined.get(key, [])
+        free = min(freed.get(key, 0) + len(behind), shared.limit(key).room)
+        if free > 0:
+            _, due_at, row_id = (key, 0, 0) if key in freed else min(behind)
+            offers.append(Offer(key, free, due_at, row_id))
+    return offers
+
+
+def _freed_places(shared: Shared) -> dict[str, int]:
+    """Return, for each key, how many places fewer are taken than when the transaction began."""
     taken: dict[str, int] = {}
     for old in shared.undo:
         if isinstance(old, Limit):
             taken.setdefault(old.key, old.outstanding)
-    freed = {key: min(taken[key] - shared.limits[key].outstanding, shared.limits[key].room) for key in taken}
-    return [(key, freed[key]) for key in sorted(freed) if freed[key] > 0]
+    freed = {key: before - shared.limits[key].outstanding for key, before in taken.items()}
+    return {key: places for key, places in freed.items() if places > 0}

@@ -15,11 +15,11 @@ _FIELDS = ", ".join(EventCursor._fields)
 # The primary key of event_cursors.
 _OF_NAME = Statement(f"SELECT {_FIELDS} FROM event_cursors WHERE name = :name::text")
 _CREATE = Statement("""
-INSERT INTO event_cursors (name, event_id, job_row, open_jobs, created_at, updated_at)
-VALUES (:name::text, :event_id, :job_row, :open_jobs::text, :now::instant, :now::instant)
+INSERT INTO event_cursors (name, event_row, job_row, open_jobs, created_at, updated_at)
+VALUES (:name::text, :event_row, :job_row, :open_jobs::text, :now::instant, :now::instant)
 ON CONFLICT (name) DO NOTHING""")
 _PUT = Statement("""
-UPDATE event_cursors SET event_id = :event_id, job_row = :job_row, open_jobs = :open_jobs::text,
+UPDATE event_cursors SET event_row = :event_row, job_row = :job_row, open_jobs = :open_jobs::text,
     failing = :failing::text, failures = :failures, next_attempt_at = :next_attempt_at::instant,
     last_error = :last_error::text, node = :node::text, held_until = :held_until::instant, fence = :fence + 1,
     updated_at = :now::instant
@@ -44,7 +44,7 @@ class EventCursors:
 
     def create(self, now: int, cursor: EventCursor) -> None:
         """Write a new cursor; where the name has one, that one stays."""
-        values = {key: getattr(cursor, key) for key in ("name", "event_id", "job_row", "open_jobs")}
+        values = {key: getattr(cursor, key) for key in ("name", "event_row", "job_row", "open_jobs")}
         self._store.write(Lane.API, lambda tx: tx.run(_CREATE, **values, now=now))
 
     def take(self, now: int, name: str, *, node: str, held_until: int) -> EventCursor | None:

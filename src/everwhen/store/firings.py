@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, Protocol, TypeVar
 
 from everwhen.model.events import FIRING_COLUMNS, PROGRESS_COLUMNS, Firing, Hold, Progress
 from everwhen.store.dialect import Statement
-from everwhen.store.transaction import Store
+from everwhen.store.transaction import Store, StorePart
+
+T = TypeVar("T")
 
 _OF_JOB = ", ".join(f"j.{name}" for name in FIRING_COLUMNS)
 # The primary key of jobs; the unique key on schedules' uid.
@@ -57,19 +59,16 @@ class SqliteHorizon:
     start = row
 
 
-class Firings:
+class Firings(StorePart):
     """Jobs in the order in which they were enqueued, on one database."""
 
     def __init__(self, store: Store, horizon: RowHorizon) -> None:
-        self._store = store
+        super().__init__(store)
         self._horizon = horizon
 
     def after(self, row_id: int, *, limit: int) -> list[Firing]:
         """Return jobs behind a row, by row_id; never one that another may still precede."""
-        horizon = self._horizon.row()
-        if horizon <= row_id:
-            return []
-        return [Firing._make(row) for row in self._rows(_AFTER, after=row_id, horizon=horizon, limit=limit)]
+        return self._behind(Firing._make, _AFTER, row_id, limit)
 
     def last(self) -> int:
         """Return the row behind which a stream that starts now begins; 0 when there is none."""
@@ -77,30 +76,26 @@ class Firings:
 
     def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
         """Return the progress of the jobs behind a row, by row_id; the same jobs as `after`."""
+        return self._behind(Progress._make, _PROGRESS_AFTER, row_id, limit)
+
+    def _behind(self, make: Callable[[Any], T], statement: Statement, row_id: int, limit: int) -> list[T]:
         horizon = self._horizon.row()
         if horizon <= row_id:
             return []
-        return self._progress(_PROGRESS_AFTER, after=row_id, horizon=horizon, limit=limit)
+        return self._many(make, statement, after=row_id, horizon=horizon, limit=limit)
 
     def progress_of(self, row_ids: Collection[int]) -> list[Progress]:
         """Return the progress of these jobs, without those that no longer exist."""
-        return self._progress(_PROGRESS_OF, row_ids=row_ids) if row_ids else []
+        return self._many(Progress._make, _PROGRESS_OF, row_ids=row_ids) if row_ids else []
 
     def outstanding(self, *, limit: int) -> list[Progress]:
         """Return jobs that are queued or running, in no order; at most `limit` of them."""
-        return self._progress(_OUTSTANDING, limit=limit)
-
-    def _progress(self, statement: Statement, **values: Any) -> list[Progress]:
-        return [Progress._make(row) for row in self._rows(statement, **values)]
+        return self._many(Progress._make, _OUTSTANDING, limit=limit)
 
     def owners(self, uids: Collection[str]) -> dict[str, str | None]:
         """Return the owners of these schedules, without those that no longer exist."""
-        return dict(self._rows(_OWNERS, uids=uids))
+        return dict(self._many(tuple, _OWNERS, uids=uids))
 
     def holds(self, *, uid: str | None = None, owner: str | None = None, limit: int) -> list[Hold]:
         """Return held slots, in no order; at most `limit` of them."""
-        return [Hold._make(row) for row in self._rows(_HOLDS, uid=uid, owner=owner, limit=limit)]
-
-    def _rows(self, statement: Statement, **values: Any) -> list[Any]:
-        with self._store.look() as tx:
-            return tx.rows(statement, **values)
+        return self._many(Hold._make, _HOLDS, uid=uid, owner=owner, limit=limit)

@@ -10,31 +10,44 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
-from everwhen.model.job import Job
+from everwhen.model.job import MESSAGE_NODE, Job
 from everwhen.model.limits import FOR_EVER, Breaker, Limit, Transition
 from everwhen.model.outcome import OutputPiece, OutputStream
 from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
-from everwhen.store.commit_order import Stream, last_committed
-from everwhen.store.dialect import Statement, composed
-from everwhen.store.history import Rows, merge_histories, page_of, way_of
-from everwhen.store.job_rows import JOB
-from everwhen.store.ledger_filters import (
+from everwhen.store.dialect import Statement, Stream, composed, last_committed
+from everwhen.store.job_pages import (
+    EVENTS,
+    JOBS,
+    Conditions,
+    Rows,
     count_jobs,
-    event_conditions,
     find_schedules,
     find_way,
-    job_conditions,
+    page_of,
+    way_of,
 )
-from everwhen.store.load import RecordedPlans
+from everwhen.store.job_rows import JOB
+from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
 from everwhen.store.schedule_rows import STATE
-from everwhen.store.transaction import Snapshot, Store
+from everwhen.store.transaction import Snapshot, StorePart
 
-EVENT = ", ".join("CAST(detail AS text)" if name == "detail" else name for name in Event._fields)
+
+def event_columns(of: str = "") -> str:
+    """Return the columns of an event, in the order of its fields, for `recorded`."""
+    return ", ".join(
+        f"CAST({of}{name} AS text)" if name == "detail" else f"{of}{name}" for name in Event._fields
+    )
+
+
+EVENT = event_columns()
 
 # -- histories --
 
@@ -60,10 +73,17 @@ SELECT id, {EVENT} FROM audit_events WHERE uid IS NULL
     AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id""")
 _RETAINED_FROM = Statement("SELECT value FROM settings WHERE key = 'retained_from'")
 _LIMITS = Statement(f"SELECT {', '.join(Limit._fields)} FROM limits")
-# nodes, whole: the last heartbeat of a process of the release before on_exhausted, or when its migration was applied.
-_RULED_FROM = Statement("""
-SELECT greatest(coalesce((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), applied_at), applied_at)
-FROM everwhen_migrations WHERE number = 2 AND step = 'before'""")
+# nodes and jobs, whole: the migration that brought on_exhausted, and the last that a process of the release before it
+# may have done. A node has a row. A worker of a queue leaves none: unless the database was new, or `db migrate --after`
+# was run, it may have been of either release.
+_RULED_FROM = Statement(f"""
+SELECT applied_at, (SELECT max(coalesce(stopped_at, lost_at, heartbeat_at)) FROM nodes WHERE migration IS NULL),
+    (SELECT max(ended_at) FROM jobs
+        WHERE node <> '{MESSAGE_NODE}' AND node NOT IN (SELECT node FROM nodes WHERE migration IS NOT NULL)
+            AND (node IN (SELECT node FROM nodes) OR NOT EXISTS (SELECT 1 FROM everwhen_migrations a
+                WHERE (a.number = 2 AND a.step = 'after' OR a.number = 1 AND a.applied_at = m.applied_at)
+                    AND a.applied_at <= ended_at)))
+FROM everwhen_migrations m WHERE number = 2 AND step = 'before'""")
 
 # -- jobs --
 
@@ -140,15 +160,8 @@ JOB_COUNTS = Statement("""
 SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status""")
 
 
-class Ledger:
+class Ledger(StorePart):
     """Queries about the past, on one database."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def _rows(self, statement: Statement, **values: Any) -> list[Any]:
-        with self._store.look() as tx:
-            return tx.rows(statement, **values)
 
     # -- histories --
 
@@ -157,15 +170,22 @@ class Ledger:
         """Yield whole histories, one by one, inside the block; None: of all schedules, deleted ones included."""
         with self._store.read() as tx:
             tx.expect_long_statements()  # sorting millions of jobs takes its time
-            plans = RecordedPlans(tx)
+            policies = read_policies(tx)  # the checker must not trust a cache of what it checks
             retained_from = tx.value(_RETAINED_FROM)
+            if uids is None:
+                histories = _all_histories(tx, policies)
+            else:
+                chosen = ((uid, tx.many(Job._make, JOBS_OF, uid=uid)) for uid in uids)
+                histories = (_history(tx, policies, uid, jobs) for uid, jobs in chosen)
             yield History(
-                _all_histories(tx, plans) if uids is None else _histories(tx, plans, uids),
-                _recorded(tx.rows(SYSTEM_EVENTS)),
-                [Limit._make(row) for row in tx.rows(_LIMITS)] if uids is None else None,
+                histories,
+                tx.many(recorded, SYSTEM_EVENTS),
+                tx.many(Limit._make, _LIMITS) if uids is None else None,
                 int(retained_from or 0),
-                _breakers(tx) if uids is None else None,
-                ruled_from=tx.value(_RULED_FROM),
+                Breakers(tx.many(Breaker._make, _BREAKERS), tx.many(Transition._make, _LATEST_TRANSITIONS))
+                if uids is None
+                else None,
+                ruled_from=_ruled_from(tx) if uids is None else 0,
             )
 
     # -- jobs --
@@ -175,27 +195,29 @@ class Ledger:
 
         Of several schedules with the id, it is the newest that had begun by `at`, else the first one.
         """
-        rows = self._rows(_UID_OF, id=schedule_id, at=at)
-        return rows[0][0] if rows else None
+        return self._one(_first, _UID_OF, id=schedule_id, at=at)
 
     def job(self, job_id: str) -> Job | None:
         """Return one job."""
-        rows = self._rows(_JOB, job_id=job_id)
-        return Job._make(rows[0]) if rows else None
+        return self._one(Job._make, _JOB, job_id=job_id)
 
     def output(self, job_id: str) -> list[OutputPiece]:
         """Return the stored output of a job, by attempt, stream and position."""
-        rows = self._rows(_OUTPUT, job_id=job_id)
-        return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], bytes(row[3])) for row in rows]
+
+        def piece(row: Sequence[Any]) -> OutputPiece:
+            attempt, stream, position, data = row
+            return OutputPiece(OutputStream(job_id, attempt, stream), position, bytes(data))
+
+        return self._many(piece, _OUTPUT, job_id=job_id)
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         """Return jobs, newest first; `before` is a row_id."""
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
-        conditions = job_conditions(wanted)
+        conditions = Conditions(wanted, JOBS)
         conditions.add(_OF_UID, uid=wanted.uid)
         conditions.add("row_id < :before", before=before)
         query = composed(f"SELECT {JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit")
-        return [Job._make(row) for row in self._rows(query, **conditions.values, limit=limit)]
+        return self._many(Job._make, query, **conditions.values, limit=limit)
 
     def job_page(
         self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
@@ -204,7 +226,7 @@ class Ledger:
         # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
         # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
         with self._store.read() as tx:
-            rows = Rows._make(tx.row(_JOB_ROWS))
+            rows = tx.many(Rows._make, _JOB_ROWS)[0]
             way = way_of(wanted, find_schedules(tx, wanted))
             table, conditions = find_way(wanted, way)
             count = count_jobs(tx, table, conditions, way.floor(rows, None))
@@ -214,8 +236,7 @@ class Ledger:
             query = composed(
                 f"SELECT {JOB} FROM {table} {conditions} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"
             )
-            found = tx.rows(query, **conditions.values, limit=limit, offset=offset)
-        jobs = [Job._make(row) for row in found]
+            jobs = tx.many(Job._make, query, **conditions.values, limit=limit, offset=offset)
         return page_of(
             jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
         )
@@ -238,21 +259,21 @@ class Ledger:
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
         """Return events, newest first; `before` is an id."""
         # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
-        conditions = event_conditions(wanted)
+        conditions = Conditions(wanted, EVENTS)
         conditions.add("id < :before", before=before)
         query = composed(f"SELECT id, {EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit")
-        return _recorded(self._rows(query, **conditions.values, limit=limit))
+        return self._many(recorded, query, **conditions.values, limit=limit)
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
         """Return how many events match; counting stops at `most`."""
-        conditions = event_conditions(wanted)
+        conditions = Conditions(wanted, EVENTS)
         query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
-        return int(self._rows(composed(query), **conditions.values, most=most)[0][0])
+        return int(self._many(_first, composed(query), **conditions.values, most=most)[0])
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
         """Return events in commit order, for streams (L4)."""
         with self._store.look() as tx:
-            return _recorded(_STREAM.after(tx, event_id, limit))
+            return [recorded(row) for row in _STREAM.after(tx, event_id, limit)]
 
     def last_event_id(self) -> int:
         """Return the last event in commit order, behind which a stream starts without a gap; 0 if there is none."""
@@ -263,24 +284,23 @@ class Ledger:
         """Return the events about one slot, including those that count it in a range."""
         values = {"uid": uid, "slot_at": slot_at, "slot": slot_at}
         with self._store.read() as tx:
-            found = _recorded(tx.rows(EVENTS_OF_SLOT, **values))
-            found += _recorded(tx.rows(CAUGHT_UP_AROUND, **values))
+            found = tx.many(recorded, EVENTS_OF_SLOT, **values)
+            found += tx.many(recorded, CAUGHT_UP_AROUND, **values)
         return sorted(found, key=lambda recorded: recorded.id)
 
     # -- breakers and counts --
 
     def breaker(self, key: str) -> Breaker:
         """Return one breaker as it is now; closed when it never changed."""
-        rows = self._rows(_BREAKER_OF, key=key)
-        return Breaker._make(rows[0]) if rows else Breaker(key)
+        return self._one(Breaker._make, _BREAKER_OF, key=key) or Breaker(key)
 
     def breakers(self) -> list[Breaker]:
         """Return every breaker that ever changed, by key."""
-        return [Breaker._make(row) for row in self._rows(_BREAKERS)]
+        return self._many(Breaker._make, _BREAKERS)
 
     def transitions(self, key: str, *, limit: int) -> list[Transition]:
         """Return the transitions of a breaker, newest first."""
-        return [Transition._make(row) for row in self._rows(_TRANSITIONS, key=key, limit=limit)]
+        return self._many(Transition._make, _TRANSITIONS, key=key, limit=limit)
 
     def counts(self) -> Counts:
         """Return the current totals."""
@@ -297,41 +317,45 @@ class Ledger:
 # -- histories --
 
 
-def _all_histories(tx: Snapshot, plans: RecordedPlans) -> Iterator[ScheduleHistory]:
-    uids = [row[0] for row in tx.rows(_UIDS)]
-    jobs = map(Job._make, tx.stream(_ALL_JOBS))
-    yield from merge_histories(uids, jobs, lambda uid, found: _history(tx, plans, uid, found))
+def _ruled_from(tx: Snapshot) -> int:
+    """Return from when on only the rules of this release counted."""
+    ((applied_at, node_at, job_at),) = tx.rows(_RULED_FROM)
+    return int(max(applied_at, (node_at or 0) + 1, (job_at or 0) + 1))
 
 
-def _histories(tx: Snapshot, plans: RecordedPlans, uids: Sequence[str]) -> Iterator[ScheduleHistory]:
-    for uid in uids:
-        yield _history(tx, plans, uid, [Job._make(row) for row in tx.rows(JOBS_OF, uid=uid)])
+def _all_histories(tx: Snapshot, policies: Policies) -> Iterator[ScheduleHistory]:
+    """Yield histories one by one, each with its jobs, in one pass over both; also for jobs without other records."""
+    jobs = groupby(map(Job._make, tx.stream(_ALL_JOBS)), key=lambda job: job.uid)
+    recorded_uids: Iterator[tuple[str, Iterable[Job]]] = ((uid, ()) for uid in tx.column(_UIDS))
+    last = None
+    for uid, found in merge(jobs, recorded_uids, key=itemgetter(0)):
+        if uid != last:  # of two equal ones the first has the jobs
+            yield _history(tx, policies, uid, found)
+        last = uid
 
 
-def _history(tx: Snapshot, plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
+def _history(tx: Snapshot, policies: Policies, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
     rows = tx.rows(_REVISIONS, uid=uid)
-    known = plans.load([(uid, row[0]) for row in rows])
-    state = tx.row(_STATE_OF, uid=uid)
+    known = read_plans(tx, [(uid, row[0]) for row in rows], policies)
     return ScheduleHistory(
         uid=uid,
         schedule_id=rows[0][1] if rows else uid,
-        revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
-        events=_recorded(tx.rows(EVENTS_OF_UID, uid=uid)),
+        revisions=[
+            Revision(number, at, known.get((uid, number)) or missing_plan((uid, number)), cause)
+            for number, _, at, cause in rows
+        ],
+        events=tx.many(recorded, EVENTS_OF_UID, uid=uid),
         jobs=jobs,
-        state=None if state is None else State._make(state),
+        state=tx.one(State._make, _STATE_OF, uid=uid),
     )
 
 
-def _breakers(tx: Snapshot) -> Breakers:
-    rows = [Breaker._make(row) for row in tx.rows(_BREAKERS)]
-    return Breakers(rows, [Transition._make(row) for row in tx.rows(_LATEST_TRANSITIONS)])
-
-
-def _recorded(rows: Iterable[Sequence[Any]]) -> list[Recorded]:
-    return [_event(*row) for row in rows]
-
-
-def _event(number: int, *columns: Any) -> Recorded:
-    *plain, detail, trace_id = columns
+def recorded(row: Sequence[Any]) -> Recorded:
+    """Return an event, whose detail is JSON, with the number before it."""
+    number, *plain, detail, trace_id = row
     fields = NOTHING if detail == "{}" else json.loads(detail)
     return Recorded(number, Event._make((*plain, fields, trace_id)))
+
+
+def _first(row: Sequence[Any]) -> Any:
+    return row[0]

@@ -13,16 +13,29 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Coverage, Shared, keys_of
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, broken_plan
 from everwhen.model.serialize import definition_in, policy_of
+from everwhen.store.dialect import Statement
 from everwhen.store.transaction import Finished, LockHint, Snapshot
 
 Holder = Job | Finished | LockHint  # rows with keys of limits and breakers
 
 _LOOK_BACK = 400 * DAY
+# The primary key of schedule_revisions, once for each.
+_REVISIONS = Statement("""
+SELECT r.uid, r.revision, r.schedule_id, r.words FROM batch AS v(uid, revision) CROSS JOIN schedule_revisions r
+WHERE r.uid = v.uid AND r.revision = v.revision""")
+# nodes, whole: one row per start of a process.
+_HEARTBEATS = Statement("""
+SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since::instant
+ORDER BY started_at""")
+# idx_audit_schedule: events of no schedule are at one of its ends. Only steps forwards skip time.
+_CLOCK_STEPS = Statement("""
+SELECT number_in(detail, 'from'), number_in(detail, 'to') FROM audit_events
+WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= :since::instant
+    AND number_in(detail, 'to') > number_in(detail, 'from') ORDER BY id""")
 
 
 def hold(
     tx: Snapshot,
-    plans: PlanCache,
     peeked: Sequence[LockHint],
     shared: Shared | None = None,
     *,
@@ -32,7 +45,7 @@ def hold(
     """Lock the limits and breakers of the peeked rows, and further limits, before any of those rows."""
     shared = Shared() if shared is None else shared
     if peeked or limits:
-        known = plans.load(tx, {(seen.uid, seen.revision) for seen in peeked}) if peeked else {}
+        known = tx.load_plans({(seen.uid, seen.revision) for seen in peeked}) if peeked else {}
         _add(tx, shared, known.values(), peeked, wait=wait, also=limits)
     return shared
 
@@ -46,14 +59,17 @@ def add_shared(
     wait: bool = True,
 ) -> None:
     """Add the limits and breakers that these need and that `shared` does not have yet."""
-    _add(tx, shared, [schedule.plan for schedule in schedules], jobs, wait=wait)
+    known = list(schedules)
+    # An edit may have changed the keys of a schedule while its slot waits for an old one.
+    held_keys = {key for schedule in known if (key := schedule.state.held_key) is not None}
+    _add(tx, shared, [schedule.plan for schedule in known], jobs, wait=wait, also=held_keys)
 
 
 def plans_to_claim(
-    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job], *, wait: bool = True
+    tx: Snapshot, shared: Shared, jobs: Sequence[Job], *, wait: bool = True
 ) -> dict[tuple[str, int], Plan]:
     """Return the plans of jobs that are about to begin; add the limits for which their retries count."""
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
     retries = [job for job in jobs if job.origin == "retry"]
     if retries:
         keys = set().union(*(_keys_of_retry(job, known) for job in retries))
@@ -105,11 +121,11 @@ def _add(
     limits, breakers = _keys(plans, holders)
     limits.update(also)
     if missing := limits - shared.limits.keys() - shared.busy:
-        found = tx.limits(missing) if wait else tx.limits_at_hand(missing)
+        found = tx.limits(missing, wait=wait)
         shared.limits |= found
         shared.busy |= missing - found.keys()
     if missing := breakers - shared.breakers.keys() - shared.busy:
-        more = tx.breakers(missing) if wait else tx.breakers_at_hand(missing)
+        more = tx.breakers(missing, wait=wait)
         shared.breakers |= more
         shared.busy |= missing - more.keys()
 
@@ -137,12 +153,18 @@ def without_busy(shared: Shared, schedules: Sequence[Schedule]) -> Sequence[Sche
     """Return the schedules whose keys could all be locked; the others stay due (E6)."""
     if not shared.busy:
         return schedules
-    return [s for s in schedules if shared.busy.isdisjoint(set().union(*_keys([s.plan], s.outstanding)))]
+    return [s for s in schedules if shared.busy.isdisjoint(_keys_of_schedule(s))]
 
 
-def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> list[Schedule]:
+def _keys_of_schedule(schedule: Schedule) -> set[str]:
+    limits, breakers = _keys([schedule.plan], schedule.outstanding)
+    held_key = schedule.state.held_key
+    return limits | breakers | ({held_key} if held_key is not None else set())
+
+
+def schedules_of(tx: Snapshot, states: Sequence[State]) -> list[Schedule]:
     """Combine rows with their plans, and with their outstanding jobs where a tick needs them."""
-    known = plans.load(tx, [(state.uid, state.revision) for state in states])
+    known = tx.load_plans([(state.uid, state.revision) for state in states])
     found = [Schedule(state, known[state.uid, state.revision]) for state in states]
     crowded = [s.state.uid for s in found if s.state.outstanding and _needs_jobs(s)]
     return with_jobs(tx, found, crowded) if crowded else found
@@ -169,7 +191,7 @@ def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage
     `alive_since`: the caller counts as alive until now, although its next heartbeat is not written yet.
     """
     merged: list[tuple[int, int]] = []
-    stretches = list(tx.heartbeats(now - _LOOK_BACK))
+    stretches = list(tx.rows(_HEARTBEATS, since=now - _LOOK_BACK))
     if alive_since is not None and alive_since <= now:
         stretches = sorted([*stretches, (alive_since, now)])
     for start, end in stretches:
@@ -177,7 +199,7 @@ def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((start, end))
-    return Coverage(tuple(merged)).without(tx.clock_steps(now - _LOOK_BACK))
+    return Coverage(tuple(merged)).without(tx.rows(_CLOCK_STEPS, since=now - _LOOK_BACK))
 
 
 def system_paused_at(tx: Snapshot) -> int | None:
@@ -186,12 +208,12 @@ def system_paused_at(tx: Snapshot) -> int | None:
     return int(value) if value else None
 
 
-def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
+def load_schedule(tx: Snapshot, schedule_id: str) -> Schedule | None:
     """Load a whole schedule, with its outstanding jobs."""
     state = tx.state(schedule_id)
     if state is None:
         return None
-    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
+    (schedule,) = with_jobs(tx, schedules_of(tx, [state]), [state.uid])
     return schedule
 
 
@@ -239,7 +261,7 @@ class PlanCache:
             found = read_plans(tx, missing, self._policies)
             own = tx.own_revisions
             plans.update({key: plan for key, plan in found.items() if key not in own} if own else found)
-            return {key: plans.get(key) or found.get(key) or _missing(key) for key in keys}
+            return {key: plans.get(key) or found.get(key) or missing_plan(key) for key in keys}
 
     def remember(self, plans: Mapping[Key, Plan]) -> None:
         """Cache plans that were just committed, so that their writer need not read them again."""
@@ -268,24 +290,11 @@ class PlanCache:
         self._policies_version = version
 
 
-class RecordedPlans:
-    """Plans as recorded, of one snapshot: for the checker, which must not trust a cache of what it checks."""
-
-    def __init__(self, tx: Snapshot) -> None:
-        self._tx = tx
-        self._policies = read_policies(tx)
-
-    def load(self, wanted: Iterable[Key]) -> dict[Key, Plan]:
-        keys = list(wanted)
-        found = read_plans(self._tx, keys, self._policies)
-        return {key: found.get(key) or _missing(key) for key in keys}
-
-
 def read_plans(tx: Snapshot, keys: Sequence[Key], policies: Policies) -> dict[Key, Plan]:
-    """Return the plans of those revisions, without those that are not recorded."""
+    """Return the plans of those revisions as recorded, without those that are not."""
     return {
         (uid, revision): _plan(schedule_id, fields, policies)
-        for uid, revision, schedule_id, fields in (tx.revisions(keys) if keys else ())
+        for uid, revision, schedule_id, fields in (tx.rows(_REVISIONS, batch=keys) if keys else ())
     }
 
 
@@ -302,5 +311,5 @@ def _plan(schedule_id: str, fields: str, policies: Policies) -> Plan:
     return Plan(schedule_id, definition, quiet)
 
 
-def _missing(key: Key) -> Plan:
+def missing_plan(key: Key) -> Plan:
     return broken_plan(key[0], "its revision is missing")

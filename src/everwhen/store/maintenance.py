@@ -7,7 +7,6 @@ ended stay ended, and a schedule's last slot only moves forward. So the query ne
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 from everwhen.clock import Clock
 from everwhen.decide.retention import may_go, retained_from
-from everwhen.model.events import NOTHING, Event
+from everwhen.model.events import Event
 from everwhen.model.node import Node
 from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
 from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
@@ -23,10 +22,11 @@ from everwhen.runtime import Progress
 from everwhen.store.dialect import Statement, composed
 from everwhen.store.firings import RowHorizon
 from everwhen.store.lanes import Lane
-from everwhen.store.transaction import Snapshot, Store, Transaction
+from everwhen.store.ledger import event_columns, recorded
+from everwhen.store.system_rows import NODE
+from everwhen.store.transaction import Snapshot, Store, StorePart, Transaction
 
 _MOST_HISTORIES = 50  # whole histories in one portion: each is a handful of rows
-_EVENT = ", ".join("CAST(e.detail AS text)" if name == "detail" else f"e.{name}" for name in Event._fields)
 
 # The primary key of jobs, from a row on; the unique key on schedules' uid. The job of a schedule's last slot is kept
 # as long as the schedule.
@@ -42,7 +42,7 @@ SELECT j.row_id, j.job_id, j.created_at < :before::instant,
 FROM jobs j WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit""")
 # The primary key of audit_events, from a row on; the unique key on schedules' uid.
 _EVENTS = Statement(f"""
-SELECT e.id, s.last_slot_at, e.at < :before::instant, {_EVENT}
+SELECT e.id, s.last_slot_at, e.at < :before::instant, {event_columns("e.")}
 FROM audit_events e LEFT JOIN schedules s ON s.uid = e.uid WHERE e.id > :after ORDER BY e.id LIMIT :limit""")
 # The unique key on uid; a prefix of the unique key on job_id; idx_audit_schedule. One recent event, or a job that
 # still exists, keeps a whole history.
@@ -67,7 +67,10 @@ SELECT node FROM nodes WHERE (stopped_at IS NOT NULL OR lost_at IS NOT NULL) AND
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.node = nodes.node AND jobs.node IS NOT NULL AND released_at IS NULL)
 LIMIT :limit""")
 
-
+# nodes, whole. A heartbeat in the future dates from before the clock was set back.
+_LOST_NODES = Statement(f"""
+SELECT {NODE} FROM nodes WHERE node <> :node::text AND stopped_at IS NULL AND lost_at IS NULL
+    AND heartbeat_at NOT BETWEEN :oldest::instant AND :newest::instant ORDER BY node""")
 # The primary key of settings. The instant never moves back.
 _RETAIN_FROM = Statement("""
 INSERT INTO settings (key, value) VALUES ('retained_from', :instant::text) ON CONFLICT (key)
@@ -77,6 +80,7 @@ BackUp = Callable[[Path, Progress, Clock], None]
 
 
 _Rows = tuple[str, str, Sequence[object]]  # a table, a column, and values of it
+_Old = tuple[list[tuple[Any, ...]], int | None]  # rows, and the last of them if others follow
 
 
 class _Going(NamedTuple):
@@ -86,11 +90,11 @@ class _Going(NamedTuple):
     last: int | None
 
 
-class Upkeep:
+class Upkeep(StorePart):
     """Upkeep of one database."""
 
     def __init__(self, store: Store, back_up: BackUp, clock: Clock) -> None:
-        self._store = store
+        super().__init__(store)
         self._back_up = back_up
         self._clock = clock
         self._output_until = 0  # up to this job all expired output is deleted; a restart begins again
@@ -114,20 +118,32 @@ class Upkeep:
         return Portion(place.what, rows, place_after(place, going.last))
 
     def _look(self, tx: Snapshot, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
+        def old(statement: Statement, until: int, after: int = place.after) -> _Old:
+            return _old_rows(tx, statement, until, after, limit)
+
         match place.what:
             case "output":
+                if not tx.rows(_HAS_OUTPUT):
+                    return _Going((), None)
                 after = max(place.after, self._output_until)
-                return _old_output(tx, before.output, after, limit)
+                rows, last = old(_JOBS_WITH_OUTPUT, before.output, after)
+                return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
             case "jobs":
-                return _old_jobs(tx, before.jobs, place.after, limit)
+                rows, last = old(_JOBS, before.jobs)
+                going = [row for row in rows if row[3]]
+                output = ("job_output", "job_id", [row[1] for row in going])
+                return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
             case "audit":
-                return _old_events(tx, before.audit, place.after, limit)
+                return _old_events(tx, before.audit, *old(_EVENTS, before.audit))
             case "breaker_transitions":
-                return _old_transitions(tx, before.breaker_transitions, place.after, limit)
+                rows, last = old(_TRANSITIONS, before.breaker_transitions)
+                return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
             case "nodes":
-                return _old_nodes(tx, before.audit, limit)
+                return _Going([("nodes", "node", tx.column(_NODES, before=before.audit, limit=limit))], None)
             case "messages":
-                return _old_messages(tx, before.messages, place.after, limit)
+                # A subscriber that has not received them continues with the rest, so none keeps a message.
+                rows, last = old(_MESSAGES, before.messages)
+                return _Going([("messages", "id", [row[0] for row in rows])], last)
 
     # -- nodes --
 
@@ -144,7 +160,7 @@ class Upkeep:
         """
 
         def lost_nodes(tx: Snapshot) -> list[Node]:
-            return tx.lost_nodes(node=node, oldest=now - lease, newest=now + lease)
+            return tx.many(Node._make, _LOST_NODES, node=node, oldest=now - lease, newest=now + lease)
 
         with self._store.look() as tx:
             if not lost_nodes(tx):
@@ -169,39 +185,8 @@ class Upkeep:
 # -- what may be deleted --
 
 
-def _old_output(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    if not tx.rows(_HAS_OUTPUT):
-        return _Going((), None)
-    rows, last = _old_rows(tx, _JOBS_WITH_OUTPUT, before, after, limit)
-    return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
-
-
-def _old_jobs(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    rows, last = _old_rows(tx, _JOBS, before, after, limit)
-    going = [row for row in rows if row[3]]
-    output = ("job_output", "job_id", [row[1] for row in going])
-    return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
-
-
-def _old_transitions(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    rows, last = _old_rows(tx, _TRANSITIONS, before, after, limit)
-    return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
-
-
-def _old_messages(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    """Find old messages; a subscriber that has not received them continues with the rest, so none keeps a message."""
-    rows, last = _old_rows(tx, _MESSAGES, before, after, limit)
-    return _Going([("messages", "id", [row[0] for row in rows])], last)
-
-
-def _old_nodes(tx: Snapshot, before: int, limit: int) -> _Going:
-    rows = tx.rows(_NODES, before=before, limit=limit)
-    return _Going([("nodes", "node", [node for (node,) in rows])], None)
-
-
-def _old_events(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
-    rows, last = _old_rows(tx, _EVENTS, before, after, limit)
-    events = [(number, last_slot_at, _event(columns)) for number, last_slot_at, _, *columns in rows]
+def _old_events(tx: Snapshot, before: int, rows: Sequence[Any], last: int | None) -> _Going:
+    events = [(number, last, recorded((number, *columns)).event) for number, last, _, *columns in rows]
     ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
     if len(ends) > _MOST_HISTORIES:
         last = ends[_MOST_HISTORIES - 1][0]
@@ -218,9 +203,7 @@ def _old_events(tx: Snapshot, before: int, after: int, limit: int) -> _Going:
     return _Going([("audit_events", "id", single), *histories], last)
 
 
-def _old_rows(
-    tx: Snapshot, statement: Statement, before: int, after: int, limit: int
-) -> tuple[list[tuple[Any, ...]], int | None]:
+def _old_rows(tx: Snapshot, statement: Statement, before: int, after: int, limit: int) -> _Old:
     """Return the next rows, up to the first that is too recent (the third column), and where the next portion begins.
 
     Rows behind a recent one are more recent still, unless the clock was set back; then they are deleted later.
@@ -228,11 +211,6 @@ def _old_rows(
     rows = tx.rows(statement, before=before, after=after, limit=limit)
     old = list(takewhile(lambda row: row[2], rows))
     return old, old[-1][0] if len(old) == limit else None
-
-
-def _event(columns: Sequence[Any]) -> Event:
-    *plain, detail, trace_id = columns
-    return Event._make((*plain, NOTHING if detail == "{}" else json.loads(detail), trace_id))
 
 
 def _delete(tx: Transaction, going: _Going, before: Cutoffs) -> None:
@@ -300,11 +278,11 @@ _FIRED = Statement("""
 SELECT origin, count(*) FROM jobs WHERE row_id > :since AND row_id <= :until AND retry = 0 GROUP BY origin""")
 
 
-class Vitals:
+class Vitals(StorePart):
     """Counts, on one database."""
 
     def __init__(self, store: Store, horizon: RowHorizon) -> None:
-        self._store = store
+        super().__init__(store)
         self._horizon = horizon
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from everwhen.runtime import Runtime
 
 if TYPE_CHECKING:
-    from everwhen.store.catalogue import Catalogue, PluginState
+    from everwhen.store.catalogue import Catalogue
     from everwhen.store.event_cursors import EventCursors
     from everwhen.store.firings import Firings
     from everwhen.store.ledger import Ledger
@@ -29,7 +29,6 @@ class OpenStore(Runtime):
     firings: Firings
     vitals: Vitals
     messages: Messages
-    plugin_state: PluginState
     upkeep: Upkeep
     tokens: Tokens
     outbox: Outbox

@@ -15,35 +15,30 @@ from everwhen.decide.claim import claim
 from everwhen.decide.fast_path import end_fast
 from everwhen.model.changes import Decision
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.job import Job
+from everwhen.model.job import MESSAGE_NODE, Job
 from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, MessageJob, message_of
 from everwhen.model.outcome import JobEnd, NewMessage, Outcome
-from everwhen.model.row_changes import JOB_INSERTED, job_row
+from everwhen.model.row_changes import JOB_INSERTED, SUCCEEDED, job_row
 from everwhen.model.schedule import State
 from everwhen.store.commit import FIRED, write_shared, write_starts
-from everwhen.store.load import PlanCache, add_shared, plans_to_claim
+from everwhen.store.dialect import Statement
+from everwhen.store.load import add_shared, plans_to_claim
+from everwhen.store.messages import insert_messages
 from everwhen.store.settle import end_jobs, settle_fast
 from everwhen.store.transaction import Row, Transaction
 
-MESSAGE_NODE = "scheduler"  # the value of `node` for these jobs
 MOST_ROUNDS = 1_000
 
-
 # Columns that a firing and a success change on the row of a schedule; the others stay as they are.
-PUBLISHED = (
-    *FIRED,
-    "current_repeat",
-    "current_retry",
-    "run_count",
-    "last_run_at",
-    "last_completed_at",
-    "last_success_at",
-    "last_success_job_id",
-    "failed_slots",
-)
+PUBLISHED = (*FIRED, *SUCCEEDED.columns, "last_run_at", "last_completed_at")
 _MOVED = itemgetter(*(State._fields.index(name) for name in (*PUBLISHED, "row_id")))
 _ATTEMPT, _READY_AT = JOB_INSERTED.index("attempt"), JOB_INSERTED.index("ready_at")
+
+# idx_audit_schedule: who triggered or re-ran a job, where that is recorded.
+_REQUESTER = Statement("""
+SELECT actor FROM audit_events WHERE uid = :uid::text AND slot_at = :slot_at::instant AND job_id = :job_id::text
+    AND type IN ('job.triggered', 'job.rerun')""")
 
 
 def publish_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
@@ -58,9 +53,9 @@ def publish_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) ->
         else:
             published.append((decision, after))
     if published:
-        tx.insert_ended_jobs([_ended_row(decision, now) for decision, _ in published])
+        tx.insert_jobs([_ended_row(decision, now) for decision, _ in published], are_ended=True)
         tx.update_states(PUBLISHED, [_MOVED(after) for _, after in published])
-        tx.insert_messages([_message_of_firing(decision, now) for decision, _ in published], now)
+        insert_messages(tx, [_message_of_firing(decision, now) for decision, _ in published], now)
     return left
 
 
@@ -79,68 +74,62 @@ def _message_of_firing(decision: Decision, now: int) -> NewMessage:
     return message_of(message_job, decision.plan.definition, now)
 
 
-def publish_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decision], now: int) -> None:
+def publish_fired(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
     """Publish the messages that a tick has just fired."""
     uids = {d.after.uid for d in decisions if d.jobs and d.plan.definition.target.kind == MESSAGE}
     if uids:
-        _publish_ready(tx, plans, uids, now)
+        _publish_ready(tx, uids, now)
 
 
-def publish_claimed(
-    tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], now: int
-) -> list[ClaimedJob]:
+def publish_claimed(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[ClaimedJob]:
     """Settle the claimed jobs that are messages; return the others, for the worker."""
     published = [one for one in claimed if one.definition.target.kind == MESSAGE]
     if not published:
         return list(claimed)
-    _end(tx, plans, published, _shared(tx, plans, [one.job for one in published]), now)
-    _publish_ready(tx, plans, {one.job.uid for one in published}, now)
+    _end(tx, published, _shared(tx, [one.job for one in published]), now)
+    _publish_ready(tx, {one.job.uid for one in published}, now)
     return [one for one in claimed if one.definition.target.kind != MESSAGE]
 
 
-def _publish_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: int) -> None:
+def _publish_ready(tx: Transaction, uids: Collection[str], now: int) -> None:
     for _ in range(MOST_ROUNDS):
-        jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
+        queued = [job for line in tx.outstanding(uids).values() for job in line if job.status == "queued"]
+        jobs = [job for job in queued if job.is_ready and (job.not_before is None or job.not_before <= now)]
         if not jobs:  # nearly always after the first round
             return
-        known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+        known = tx.load_plans([(job.uid, job.revision) for job in jobs])
         jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
         counters = tx.counters({job.uid for job in jobs})
-        shared = _shared(tx, plans, jobs)
+        shared = _shared(tx, jobs)
         claims = claim(jobs, known, counters, shared, node=MESSAGE_NODE, limit=len(jobs), now=now)
         if not claims.taken:
             return
         write_starts(tx, claims, now)
-        _end(tx, plans, claims.taken, shared, now)
+        _end(tx, claims.taken, shared, now)
 
 
-def _may_start(job: Job, now: int) -> bool:
-    return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
-
-
-def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
+def _end(tx: Transaction, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
     """Settle, nearly all on the fast path, like other jobs: the full one is too slow for 1,000 messages a second."""
-    ended = {job.job_id: (job, outcome) for job, outcome in _ended(tx, claimed, now)}
-    ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in ended.values()]
-    left = settle_fast(tx, plans, ends, shared, now)
+    jobs = {one.job.job_id: one.job for one in claimed}
+    succeeded = [(one.job, Outcome("succeeded", also=_message(tx, one, now))) for one in claimed]
+    ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in succeeded]
+    left = settle_fast(tx, ends, shared, now)
     if left:
-        end_jobs(tx, plans, [ended[end.job_id] for end in left], shared, now)
+        end_jobs(tx, [(jobs[end.job_id], end.outcome) for end in left], shared, now)
     else:
         write_shared(tx, shared, now)
 
 
-def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
-    return [(one.job, Outcome("succeeded", also=_message(tx, one, now))) for one in claimed]
-
-
 def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
     """Return the message; for a job that was triggered manually, its requester is its author."""
-    actor = tx.requester(claimed.job) if claimed.job.origin == "manual" else None
-    return message_of(claimed.job, claimed.definition, now, actor)
+    job, actor = claimed.job, None
+    if job.origin == "manual":
+        actor = tx.text(_REQUESTER, uid=job.uid, slot_at=job.slot_at, job_id=job.job_id)
+    return message_of(job, claimed.definition, now, actor)
 
 
-def _shared(tx: Transaction, plans: PlanCache, jobs: Sequence[Job]) -> Shared:
+def _shared(tx: Transaction, jobs: Sequence[Job]) -> Shared:
     shared = Shared()
     add_shared(tx, shared, (), jobs)
-    plans_to_claim(tx, plans, shared, jobs)
+    plans_to_claim(tx, shared, jobs)
     return shared

@@ -76,9 +76,10 @@ class Queue(NamedTuple):
     line: Line
 
 
-class Declined(NamedTuple):
-    """A held slot that was offered a place and did not take it."""
+class Offer(NamedTuple):
+    """Free places of a key for the oldest of the slots that wait for it, behind the given one."""
 
     key: str
-    due_at: int
-    row_id: int
+    free: int
+    due_at: int = 0
+    row_id: int = 0

@@ -9,7 +9,7 @@ interrupts because it stops (G1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from everwhen.decide.settle import give_back, rescue
 from everwhen.model import row_changes
@@ -17,76 +17,86 @@ from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
+from everwhen.model.policy import OnLost
 from everwhen.store.commit import move_states, write_shared
-from everwhen.store.load import PlanCache, add_shared, hold
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import JOB
+from everwhen.store.load import add_shared, hold
 from everwhen.store.settle import Ended, end_jobs
 from everwhen.store.transaction import LockHint, Transaction
 
+# idx_jobs_unreleased
+_OF_DEAD_NODES = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
+    SELECT node FROM nodes WHERE node <> :node::text
+        AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN :oldest::instant AND :newest::instant))
+ORDER BY row_id""")
+# The primary key of jobs: under a new fence; `counted`: it counts as a rescue.
+_REQUEUE = Statement("""
+UPDATE jobs AS j SET status = 'queued', ready_at = :now::instant, node = NULL, fence = j.fence + 1,
+    rescues = rescues + :counted, is_ready = true
+FROM batch AS v(row_id, fence) WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
 
-def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease: int) -> int:
+
+def rescue_jobs(tx: Transaction, now: int, *, node: str, lease: int) -> int:
     """Take care of the jobs of dead nodes; return how many."""
-    found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
-    return rescue_found(tx, plans, found, now) if found else 0
+    found = tx.many(Job._make, _OF_DEAD_NODES, node=node, oldest=now - lease, newest=now + lease)
+    return rescue_found(tx, found, now) if found else 0
 
 
-def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def rescue_found(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that no node runs any more, or end them as lost; return how many."""
-    shared = _hold(tx, plans, found)
-    jobs = _still_lost(tx, found)
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
-    again: list[Job] = []
-    over: list[Ended] = []
-    for job in jobs:
-        outcome = rescue(job, known[job.uid, job.revision].definition.on_lost)
-        if job.status != "running" or outcome is not None:
-            over.append((job, outcome or Outcome("lost")))
-        else:
-            again.append(job)
-    tx.insert_events([_about(job, "job.lost", now) for job in jobs if job.status == "running"])
-    _requeue(tx, again, shared, now, is_rescue=True, detail=NOTHING)
-    _end(tx, plans, over, now)
-    return len(jobs)
+    return _take_back(tx, found, now, rescue, is_rescue=True, detail=NOTHING)
 
 
-def put_orphans_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def put_orphans_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that their own node never began; return how many.
 
     No node ran them, so nothing was lost: this does not count as one of the three rescues, and `on_lost: fail` allows
     it.
     """
-    shared = _hold(tx, plans, found)
-    jobs = _still_lost(tx, found)
-    again = [job for job in jobs if job.status == "running"]
-    _requeue(tx, again, shared, now, is_rescue=False, detail={"began": False})
-    _end(tx, plans, [(job, Outcome("lost")) for job in jobs if job.status != "running"], now)
-    return len(jobs)
+    return _take_back(tx, found, now, lambda _job, _on_lost: None, is_rescue=False, detail={"began": False})
 
 
-def give_jobs_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def give_jobs_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     """Requeue jobs that their own node interrupts, uncounted, or end those that must not run twice; return how many."""
-    shared = _hold(tx, plans, found)
-    jobs = _still_lost(tx, found)
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
-    running = [job for job in jobs if job.status == "running"]
-    outcomes = {job.job_id: give_back(known[job.uid, job.revision].definition.on_lost) for job in running}
-    again = [job for job in running if outcomes[job.job_id] is None]
-    over = [(job, outcomes.get(job.job_id) or Outcome("lost")) for job in jobs if job not in again]
-    tx.insert_events([_about(job, "job.lost", now) for job, _ in over if job.status == "running"])
-    _requeue(tx, again, shared, now, is_rescue=False, detail={"interrupted": True})
-    _end(tx, plans, over, now)
-    return len(jobs)
+
+    def end(_job: Job, on_lost: OnLost) -> Outcome | None:
+        return give_back(on_lost)
+
+    return _take_back(tx, found, now, end, is_rescue=False, detail={"interrupted": True})
 
 
-def _hold(tx: Transaction, plans: PlanCache, found: Sequence[Job]) -> Shared:
+def _take_back(
+    tx: Transaction,
+    found: Sequence[Job],
+    now: int,
+    decide: Callable[[Job, OnLost], Outcome | None],
+    *,
+    is_rescue: bool,
+    detail: Mapping[str, object],
+) -> int:
+    """Requeue running jobs, or end them as decided; release jobs that had ended earlier; return how many they are."""
     seen = [LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
-    shared = hold(tx, plans, seen)
+    shared = hold(tx, seen)
     tx.lock_schedules({job.uid for job in found})
-    return shared
-
-
-def _still_lost(tx: Transaction, found: Sequence[Job]) -> list[Job]:
     fresh = tx.jobs([job.job_id for job in found])
-    return [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
+    jobs = [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
+    known = tx.load_plans([(job.uid, job.revision) for job in jobs])
+    again: list[Job] = []
+    over: list[Ended] = []
+    for job in jobs:
+        outcome = decide(job, known[job.uid, job.revision].definition.on_lost)
+        if job.status != "running" or outcome is not None:
+            over.append((job, outcome or Outcome("lost")))
+        else:
+            again.append(job)
+    lost = jobs if is_rescue else [job for job, _ in over]
+    tx.insert_events([event_about(job, "job.lost", now) for job in lost if job.status == "running"])
+    _requeue(tx, again, shared, now, is_rescue=is_rescue, detail=detail)
+    if over:
+        end_jobs(tx, over, Shared(), now)
+    return len(jobs)
 
 
 def _is_still_lost(job: Job, seen: Job) -> bool:
@@ -106,7 +116,7 @@ def _requeue(
     """Requeue jobs under the same id and a new fencing token; each keeps its place in the limits but is not running."""
     if not jobs:
         return
-    tx.insert_events([_about(job, "job.rescued", now)._replace(detail=detail) for job in jobs])
+    tx.insert_events([event_about(job, "job.rescued", now, detail) for job in jobs])
     add_shared(tx, shared, (), jobs)
     before = tx.states({job.uid for job in jobs})
     after = dict(before)
@@ -114,16 +124,12 @@ def _requeue(
         shared.move(job.capacity_key, running=-1)
         if state := after.get(job.uid):
             after[job.uid] = state if job.origin == "backfill" else row_changes.release(state)
-    tx.requeue_jobs(jobs, now, is_rescue=is_rescue)
+    batch = [(job.row_id, job.fence) for job in jobs]
+    tx.expect(len(jobs), tx.run(_REQUEUE, now=now, counted=int(is_rescue), batch=batch))
+    tx.note_ready((now,))
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)
 
 
-def _end(tx: Transaction, plans: PlanCache, over: Sequence[Ended], now: int) -> None:
-    """End jobs that are lost, and release jobs that had ended earlier."""
-    if over:
-        end_jobs(tx, plans, over, Shared(), now)
-
-
-def _about(job: Job, kind: EventType, now: int) -> Event:
-    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id)
+def event_about(job: Job, kind: EventType, now: int, detail: Mapping[str, object] = NOTHING) -> Event:
+    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id, detail=detail)

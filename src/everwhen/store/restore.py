@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import approval
 from everwhen.decide.by_hand import cancel_orphan
 from everwhen.decide.status import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
+from everwhen.model.changes import Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import END, moment_of
+from everwhen.model.job import Job
 from everwhen.model.limits import FOR_EVER, Shared
+from everwhen.model.message import Subscription
 from everwhen.model.node import SILENT, Node
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import JOB
 from everwhen.store.load import NUMBERS_SKIPPED as SKIPPED
-from everwhen.store.load import PlanCache, add_shared, schedules_of, with_jobs
-from everwhen.store.outbox import put_back
+from everwhen.store.load import add_shared, schedules_of, with_jobs
+from everwhen.store.messages import SUBSCRIPTIONS, last_message_id, put_subscription
+from everwhen.store.outbox import NEEDLESS, OVERDUE, delivery_of, put_back, withdraw
 from everwhen.store.settle import end_jobs
+from everwhen.store.tokens import END_SESSIONS
 from everwhen.store.transaction import Snapshot, Transaction
 
 BACKED_UP_AT = "backed_up_at"  # a setting that only a copy has
 _PORTION = 500
 _NOTE = "a backup was restored"
+
+# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole.
+_ALL_OUTSTANDING = Statement(f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id")
+_UNRELEASED = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id""")
+# nodes, whole; the primary keys of jobs and audit_events, one step from their ends.
+_LAST_INSTANT = Statement("""
+SELECT max(at) FROM (SELECT max(heartbeat_at) AS at FROM nodes
+    UNION ALL SELECT created_at FROM jobs WHERE row_id = (SELECT max(row_id) FROM jobs)
+    UNION ALL SELECT at FROM audit_events WHERE id = (SELECT max(id) FROM audit_events)) AS ends""")
 
 
 class Restored(NamedTuple):
@@ -46,34 +63,43 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     """
     backed_up_at = instant_of_backup(tx)
     leap = max(skipped - numbers_skipped(tx), 0) + NUMBERS_SKIPPED
-    plans = PlanCache()
     detail: dict[str, object] = {"backed_up_at": backed_up_at, "catch_up": catch_up}
     tx.expect_long_pauses()
     tx.insert_events([Event("system.restored", now, actor=ACTOR, detail=detail)])
     tx.leap_numbers(leap)
     tx.put_setting(SKIPPED, str(numbers_skipped(tx) + leap))
     tx.put_setting(BACKED_UP_AT, "")
-    before = len(tx.all_outstanding())
+
+    def decline(schedule: Schedule, shared: Shared) -> Decision:
+        # An answer given after the backup is not recorded in it, so none is accepted any more.
+        return approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR)
+
+    def go_on(schedule: Schedule, shared: Shared) -> Decision:
+        return renumber_restored(schedule, backed_up_at, now, shared, catch_up=catch_up, leap=leap)
+
+    before = len(tx.rows(_ALL_OUTSTANDING))
     approvals = schedules = 0
     after = ""
     while states := tx.list_states({}, limit=_PORTION, after=after):
         after = states[-1].schedule_id
         schedules += len(states)
-        found = with_jobs(tx, schedules_of(tx, plans, states), {state.uid for state in states})
+        found = with_jobs(tx, schedules_of(tx, states), {state.uid for state in states})
         waiting = [schedule for schedule in found if approval.is_waiting(schedule.state)]
         approvals += len(waiting)
-        _decline(tx, waiting, now)
-        going_on = [s for s in found if s not in waiting]
-        _go_on(tx, going_on, backed_up_at, now, catch_up=catch_up, leap=leap)
+        _commit(tx, waiting, now, decline)
+        for schedule in waiting:
+            tx.delete_schedule(schedule.state.row_id)
+        _commit(tx, [s for s in found if s not in waiting], now, go_on)
     if not catch_up:
         _end_orphans(tx, now)
-        _let_go(tx, plans, now)
+        if held := tx.many(Job._make, _UNRELEASED):  # no worker holds one any more
+            end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
         _pass_messages_over(tx, now)
-    _end_deliveries(tx, plans, now)
+    _end_deliveries(tx, now)
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
-    sessions = tx.end_sessions()
+    sessions = tx.run(END_SESSIONS)
     return Restored(
-        backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions=sessions
+        backed_up_at, now, schedules, before - len(tx.rows(_ALL_OUTSTANDING)), approvals, sessions=sessions
     )
 
 
@@ -99,35 +125,21 @@ def instant_of_backup(tx: Snapshot) -> int:
     if not 0 <= said < END:
         raise ValueError("the instant of the backup is not one")
     newest_start = max((node.started_at for node in tx.nodes()), default=0)
-    return said if said and said >= newest_start else max(said, tx.last_instant())
+    return said if said and said >= newest_start else max(said, tx.value(_LAST_INSTANT) or 0)
 
 
-def _go_on(
-    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool, leap: int
+def _commit(
+    tx: Transaction, schedules: list[Schedule], now: int, decide: Callable[[Schedule, Shared], Decision]
 ) -> None:
     shared = Shared()
     add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
-    decisions = [
-        renumber_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
-    ]
-    commit_decisions(tx, decisions, now)
+    commit_decisions(tx, [decide(schedule, shared) for schedule in schedules], shared, now)
     write_shared(tx, shared, now)
-
-
-def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
-    """Decline open approvals: an answer given after the backup is not recorded in it, so none is accepted any more."""
-    shared = Shared()
-    add_shared(tx, shared, waiting, [job for schedule in waiting for job in schedule.outstanding])
-    decisions = [approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR) for schedule in waiting]
-    commit_decisions(tx, decisions, now)
-    write_shared(tx, shared, now)
-    for schedule in waiting:
-        tx.delete_schedule(schedule.state.row_id)
 
 
 def _end_orphans(tx: Transaction, now: int) -> None:
     """End jobs whose schedules are deleted; the jobs of all other schedules have ended."""
-    jobs, shared = tx.all_outstanding(), Shared()
+    jobs, shared = tx.many(Job._make, _ALL_OUTSTANDING), Shared()
     if not jobs:
         return
     add_shared(tx, shared, (), jobs)
@@ -136,24 +148,17 @@ def _end_orphans(tx: Transaction, now: int) -> None:
     write_shared(tx, shared, now)
 
 
-def _let_go(tx: Transaction, plans: PlanCache, now: int) -> None:
-    """Release every job: no worker holds one any more."""
-    held = tx.unreleased_jobs()
-    if held:
-        end_jobs(tx, plans, [(job, Outcome("lost")) for job in held], Shared(), now)
-
-
 def _pass_messages_over(tx: Transaction, now: int) -> None:
     """Skip undelivered messages: subscribers received them after the backup was taken."""
-    last = tx.last_message_id()
-    for subscription in tx.subscriptions():
+    last = last_message_id(tx)
+    for subscription in tx.many(Subscription._make, SUBSCRIPTIONS):
         ahead = subscription._replace(cursor=last, failures=0, next_attempt_at=None, last_error=None)
-        tx.put_subscription(ahead._replace(node=None, held_until=None), now)
+        put_subscription(tx, ahead._replace(node=None, held_until=None), now)
 
 
-def _end_deliveries(tx: Transaction, plans: PlanCache, now: int) -> None:
+def _end_deliveries(tx: Transaction, now: int) -> None:
     """Invalidate messages that a queue may still have; jobs that have yet to run are handed over again."""
-    while sent := tx.overdue_deliveries(FOR_EVER, limit=_PORTION):
-        put_back(tx, plans, now, sent)
-    while needless := tx.needless_deliveries(limit=_PORTION):
-        tx.withdraw_deliveries(needless)
+    while sent := tx.many(delivery_of, OVERDUE, now=FOR_EVER, limit=_PORTION):
+        put_back(tx, now, sent)
+    while needless := tx.many(delivery_of, NEEDLESS, limit=_PORTION):
+        withdraw(tx, needless)

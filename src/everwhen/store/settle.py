@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from everwhen.decide.fast_path import awaits_successes
@@ -29,28 +28,56 @@ from everwhen.model.outcome import (
 )
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.store.commit import commit_decisions, queues_behind, write_shared
-from everwhen.store.dialect import storable
-from everwhen.store.load import PlanCache, add_shared, hold, schedules_of, with_jobs
+from everwhen.store.dialect import Insert, Statement, storable
+from everwhen.store.job_rows import row_ids
+from everwhen.store.load import add_shared, hold, schedules_of, with_jobs
+from everwhen.store.messages import insert_messages
 from everwhen.store.transaction import Finished, Queue, Transaction
 
 Ended = tuple[Job, Outcome]
 
+# idx_jobs_outstanding, whole: few of all jobs are outstanding.
+_QUEUED_CATCH_UP = Statement("""
+SELECT uid FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued' AND origin = 'catch_up'
+    AND breaker_key = ANY(:keys::texts)""")
+# idx_jobs_unreleased
+EXTERNAL_OVER = Statement(f"""
+SELECT job_id FROM jobs WHERE node = '{EXTERNAL}' AND released_at IS NULL
+    AND (status = 'cancelled' OR deadline_at <= :now::instant)""")
+# The unique key on job_id.
+_OUTCOME_TOKEN = Statement("SELECT outcome_token FROM jobs WHERE job_id = :job_id::text")
+# The same, and the primary key of schedules.
+_FINISHED = Statement("""
+SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
+    j.fence, j.released_at, s.row_id, s.revision, s.outstanding
+FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid
+WHERE j.job_id = ANY(:job_ids::texts)""")
+# The primary key of jobs, for all that follow. A job continues externally with the hash of the token that authorises
+# its report; one that has ended and whose work is still running stays unreleased.
+HAND_OVER = Statement(f"""
+UPDATE jobs AS j SET node = '{EXTERNAL}', outcome_token = v.outcome_token
+FROM batch AS v(outcome_token, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
+_KEEP = Statement("UPDATE jobs SET released_at = NULL WHERE row_id = ANY(:row_ids::integers)")
+_RELEASE = Statement("""
+UPDATE jobs SET released_at = :now::instant WHERE row_id = ANY(:row_ids::integers) AND released_at IS NULL""")
 
-def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
+
+def settle_jobs(tx: Transaction, ends: Sequence[JobEnd], now: int) -> int:
     """Write how claimed jobs ended; return how many of the ends were valid."""
     ids = [end.job_id for end in ends]
     peeked = tx.peek_jobs(ids)
-    shared = hold(tx, plans, peeked)
+    shared = hold(tx, peeked)
     tx.lock_schedules({seen.uid for seen in peeked})
-    left = settle_fast(tx, plans, ends, shared, now)
+    left = settle_fast(tx, ends, shared, now)
     settled = len(ends) - len(left)
     if left:
-        settled += settle_full(tx, plans, left, shared, now)
+        settled += settle_full(tx, left, shared, now)
     write_shared(tx, shared, now)
     return settled
 
 
-def settle_full(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int) -> int:
+def settle_full(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: int) -> int:
     """Settle on the full path, which handles every case; the caller writes `shared`."""
     jobs = tx.jobs([end.job_id for end in ends])
     current: dict[str, Ended] = {}
@@ -59,19 +86,18 @@ def settle_full(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], share
         if job is not None and is_held_by(job, end.fence):
             current.setdefault(end.job_id, (job, storable_outcome(end.outcome)))
     if current:
-        _end_all(tx, plans, list(current.values()), shared, now)
+        _end_all(tx, list(current.values()), shared, now)
     return len(current)
 
 
-def end_jobs(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
+def end_jobs(tx: Transaction, ended: Sequence[Ended], shared: Shared, now: int) -> None:
     """Settle jobs, and do what follows from it for their schedules, breakers and limits."""
-    _end_all(tx, plans, ended, shared, now)
+    _end_all(tx, ended, shared, now)
     write_shared(tx, shared, now)
 
 
-def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
-    now = tx.latest(now)  # a schedule may end with its run
-    ending = _Ending(tx, plans, shared, now)
+def _end_all(tx: Transaction, ended: Sequence[Ended], shared: Shared, now: int) -> None:
+    ending = _Ending(tx, shared, tx.latest(now))  # a schedule may end with its run
     ending.load(ended)
     for job, outcome in ended:
         ending.end(job, outcome)
@@ -84,9 +110,8 @@ def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: 
 class _Ending:
     """Schedules while jobs of theirs end: each decision is made from the state that the previous one left."""
 
-    def __init__(self, tx: Transaction, plans: PlanCache, shared: Shared, now: int) -> None:
+    def __init__(self, tx: Transaction, shared: Shared, now: int) -> None:
         self._tx = tx
-        self._plans = plans
         self._shared = shared
         self._now = now
         self._schedules: dict[str, Schedule] = {}
@@ -98,7 +123,13 @@ class _Ending:
 
     def load(self, ended: Sequence[Ended]) -> None:
         """Load everything that the ends may need, in batches."""
-        self._load_schedules({job.uid for job, _ in ended} | self._uids_of_catch_up(ended))
+        uids = {job.uid for job, _ in ended}
+        keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
+        if (
+            keys
+        ):  # these failures may open a breaker, which ends catch-up jobs of others: they are locked in time
+            uids.update(self._tx.column(_QUEUED_CATCH_UP, keys=keys))
+        self._load_schedules(uids)
         own = {job.uid for job, _ in ended if job.is_own}
         self._load_jobs([uid for uid in own & self._schedules.keys() if self._is_crowded(uid)])
         add_shared(self._tx, self._shared, self._schedules.values(), [job for job, _ in ended])
@@ -109,7 +140,8 @@ class _Ending:
                 self._release(job)
             return
         if outcome.awaits is not None:
-            self._tx.hand_over_jobs([(job, outcome.awaits)])
+            batch = [(outcome.awaits, job.row_id, job.fence)]
+            self._tx.expect(1, self._tx.run(HAND_OVER, batch=batch))
             return
         schedule = self._schedules.get(job.uid)
         if schedule is not None and job.is_own and self._is_crowded(job.uid):
@@ -161,33 +193,29 @@ class _Ending:
             write_side_effects(self._tx, self._ended, self._now)
             left = [job for job, outcome in self._ended if outcome.is_still_running]
             if left:
-                self._tx.keep_jobs(left)
+                self._tx.run(_KEEP, row_ids=row_ids(left))
         if self._let_go:
-            self._tx.let_go_of_jobs(self._let_go, self._now)
+            released = self._tx.run(_RELEASE, now=self._now, row_ids=row_ids(self._let_go))
+            self._tx.expect(len(self._let_go), released)
         if self._decisions:
-            commit_decisions(self._tx, self._decisions, self._now)
+            commit_decisions(self._tx, self._decisions, self._shared, self._now)
         if self._queues:
             self._tx.ready_successors(self._queues, self._now)
         self._ended, self._let_go, self._decisions, self._queues = [], [], [], set()
 
     def cancel_catch_up(self, keys: set[str]) -> None:
         """Cancel the queued catch-up jobs of the keys whose breakers open (R6)."""
-        uids = {job.uid for job in self._tx.queued_catch_up(keys)}
+        uids = set(self._tx.column(_QUEUED_CATCH_UP, keys=keys))
         self._load_schedules(uids - self._schedules.keys())
         concerned = with_jobs(self._tx, [s for uid, s in self._schedules.items() if uid in uids], uids)
         add_shared(self._tx, self._shared, concerned, [job for s in concerned for job in s.outstanding])
         self._decisions += [cancel_catch_up(s, keys, self._now, self._shared) for s in concerned]
         self.write()
 
-    def _uids_of_catch_up(self, ended: Iterable[Ended]) -> set[str]:
-        """Return the schedules whose catch-up jobs end if these failures open a breaker: they are locked in time."""
-        keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
-        return {job.uid for job in self._tx.queued_catch_up(keys)} if keys else set()
-
     def _load_schedules(self, uids: Iterable[str]) -> None:
         if wanted := set(uids):
             states = list(self._tx.states(wanted).values())
-            for schedule in schedules_of(self._tx, self._plans, states):
+            for schedule in schedules_of(self._tx, states):
                 self._schedules[schedule.state.uid] = schedule
 
     def _load_jobs(self, uids: Sequence[str]) -> None:
@@ -208,32 +236,30 @@ class _Ending:
 # idempotency key and a new token.
 
 
-def take_report(
-    tx: Transaction, plans: PlanCache, job_id: str, token_hash: str, outcome: Outcome, now: int
-) -> bool:
+def take_report(tx: Transaction, job_id: str, token_hash: str, outcome: Outcome, now: int) -> bool:
     """End a job with the reported outcome; False when it does not wait for this token."""
-    shared = hold(tx, plans, seen := tx.peek_jobs([job_id]))
+    shared = hold(tx, seen := tx.peek_jobs([job_id]))
     tx.states({lock_hint.uid for lock_hint in seen})  # locked before their jobs
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not is_awaited(job):
         return False
-    if not hmac.compare_digest(tx.outcome_token(job_id) or "", token_hash):
+    if not hmac.compare_digest(tx.text(_OUTCOME_TOKEN, job_id=job_id) or "", token_hash):
         return False
-    end_jobs(tx, plans, [(job, outcome)], shared, now)
+    end_jobs(tx, [(job, outcome)], shared, now)
     return True
 
 
-def end_overdue(tx: Transaction, plans: PlanCache, now: int) -> int:
+def end_overdue(tx: Transaction, now: int) -> int:
     """End jobs that are past their deadline, and release cancelled ones; return how many."""
-    found = [job.job_id for job in tx.jobs_external_over(now)]
+    found = tx.column(EXTERNAL_OVER, now=now)
     if not found:
         return 0
-    shared = hold(tx, plans, seen := tx.peek_jobs(found))
+    shared = hold(tx, seen := tx.peek_jobs(found))
     tx.states({lock_hint.uid for lock_hint in seen})
     jobs = [job for job in tx.jobs(found).values() if job.node == EXTERNAL and job.released_at is None]
     over = [job for job in jobs if job.status != "running" or (job.deadline_at or now) <= now]
     outcome = Outcome("timed_out", error="timed out: no outcome was reported in time")
-    end_jobs(tx, plans, [(job, outcome) for job in over], shared, now)
+    end_jobs(tx, [(job, outcome) for job in over], shared, now)
     return len(over)
 
 
@@ -247,15 +273,18 @@ def is_awaited(job: Job) -> bool:
 # worker that was considered dead writes nothing.
 
 
+_PUT_PLUGIN_STATES = Insert("plugin_state", ("plugin", "state", "updated_at"), replaces="plugin")
 EVENTS = "events"  # the stream of a job's output
 PIECE = 64 * 1024
 
 
 def write_side_effects(tx: Transaction, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
     """Write the side effects of ended jobs, in the order in which the jobs are settled."""
-    announced = [(job, outcome.events) for job, outcome in ended if outcome.events]
-    if announced:
-        tx.put_output([piece for job, events in announced for piece in _pieces(job, events)], [], now)
+    for job, outcome in ended:
+        if outcome.events:
+            stream, data = OutputStream(job.job_id, job.attempt, EVENTS), outcome.events.encode()
+            starts = range(0, len(data), PIECE)
+            tx.put_output([OutputPiece(stream, at, data[at : at + PIECE]) for at in starts], [], now)
     left = [outcome.also for _, outcome in ended if outcome.also is not None]
     if not left:
         return
@@ -264,12 +293,7 @@ def write_side_effects(tx: Transaction, ended: Sequence[tuple[Job, Outcome]], no
     if updates:
         _remember(tx, updates, now)
     if messages:
-        tx.insert_messages(messages, now)
-
-
-def _pieces(job: Job, events: str) -> list[OutputPiece]:
-    stream, data = OutputStream(job.job_id, job.attempt, EVENTS), events.encode()
-    return [OutputPiece(stream, at, data[at : at + PIECE]) for at in range(0, len(data), PIECE)]
+        insert_messages(tx, messages, now)
 
 
 def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> None:
@@ -278,7 +302,8 @@ def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> Non
     states: dict[str, dict[str, Any]] = {plugin: json.loads(state) for plugin, state in stored.items()}
     for update in updates:
         states.setdefault(update.plugin, {}).update(json.loads(update.updates))
-    tx.put_plugin_states({plugin: json.dumps(state) for plugin, state in sorted(states.items())}, now)
+    rows = [(plugin, json.dumps(state), now) for plugin, state in sorted(states.items())]
+    tx.insert(_PUT_PLUGIN_STATES, rows)
 
 
 # The fast path for the ends of nearly all jobs: successes with no job waiting behind them, counted in the
@@ -292,15 +317,15 @@ def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> Non
 Plans = Mapping[tuple[str, int], Plan]
 
 
-def settle_fast(
-    tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int
-) -> Sequence[JobEnd]:
+def settle_fast(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: int) -> Sequence[JobEnd]:
     """Settle ordinary ends; return the others. `shared` is updated; the caller writes it."""
-    found = {job.job_id: job for job in tx.finished([end.job_id for end in ends])}
+    found = {
+        job.job_id: job for job in tx.many(Finished._make, _FINISHED, job_ids=[end.job_id for end in ends])
+    }
     if len(found) < len(ends) and len({end.job_id for end in ends}) < len(ends):
         return ends  # of a job that is named twice the first outcome counts
     keys = {(job.uid, job.revision) for job in found.values() if job.revision is not None}
-    known = plans.load(tx, keys)
+    known = tx.load_plans(keys)
     ordinary: list[tuple[Finished, Outcome]] = []
     left: list[JobEnd] = []
     for end in ends:
@@ -315,7 +340,7 @@ def settle_fast(
         tx.count_successes(jobs, now)
         messages = [outcome.also for _, outcome in ordinary if isinstance(outcome.also, NewMessage)]
         if messages:
-            tx.insert_messages(messages, now)
+            insert_messages(tx, messages, now)
         add_shared(tx, shared, (), jobs)
         _give_places_back(jobs, shared)
     return left
@@ -357,11 +382,7 @@ def is_held_by(job: Job | Finished, fence: int) -> bool:
 
 
 def storable_outcome(outcome: Outcome) -> Outcome:
-    error, result = _clean(outcome.error), _clean(outcome.result)
+    error, result = [storable(text) if text else text for text in (outcome.error, outcome.result)]
     if error == outcome.error and result == outcome.result:  # nearly always
         return outcome
-    return replace(outcome, error=error, result=result)
-
-
-def _clean(text: str | None) -> str | None:
-    return storable(text) if text else text
+    return outcome._replace(error=error, result=result)

@@ -14,18 +14,48 @@ from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Schedule, State
 from everwhen.store.claim import take_job, take_jobs
+from everwhen.store.dialect import Statement
+from everwhen.store.job_rows import JOB, READY
 from everwhen.store.lanes import Lane
-from everwhen.store.load import PlanCache, schedules_of, system_paused_at
+from everwhen.store.load import schedules_of, system_paused_at
 from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
-from everwhen.store.settle import end_overdue, settle_jobs, take_report
+from everwhen.store.schedule_rows import STATE
+from everwhen.store.settle import EXTERNAL_OVER, end_overdue, settle_jobs, take_report
 from everwhen.store.tick import TickReport, evaluate, evaluate_one
-from everwhen.store.transaction import Due, Store, Transaction
+from everwhen.store.transaction import Due, Store, StorePart, Transaction
 
 LATELY = 10 * SECOND
 CLAIM_TRIES = 3
 
+# idx_schedules_next_run and idx_schedules_release, each from its front.
+_UNTIL = Statement(f"""
+SELECT {STATE} FROM schedules WHERE row_id IN (
+    SELECT row_id FROM (SELECT row_id FROM schedules WHERE enabled AND next_run_at <= :until::instant
+        ORDER BY next_run_at LIMIT :limit) AS due
+    UNION SELECT row_id FROM (SELECT row_id FROM schedules WHERE release_at IS NOT NULL
+        AND release_at <= :until::instant AND enabled ORDER BY release_at LIMIT :limit) AS released)""")
+# idx_schedules_resume, from its front.
+_NEXT_RESUME = Statement("""
+SELECT min(resume_at) FROM schedules WHERE resume_at IS NOT NULL AND status = 'paused'""")
+# idx_jobs_unreleased: the jobs that a node has not released, and those that were cancelled.
+_OF_NODE = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node = :node::text AND released_at IS NULL ORDER BY row_id""")
+_CANCEL_REQUESTS = Statement("""
+SELECT job_id FROM jobs WHERE node = :node::text AND released_at IS NULL AND status = 'cancelled'""")
+# nodes, by their primary key, and whole.
+_HEARTBEAT = Statement("""
+INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew, migration)
+VALUES (:node::text, :version::text, :is_scheduler, :is_worker, :now::instant, :now::instant, :skew, :migration)
+ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now::instant, clock_skew = :skew, lost_at = NULL""")
+_SIGN_OFF = Statement("""
+UPDATE nodes SET stopped_at = :now::instant, heartbeat_at = :now::instant WHERE node = :node::text""")
+_LAST_HEARTBEAT = Statement("SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler")
+# idx_jobs_unreleased: jobs that the node has not released would have no owner without its row.
+_FORGET_NODE = Statement("""
+DELETE FROM nodes WHERE node = :node::text
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = :node::text AND released_at IS NULL)""")
 _NONE_DUE = TickReport(none_due=True)
 
 
@@ -46,12 +76,11 @@ class Exchange:
     is_sooner: bool
 
 
-class Slots:
+class Slots(StorePart):
     """Operations on slots and jobs while the clock runs."""
 
-    def __init__(self, store: Store, plans: PlanCache, *, lately: int = LATELY, stagger: int = 0) -> None:
-        self._store = store
-        self._plans = plans
+    def __init__(self, store: Store, *, lately: int = LATELY, stagger: int = 0) -> None:
+        super().__init__(store)
         self._lately = lately
         self._stagger = stagger
         self._is_line_long = False  # the last claim got all that it wanted: the next need not check first
@@ -73,7 +102,7 @@ class Slots:
                 self._store.nothing_due_before(min(due_at, now))
             return _NONE_DUE if due_at is None or due_at > now else TickReport()
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
-        report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
+        report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, due, **keys))
         if self._stagger:
             self._next_catch_up_at = max(report.next_catch_up_at, self._next_catch_up_at)
         return report
@@ -81,18 +110,16 @@ class Slots:
     def tick_one(self, now: int, uid: str) -> TickReport:
         """Decide the due and released slots of this one schedule, however old they are."""
         stagger = self._stagger
-        return self._store.write(
-            Lane.TICK, lambda tx: evaluate_one(tx, self._plans, uid, now, stagger=stagger)
-        )
+        return self._store.write(Lane.TICK, lambda tx: evaluate_one(tx, uid, now, stagger=stagger))
 
     def approaching(self, until: int, *, limit: int) -> Approaching:
         """Return what needs a process by then; nothing while the system is paused."""
         with self._store.read() as tx:
             if system_paused_at(tx) is not None:
                 return Approaching([], [])
-            states = tx.states_until(until, limit=limit)
-            jobs = tx.jobs_until(until, limit=limit)
-            return Approaching(schedules_of(tx, self._plans, states), jobs)
+            states = tx.many(State._make, _UNTIL, until=until, limit=limit)
+            jobs = tx.many(Job._make, READY, now=until, limit=limit, queues=None)
+            return Approaching(schedules_of(tx, states), jobs)
 
     def queued_of(self, uid: str) -> list[Job]:
         """Return the queued jobs of one schedule, which may be deleted, in order of slot_at."""
@@ -103,34 +130,30 @@ class Slots:
     def next_wake_at(self) -> int | None:
         """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
         with self._store.look() as tx:
-            wakes = (tx.next_due_at(), tx.next_resume_at())
+            wakes = (tx.next_due_at(), tx.number(_NEXT_RESUME))
         return min((at for at in wakes if at is not None), default=None)
 
     def claim_jobs(
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> list[ClaimedJob]:
         """Claim up to `limit` ready jobs for this node, within every capacity."""
-        if not self._is_line_long and not self._is_any_ready(now, queues):
-            return []
+        if not self._is_line_long:
+            with self._store.look() as tx:
+                ready_at = tx.next_ready_at(queues, now)
+            if ready_at is None or ready_at > now:
+                return []
         for _ in range(CLAIM_TRIES):
             taken = self._store.write(
-                Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
+                Lane.CLAIM, lambda tx: take_jobs(tx, now, node=node, limit=limit, queues=queues)
             )
             if taken is not None:
                 self._is_line_long = len(taken) == limit
                 return taken
         return []
 
-    def _is_any_ready(self, now: int, queues: Sequence[str] | None) -> bool:
-        with self._store.look() as tx:
-            ready_at = tx.next_ready_at(queues, now)
-        return ready_at is not None and ready_at <= now
-
     def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
         """Claim this one job, whatever its queue, within every capacity; None when it cannot be claimed."""
-        return self._store.write(
-            Lane.CLAIM, lambda tx: take_job(tx, self._plans, now, node=node, job_id=job_id)
-        )
+        return self._store.write(Lane.CLAIM, lambda tx: take_job(tx, now, node=node, job_id=job_id))
 
     def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
         """Return the earliest instant at which a queued job, of those queues, may be claimed."""
@@ -141,7 +164,7 @@ class Slots:
         """Write how jobs ended and what follows from it; return how many of the ends were valid."""
         if not ends:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, self._plans, ends, now))
+        return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, ends, now))
 
     @property
     def can_exchange(self) -> bool:
@@ -149,19 +172,13 @@ class Slots:
         return self._store.is_exclusive
 
     def exchange(
-        self,
-        now: int,
-        ends: Sequence[JobEnd],
-        *,
-        node: str,
-        limit: int,
-        queues: Sequence[str] | None = None,
+        self, now: int, ends: Sequence[JobEnd], *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> Exchange:
         """Settle, and claim up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
 
         def work(tx: Transaction) -> Exchange:
-            settled = settle_jobs(tx, self._plans, ends, now)
-            claimed = take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues) if limit else []
+            settled = settle_jobs(tx, ends, now)
+            claimed = take_jobs(tx, now, node=node, limit=limit, queues=queues) if limit else []
             return Exchange(settled, claimed or [], tx.is_sooner)
 
         return self._store.write(Lane.SETTLE, work)
@@ -169,15 +186,15 @@ class Slots:
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
         """End a job whose work continued externally; False when it does not wait for this token."""
         return self._store.write(
-            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome=outcome, now=now)
+            Lane.SETTLE, lambda tx: take_report(tx, job_id, token_hash, outcome=outcome, now=now)
         )
 
     def end_overdue(self, now: int) -> int:
         """End jobs whose work continued externally and that are past their deadline, or were cancelled."""
         with self._store.read() as tx:
-            if not tx.jobs_external_over(now):
+            if not tx.rows(EXTERNAL_OVER, now=now):
                 return 0
-        return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, self._plans, now))
+        return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, now))
 
     def write_output(self, now: int, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap]) -> None:
         """Store output of runs, and delete what exceeds its bounds."""
@@ -189,9 +206,7 @@ class Slots:
         A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
         from before the clock was set back.
         """
-        return self._store.write(
-            Lane.SETTLE, lambda tx: rescue_jobs(tx, self._plans, now, node=node, lease=lease)
-        )
+        return self._store.write(Lane.SETTLE, lambda tx: rescue_jobs(tx, now, node=node, lease=lease))
 
     def put_orphans_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
         """Requeue jobs that are recorded as this node's but that it does not hold; return how many.
@@ -199,10 +214,12 @@ class Slots:
         The response to a claim can be lost after its commit: no node runs such a job, and no other node may claim it.
         """
         with self._store.look() as tx:
-            orphans = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
+            orphans = [
+                job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) not in held
+            ]
         if not orphans:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, self._plans, orphans, now))
+        return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, orphans, now))
 
     def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
         """Requeue jobs that this node interrupts because it stops; return how many.
@@ -211,16 +228,18 @@ class Slots:
         node was frozen beyond its lease and no other node took its jobs; then it is an ordinary rescue.
         """
         with self._store.look() as tx:
-            found = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) in held]
+            found = [
+                job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) in held
+            ]
         if not found:
             return 0
         give = rescue_found if is_lost else give_jobs_back
-        return self._store.write(Lane.SETTLE, lambda tx: give(tx, self._plans, found, now))
+        return self._store.write(Lane.SETTLE, lambda tx: give(tx, found, now))
 
     def cancel_requests(self, node: str) -> list[str]:
         """Return the ids of jobs that this node runs and that were cancelled since."""
         with self._store.look() as tx:
-            return tx.cancel_requests(node)
+            return tx.column(_CANCEL_REQUESTS, node=node)
 
     def heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool = True
@@ -228,7 +247,9 @@ class Slots:
         """Record that the node is alive and keeps its jobs: one write per node."""
 
         def beat(tx: Transaction) -> None:
-            tx.put_heartbeat(now, node=node, version=version, is_scheduler=is_scheduler, is_worker=is_worker)
+            roles = {"is_scheduler": is_scheduler, "is_worker": is_worker}
+            values = {"node": node, "version": version, "skew": tx.skew(), "migration": tx.migration}
+            tx.run(_HEARTBEAT, **values, **roles, now=now)
 
         self._store.write(Lane.SETTLE, beat)
 
@@ -239,7 +260,7 @@ class Slots:
     def last_heartbeat_at(self) -> int | None:
         """Return when any scheduler was last alive."""
         with self._store.look() as tx:
-            return tx.last_heartbeat_at()
+            return tx.number(_LAST_HEARTBEAT)
 
     def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
         """Give the lease up on a clean stop.
@@ -248,7 +269,7 @@ class Slots:
         """
 
         def leave(tx: Transaction) -> None:
-            if not is_passing or not tx.forget_node(node):
-                tx.put_sign_off(now, node=node)
+            if not is_passing or not tx.run(_FORGET_NODE, node=node):
+                tx.run(_SIGN_OFF, now=now, node=node)
 
         self._store.write(Lane.SETTLE, leave)

@@ -10,16 +10,8 @@ from everwhen.model.changes import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Schedule, State
-from everwhen.store.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.store.load import (
-    PlanCache,
-    add_shared,
-    coverage,
-    hold,
-    schedules_of,
-    system_paused_at,
-    without_busy,
-)
+from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.load import add_shared, coverage, hold, schedules_of, system_paused_at, without_busy
 from everwhen.store.publish import publish_at_once, publish_fired
 from everwhen.store.transaction import Due, LockHint, Transaction
 
@@ -42,47 +34,34 @@ class TickReport:
     decisions: Sequence[Decision] = field(default=(), compare=False, repr=False)
 
 
-def evaluate(
-    tx: Transaction, plans: PlanCache, due: Due, *, stagger: int, next_catch_up_at: int = 0
-) -> TickReport:
+def evaluate(tx: Transaction, due: Due, *, stagger: int, next_catch_up_at: int = 0) -> TickReport:
     """Decide a batch of due and released slots."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = Shared()
+    shared = Shared(stagger=stagger, stagger_offset=max(next_catch_up_at - due.now, 0))
     for page in range(PAGES):
         due = due._replace(page=page)
         peeked = tx.peek_due(due)
-        schedules = _take(tx, plans, due, peeked, shared)
+        schedules = _take(tx, due, peeked, shared)
         if schedules or not peeked:
             break  # else other schedulers hold all of these, or their keys: continue with the next page
     if not schedules:
         return TickReport()
-    decisions = _decided(
-        tx,
-        plans,
-        schedules,
-        shared,
-        now=due.now,
-        stagger=stagger,
-        next_catch_up_at=next_catch_up_at,
-        alive_since=due.alive_since,
-    )
-    seen = max(len(schedules), len(peeked))
-    return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
+    is_full = max(len(schedules), len(peeked)) >= due.limit
+    return _decide(tx, schedules, shared, due.now, is_full=is_full, alive_since=due.alive_since)
 
 
-def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagger: int) -> TickReport:
+def evaluate_one(tx: Transaction, uid: str, now: int, *, stagger: int) -> TickReport:
     """Decide the due and released slots of one schedule; wait for its row and its keys while others hold them."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = hold(tx, plans, tx.peek_schedule(uid))
+    shared = hold(tx, tx.peek_schedule(uid), Shared(stagger=stagger))
     state = tx.states({uid}).get(uid)
     if state is None or not _is_due(state, now):
         return TickReport()
-    schedules = schedules_of(tx, plans, [state])
+    schedules = schedules_of(tx, [state])
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
-    decisions = _decided(tx, plans, schedules, shared, now=now, stagger=stagger, next_catch_up_at=0)
-    return _reported(decisions, shared, now, is_full=False)
+    return _decide(tx, schedules, shared, now, is_full=False)
 
 
 def _is_due(state: State, now: int) -> bool:
@@ -90,46 +69,34 @@ def _is_due(state: State, now: int) -> bool:
     return state.status == "active" and any(at is not None and at <= now for at in wakes)
 
 
-def _decided(
-    tx: Transaction,
-    plans: PlanCache,
-    schedules: Sequence[Schedule],
-    shared: Shared,
-    now: int,
-    stagger: int,
-    next_catch_up_at: int,
-    alive_since: int | None = None,
-) -> list[Decision]:
-    """Decide, and write the decisions."""
-    shared.stagger = stagger
-    shared.stagger_offset = max(next_catch_up_at - now, 0)
-    if (
-        min(schedule.state.next_run_at or now for schedule in schedules) < now - SECOND
-    ):  # something may be missed
-        shared.coverage = coverage(tx, now, alive_since)
-    decisions = tick(schedules, now, shared)
-    left = publish_at_once(tx, decisions, now)
-    commit_decisions(tx, left, now)
-    write_shared(tx, shared, now)
-    hand_on_places(tx, left, shared, now)
-    publish_fired(tx, plans, left, now)
-    return decisions
-
-
-def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_full: bool) -> TickReport:
-    fired = sum([len(decision.jobs) for decision in decisions])
-    more = is_full or any(is_still_due(decision, now) for decision in decisions)
-    return TickReport(len(decisions), fired, more, now + shared.stagger_offset, decisions=decisions)
-
-
-def _take(
-    tx: Transaction, plans: PlanCache, due: Due, peeked: Sequence[LockHint], shared: Shared
-) -> Sequence[Schedule]:
+def _take(tx: Transaction, due: Due, peeked: Sequence[LockHint], shared: Shared) -> Sequence[Schedule]:
     """Return the schedules that could be locked, with their keys. A locked key delays only its own schedules."""
-    hold(tx, plans, peeked, shared, wait=False)
+    hold(tx, peeked, shared, wait=False)
     states = tx.due(due)
     if not states:
         return ()
-    schedules = schedules_of(tx, plans, states)
+    schedules = schedules_of(tx, states)
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding], wait=False)
     return without_busy(shared, schedules)
+
+
+def _decide(
+    tx: Transaction,
+    schedules: Sequence[Schedule],
+    shared: Shared,
+    now: int,
+    *,
+    is_full: bool,
+    alive_since: int | None = None,
+) -> TickReport:
+    """Decide, and write the decisions."""
+    if min(one.state.next_run_at or now for one in schedules) < now - SECOND:  # something may be missed
+        shared.coverage = coverage(tx, now, alive_since)
+    decisions = tick(schedules, now, shared)
+    left = publish_at_once(tx, decisions, now)
+    commit_decisions(tx, left, shared, now)
+    write_shared(tx, shared, now)
+    publish_fired(tx, left, now)
+    fired = sum([len(decision.jobs) for decision in decisions])
+    more = is_full or any(is_still_due(decision, now) for decision in decisions)
+    return TickReport(len(decisions), fired, more, now + shared.stagger_offset, decisions=decisions)

@@ -5,79 +5,113 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everwhen.model.events import Event
-from everwhen.model.token import Answer, Session, Token
+from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_of, token_row
+from everwhen.store.dialect import Insert, Statement
 from everwhen.store.lanes import Lane
-from everwhen.store.transaction import Store, Transaction
+from everwhen.store.transaction import StorePart, Transaction
+
+# The unique keys on hash and token_id.
+_TOKEN = f"SELECT {', '.join(TOKEN_COLUMNS)} FROM tokens"
+_TOKEN_BY_HASH = Statement(f"{_TOKEN} WHERE hash = :hash::text")
+_TOKENS = Statement(f"{_TOKEN} ORDER BY created_at DESC, token_id")
+# The primary key of sessions, then that of tokens.
+_TOKEN_OF_SESSION = Statement(f"""
+SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
+WHERE s.hash = :hash::text AND s.expires_at > :now::instant""")
+_INSERT_TOKEN = Insert("tokens", ("hash", *TOKEN_COLUMNS), unless="")
+_REVOKE_TOKEN = Statement("""
+UPDATE tokens SET revoked_at = :now::instant WHERE token_id = :token_id::text AND revoked_at IS NULL""")
+# There are only a few sessions at a time: an insert scans them.
+_INSERT_SESSION = Insert("sessions", Session._fields)
+_FORGET_SESSIONS = Statement("DELETE FROM sessions WHERE expires_at <= :now::instant")
+_DELETE_SESSION = Statement("DELETE FROM sessions WHERE hash = :hash::text")
+END_SESSIONS = Statement("DELETE FROM sessions")
+# The primary key of idempotency_keys.
+_ANSWER = Statement("""
+SELECT token_id, key, digest, answer FROM idempotency_keys
+WHERE token_id = :token_id::text AND key = :key::text AND created_at > :since::instant""")
+_INSERT_ANSWER = Statement("""
+INSERT INTO idempotency_keys (token_id, key, digest, answer, created_at)
+VALUES (:token_id::text, :key::text, :digest::text, :answer::text, :stored_at::instant)
+ON CONFLICT (token_id, key) DO UPDATE SET digest = excluded.digest, answer = excluded.answer,
+    created_at = excluded.created_at WHERE idempotency_keys.created_at <= :since::instant""")
+# idx_idempotency_age, a few from its front; on PostgreSQL without those that another transaction deletes.
+_OLD_ANSWERS = """
+SELECT token_id, key FROM idempotency_keys WHERE created_at <= :since::instant ORDER BY created_at LIMIT 100"""
+_FORGET_ANSWERS = Statement(
+    sqlite=f"DELETE FROM idempotency_keys WHERE (token_id, key) IN ({_OLD_ANSWERS})",
+    postgres=f"DELETE FROM idempotency_keys WHERE (token_id, key) IN ({_OLD_ANSWERS} FOR UPDATE SKIP LOCKED)",
+)
 
 
-class Tokens:
+class Tokens(StorePart):
     """Tokens and sessions; each method is one transaction. It receives only the hashes of secrets."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def add(self, token: Token, hash: str, event: Event, *, only_first: bool = False) -> bool:
+        """Store a token and record it in the audit; False when its secret is known already.
 
-    def add(self, token: Token, hash: str, event: Event) -> bool:
-        """Store a token and record it in the audit; False when its secret is known already."""
-
-        def work(tx: Transaction) -> bool:
-            is_new = tx.insert_token(token, hash)
-            if is_new:
-                tx.insert_events([event])
-            return is_new
-
-        return self._store.write(Lane.API, work)
-
-    def add_first(self, token: Token, hash: str, event: Event) -> bool:
-        """Store a token as `add` does, if there has never been one; False otherwise."""
+        `only_first`: also when there has ever been a token.
+        """
 
         def work(tx: Transaction) -> bool:
-            tx.exclude_evaluations()  # two nodes may start at the same time, and only one of them is first
-            if tx.tokens() or not tx.insert_token(token, hash):
-                return False
-            tx.insert_events([event])
-            return True
+            if only_first:
+                tx.exclude_evaluations()  # two nodes may start at the same time, and only one of them is first
+                if tx.rows(_TOKENS):
+                    return False
+            return _recorded(tx, tx.insert(_INSERT_TOKEN, [(hash, *token_row(token))]), event)
 
         return self._store.write(Lane.API, work)
 
     def find(self, hash: str) -> Token | None:
         """Return the token with this hash, even a revoked one."""
-        with self._store.look() as tx:
-            return tx.token_by_hash(hash)
+        return self._one(token_of, _TOKEN_BY_HASH, hash=hash)
 
     def all(self) -> list[Token]:
         """Return every token, newest first."""
-        with self._store.look() as tx:
-            return tx.tokens()
+        return self._many(token_of, _TOKENS)
 
     def revoke(self, now: int, token_id: str, event: Event) -> bool:
         """Revoke a token and record it in the audit; False when no valid token has this id."""
 
         def work(tx: Transaction) -> bool:
-            is_revoked = tx.revoke_token(token_id, now)
-            if is_revoked:
-                tx.insert_events([event])
-            return is_revoked
+            return _recorded(tx, tx.run(_REVOKE_TOKEN, now=now, token_id=token_id), event)
 
         return self._store.write(Lane.API, work)
 
     def add_session(self, session: Session) -> None:
-        """Store a session."""
-        self._store.write(Lane.API, lambda tx: tx.insert_session(session))
+        """Store a session, and delete those that have ended."""
+
+        def work(tx: Transaction) -> None:
+            tx.run(_FORGET_SESSIONS, now=session.created_at)
+            tx.insert(_INSERT_SESSION, [session])
+
+        self._store.write(Lane.API, work)
 
     def find_session(self, hash: str, now: int) -> Token | None:
         """Return the token of a session that has not ended, even a revoked token."""
-        with self._store.look() as tx:
-            return tx.token_of_session(hash, now)
+        return self._one(token_of, _TOKEN_OF_SESSION, hash=hash, now=now)
 
     def end_session(self, hash: str) -> None:
         """End a session; one that has ended stays unchanged."""
-        self._store.write(Lane.API, lambda tx: tx.delete_session(hash))
+        self._store.write(Lane.API, lambda tx: tx.run(_DELETE_SESSION, hash=hash))
 
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
         """Return the answer to an earlier request with this key."""
-        with self._store.look() as tx:
-            return tx.answer(token_id, key, since=since)
+        return self._one(lambda row: Answer(*row), _ANSWER, token_id=token_id, key=key, since=since)
 
     def record(self, events: Sequence[Event]) -> None:
         """Record refused requests."""
         self._store.write(Lane.API, lambda tx: tx.insert_events(events))
+
+
+def _recorded(tx: Transaction, changed: int, event: Event) -> bool:
+    if changed:
+        tx.insert_events([event])
+    return changed > 0
+
+
+def insert_answer(tx: Transaction, answer: Answer, now: int) -> bool:
+    """Insert an answer, and delete those older than a day; False when its key has a remembered answer."""
+    since = now - ANSWERS_KEPT
+    tx.run(_FORGET_ANSWERS, since=since)
+    return tx.run(_INSERT_ANSWER, **answer._asdict(), stored_at=answer.stored_at(now), since=since) > 0

@@ -12,55 +12,38 @@ transactions exclude each other, as on SQLite, a peek returns nothing and costs 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from everwhen.clock import Clock
-from everwhen.store.delivery_rows import DeliveryReads, DeliveryWrites
+from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JobReads, JobWrites
 from everwhen.store.lanes import Lane
-from everwhen.store.message_rows import MessageReads, MessageWrites
-from everwhen.store.records import Declined, Due, Finished, LockHint, Queue, Row
+from everwhen.store.records import Due, Finished, LockHint, Offer, Queue, Row
 from everwhen.store.schedule_rows import ScheduleReads, ScheduleWrites
-from everwhen.store.system_rows import (
-    LimitReads,
-    LimitWrites,
-    SystemReads,
-    SystemWrites,
-    TokenReads,
-    TokenWrites,
-)
+from everwhen.store.system_rows import LimitReads, LimitWrites, SystemReads, SystemWrites
 
-__all__ = [
-    "Declined",
-    "Due",
-    "Finished",
-    "LockHint",
-    "Queue",
-    "Row",
-    "Snapshot",
-    "Store",
-    "Transaction",
-]
+if TYPE_CHECKING:
+    from everwhen.model.schedule import Plan
+    from everwhen.store.load import PlanCache
+
+__all__ = ["Due", "Finished", "LockHint", "Offer", "Queue", "Row", "Snapshot", "Store", "Transaction"]
 
 T = TypeVar("T")
 
 
-class Snapshot(ScheduleReads, JobReads, DeliveryReads, LimitReads, MessageReads, TokenReads, SystemReads):
+class Snapshot(ScheduleReads, JobReads, LimitReads, SystemReads):
     """The reads; inside a writing transaction they lock the rows that it may change."""
 
+    plans: PlanCache  # of the process
 
-class Transaction(
-    Snapshot,
-    ScheduleWrites,
-    JobWrites,
-    DeliveryWrites,
-    LimitWrites,
-    MessageWrites,
-    TokenWrites,
-    SystemWrites,
-):
+    def load_plans(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Plan]:
+        """Return the plans of revisions, by uid and number."""
+        return self.plans.load(self, wanted)
+
+
+class Transaction(Snapshot, ScheduleWrites, JobWrites, LimitWrites, SystemWrites):
     """The reads and writes of one transaction; its opener ends it."""
 
     _clock: Clock | None = None
@@ -78,8 +61,14 @@ class Transaction(
     def expect_long_pauses(self) -> None:
         """Announce that many rows are processed between two statements, so that the node does not count as hung."""
 
+    def lock_token(self, token_id: str) -> None:
+        """Prevent other transactions from creating with this token until the end of this one."""
+
     def exclude_evaluations(self) -> None:
         """Block new ticks and claims until the end of this transaction, and wait for those under way."""
+
+    def exclude_changes(self) -> None:
+        """Block new changes of schedules until the end of this transaction, and wait for those under way."""
 
     @abstractmethod
     def announce_due(self, due_at: int) -> None:
@@ -94,14 +83,20 @@ class Transaction(
 class Store(Protocol):
     """A database that runs work in transactions.
 
-    `is_exclusive`: one at a time, so that nothing is locked, and two flows may share one.
+    `is_exclusive`: one at a time, so that nothing is locked, and two flows may share one. `plans`: those that its
+    transactions have read.
     """
+
+    plans: PlanCache
 
     @property
     def is_exclusive(self) -> bool: ...
 
-    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        """Run the work, commit, and return its result; when it raises, roll back. The work may run more than once."""
+    def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:
+        """Run the work, commit, and return its result; when it raises, roll back. The work may run more than once.
+
+        `is_change`: it creates or changes schedules on request, and `exclude_changes` waits for it.
+        """
         ...
 
     def read(self) -> AbstractContextManager[Snapshot]:
@@ -119,3 +114,20 @@ class Store(Protocol):
     def nothing_due_before(self, instant: int) -> None:
         """Record that nothing is due before the instant: the next search need not begin at the first entry."""
         ...
+
+
+class StorePart:
+    """A part of a store: verbs about one subject, each of which is one transaction, or reads one snapshot."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def _many(self, make: Callable[[Any], T], statement: Statement, **values: Any) -> list[T]:
+        """Return what `make` makes of each row that a single statement finds."""
+        with self._store.look() as tx:
+            return tx.many(make, statement, **values)
+
+    def _one(self, make: Callable[[Any], T], statement: Statement, **values: Any) -> T | None:
+        """Return the same of the first row, or None."""
+        with self._store.look() as tx:
+            return tx.one(make, statement, **values)

@@ -58,10 +58,6 @@ class AgentTarget:
         has_command = "command" in json.loads(definition.target.spec)
         return None if has_command or self._host else "it has no command, and no host runs it here"
 
-    def kill(self) -> None:
-        """End every process at once, after a second request to stop."""
-        self._processes.kill()
-
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
         fields.pop("secret", None)  # it authenticates callers; a node that runs the agent may lack it
@@ -79,7 +75,7 @@ class AgentTarget:
         open_source = self._sources.get(inbox["type"])
         if open_source is None:
             return drifted(f'there is no work source of type "{inbox["type"]}" on this node')
-        self._processes.be_guarded()
+        self._processes.guardian.begin()
         try:
             source, item = await _take(open_source, inbox, run)
         except Exception as error:  # third-party code and third-party servers
@@ -101,7 +97,8 @@ class AgentTarget:
             reason = f"unexpected error: {error!r}"
             await _report(run, lambda: source.release(item.id, reason=reason))
             raise
-        if outcome.status == "cancelled" and not self._is_over(run):
+        is_timed_out = run.deadline_at is not None and self._clock.now() >= run.deadline_at
+        if outcome.status == "cancelled" and not is_timed_out:
             await _report(run, lambda: source.release(item.id, reason="the run was cancelled"))
         elif outcome.is_interrupted and await run.is_node_stopping():
             await _report(run, lambda: source.release(item.id, reason="its node stops"))
@@ -110,21 +107,18 @@ class AgentTarget:
             await _report(run, lambda: source.complete(item.id, done))
         return outcome
 
-    def _is_over(self, run: Run) -> bool:
-        """Return whether the run was ended because of its deadline."""
-        return run.deadline_at is not None and self._clock.now() >= run.deadline_at
-
     async def _execute(self, fields: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
         prompt = build_schedule_prompt(fields, item, default=fields.get("default_prompt") or "")
         if self._host is not None:
             return await self._host(fields, run, item, prompt)
         if "command" not in fields:
             return drifted(f'agent "{fields.get("agent")}" has no command, and no host runs it here')
-        argv = [_fill(word, prompt) for word in fields["command"]]
         is_in_argv = any(PROMPT in word for word in fields["command"])
-        listed = {**(fields.get("env") or {}), **_about(fields, item)}
+        listed = {**(fields.get("env") or {}), "EVERWHEN_AGENT": fields.get("agent", "")}
+        if item is not None:
+            listed["EVERWHEN_WORK_ITEM"] = item.external_id or item.id
         launch = Launch(
-            argv=argv,
+            argv=[_fill(word, prompt) for word in fields["command"]],
             cwd=fields.get("cwd"),
             env=environment_of(run, listed),
             stdin=None if is_in_argv else prompt.encode(errors="replace"),
@@ -179,10 +173,9 @@ async def _report(run: Run, report: Callable[[], None]) -> None:
     try:
         await asyncio.wrap_future(aside(report))
     except Exception as error:
-        log.warning("%s: the outcome was not reported to the work source: %s", run.job_id, error)
-        run.output.write(
-            "log", f"the outcome was not reported to the work source: {error}\n".encode(errors="replace")
-        )
+        text = f"the outcome was not reported to the work source: {error}"
+        log.warning("%s: %s", run.job_id, text)
+        run.output.write("log", f"{text}\n".encode(errors="replace"))
 
 
 def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
@@ -191,11 +184,6 @@ def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
     error = outcome.error or outcome.status
     message = f"timed out: {error}" if outcome.status == "cancelled" else error
     return WorkOutcome("failure", error=message, job_id=run.job_id)
-
-
-def _about(fields: Mapping[str, Any], item: WorkItem | None) -> dict[str, str]:
-    about = {"EVERWHEN_AGENT": str(fields.get("agent", ""))}
-    return about if item is None else {**about, "EVERWHEN_WORK_ITEM": item.external_id or item.id}
 
 
 def make_target(resources: Resources) -> AgentTarget:

@@ -31,11 +31,11 @@ class CommandTarget:
         self.processes = processes or Processes()
 
     def kill(self) -> None:
-        """End every process at once, after a second request to stop."""
+        """End every process of the node at once, after a second request to stop: all targets share `processes`."""
         self.processes.kill()
 
     async def close(self) -> None:
-        self.processes.close()
+        self.processes.guardian.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
         return await with_secrets(json.loads(spec), run, self._perform)
@@ -56,29 +56,32 @@ def make_target(resources: Resources) -> CommandTarget:
 
 async def run_process(processes: Processes, launch: Launch) -> Outcome:
     """Run a process to its end: exit code 0 succeeds with the last of the output, 78 is final."""
-    try:
-        process = processes.start(launch)
-    except (OSError, ValueError) as error:
-        return not_started(launch.argv[0], error)
-    try:
-        code = await process.wait()
-    except asyncio.CancelledError:
-        return Outcome("cancelled", error=last_lines(process))
+    ended = await end_of_process(processes, launch)
+    if isinstance(ended, Outcome):
+        return ended
+    process, code = ended
     if code == 0:
         return Outcome("succeeded", result=process.stdout.last(SHOWN))
     if process.was_lost:
         return LOST
-    return Outcome(
-        "failed",
-        error=failure(code, process),
-        is_final=code == FINAL_EXIT,
-        is_interrupted=is_by_signal(code),
-    )
+    error, is_final = failure(code, process), code == FINAL_EXIT
+    return Outcome("failed", error=error, is_final=is_final, is_interrupted=is_by_signal(code))
 
 
-def not_started(program: str, error: Exception) -> Outcome:
-    """Return the outcome for a program that cannot be started; the next attempt may find it."""
-    return Outcome("failed", error=f"cannot start {program!r}: {_hindrance(program, error)}")
+async def end_of_process(processes: Processes, launch: Launch) -> tuple[Process, int] | Outcome:
+    """Return the ended process and its exit code; an outcome when it cannot be started, or the run is cancelled.
+
+    The next attempt may find a program that is missing now.
+    """
+    try:
+        process = processes.start(launch)
+    except (OSError, ValueError) as error:
+        program = launch.argv[0]
+        return Outcome("failed", error=f"cannot start {program!r}: {_hindrance(program, error)}")
+    try:
+        return process, await process.wait()
+    except asyncio.CancelledError:
+        return Outcome("cancelled", error=_last_lines(process))
 
 
 def _hindrance(program: str, error: Exception) -> str:
@@ -96,7 +99,7 @@ def _hindrance(program: str, error: Exception) -> str:
 def failure(code: int, process: Process) -> str:
     """Describe how a process ended, with the last of its output."""
     ended = f"exit code {code}" if code >= 0 else f"killed by {signal_name(-code)}"
-    text = last_lines(process)
+    text = _last_lines(process)
     return f"{ended}: {text}" if text else ended
 
 
@@ -105,7 +108,7 @@ def is_by_signal(code: int) -> bool:
     return code < 0 or code in _EXITS_BY_SIGNAL
 
 
-def last_lines(process: Process) -> str:
+def _last_lines(process: Process) -> str:
     return process.stderr.last(SHOWN) or process.stdout.last(SHOWN)
 
 

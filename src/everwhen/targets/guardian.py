@@ -32,17 +32,14 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from everwhen.targets.guardian_process import since_boot
+from everwhen.targets.guardian_process import MARK as MARK
+from everwhen.targets.guardian_process import PROC, mark_of, processes, since_boot
 
 PROGRAM = Path(__file__).with_name("guardian_process.py")
 SIGN_OFF = 2.0
 GRACE = 5.0
-_ENVIRONMENT = (
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-)  # what a Python may need to start at all; no mark, no secret
+_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # what a Python may need to start; no mark, no secret
 
 log = logging.getLogger("everwhen")
 
@@ -51,10 +48,10 @@ class Guardian:
     """Starts with the first run; `close` ends it, and the next run starts another. For any thread.
 
     `grace` is the time between SIGTERM and SIGKILL. `mark` is for processes that belong to the node and to no run:
-    they are ended with the node, however it ends.
+    they are ended with the node, however it ends. One that `is_absent` watches nothing.
     """
 
-    def __init__(self, *, grace: float = GRACE) -> None:
+    def __init__(self, *, grace: float = GRACE, is_absent: bool = False) -> None:
         self._grace = grace
         self.mark = secrets.token_hex(8)
         self._runs: set[str] = set()
@@ -62,7 +59,7 @@ class Guardian:
         self._greeting = b""  # the last one, for a guardian that starts later
         self._lock = threading.RLock()
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_absent = not Path("/proc/self/environ").exists()
+        self._is_absent = is_absent or not Path("/proc/self/environ").exists()
 
     @property
     def pid(self) -> int | None:
@@ -78,14 +75,14 @@ class Guardian:
         """Add a run; call this before it starts anything."""
         with self._lock:
             self._runs.add(mark)
-            self._tell(_line("+", mark))
+            self._tell("+", mark)
 
     def forget(self, mark: str) -> None:
         """Remove a run that is over."""
         with self._lock:
             self._runs.discard(mark)
             self._ended.discard(mark)
-            self._tell(_line("-", mark))
+            self._tell("-", mark)
 
     def greet(self, seconds: float, margin: float) -> None:
         """Tell the guardian how long the lease lasts; the next greeting is due `margin` seconds before its end.
@@ -97,7 +94,7 @@ class Guardian:
                 return
             self._greeting = _line("=", f"{since_boot() + max(seconds, 0.0):.2f}", f" {margin:.2f}")
             if self._child is not None:
-                self._tell(self._greeting)
+                self._write(self._greeting)
 
     def has_ended(self, mark: str) -> bool:
         """Return whether a guardian ended this run because it was not greeted in time."""
@@ -114,9 +111,11 @@ class Guardian:
             self._greeting = b""  # it no longer holds when another guardian starts
         _end(child)
 
-    def _tell(self, line: bytes) -> None:
-        if self._is_absent:
-            return
+    def _tell(self, kind: str, mark: str) -> None:
+        if not self._is_absent:
+            self._write(_line(kind, mark))
+
+    def _write(self, line: bytes) -> None:
         try:
             if self._child is None:
                 self._begin()
@@ -219,24 +218,12 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 # its runs.
 
 
-MARK = "EVERWHEN_RUN_MARK"
-_PROC = Path("/proc")
-
-
-class _Entry(NamedTuple):
-    pid: int
-    is_zombie: bool
-    parent: int
-    group: int
-    session: int
-
-
 class Family:
     """The processes of one run: those of its leader's group and session, and those with its mark."""
 
     def __init__(self, leader: int, mark: str) -> None:
         self._leader = leader
-        self._mark = f"{MARK}={mark}".encode()
+        self._mark = mark.encode()
 
     def has_group(self) -> bool:
         """Return whether the group has a member; ended members count until their parent has waited for them."""
@@ -245,7 +232,7 @@ class Family:
         except ProcessLookupError:
             return False
         except PermissionError:  # a member that changed its user
-            return True
+            pass
         return True
 
     def signal(self, number: signal.Signals) -> int:
@@ -261,34 +248,15 @@ class Family:
 
     def members(self) -> list[int]:
         """Return the live members. Reads every process of the machine: for ending runs, not for every run."""
-        if not (_PROC / "self" / "stat").exists():
+        if not (PROC / "self" / "stat").exists():
             return [self._leader] if self.has_group() else []
-        entries = [entry for entry in map(_entry, _pids()) if entry is not None and self._is_member(entry)]
-        for entry in entries:
-            if entry.is_zombie and entry.parent == os.getpid() and entry.pid != self._leader:
+        found = []
+        for pid, is_over, parent, group, session in processes():
+            if self._leader not in (pid, group, session) and mark_of(pid) != self._mark:
+                continue
+            if not is_over:
+                found.append(pid)
+            elif parent == os.getpid() and pid != self._leader:
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(entry.pid, os.WNOHANG)  # it was orphaned, and this process is init
-        return [entry.pid for entry in entries if not entry.is_zombie]
-
-    def _is_member(self, entry: _Entry) -> bool:
-        if self._leader in (entry.pid, entry.group, entry.session):
-            return True
-        try:
-            environment = (_PROC / str(entry.pid) / "environ").read_bytes()
-        except OSError:
-            return False  # gone, or of another user
-        return self._mark in environment.split(b"\0")
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
-
-
-def _entry(pid: int) -> _Entry | None:
-    try:
-        line = (_PROC / str(pid) / "stat").read_bytes()
-    except OSError:
-        return None
-    # The name is in brackets and may contain any byte, brackets too.
-    state, parent, group, session = line.rpartition(b")")[2].split()[:4]
-    return _Entry(pid, state in (b"Z", b"X"), int(parent), int(group), int(session))
+                    os.waitpid(pid, os.WNOHANG)  # it was orphaned, and this process is init
+        return found

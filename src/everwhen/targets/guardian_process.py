@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 PROC = Path("/proc")
-VARIABLE = b"EVERWHEN_RUN_MARK="
+MARK = "EVERWHEN_RUN_MARK"
 LOOK = 0.1
 PATIENCE = 1.0  # at most this long after waking up the deadline is checked
 SHORTEST_LOOK = 0.01
@@ -136,30 +136,32 @@ def tell(pids: set[int], number: signal.Signals) -> int:
 
 def members(runs: set[bytes]) -> set[int]:
     """Return the processes with the mark of a run, and those of a session that one of them leads."""
-    sessions = living()
+    sessions = {pid: session for pid, is_over, _, _, session in processes() if not is_over}
     marked = {pid for pid in sessions if mark_of(pid) in runs}
     return {pid for pid, session in sessions.items() if pid in marked or session in marked}
 
 
-def living() -> dict[int, int]:
-    """Return the session of every process that has not ended."""
-    found: dict[int, int] = {}
+def processes() -> list[tuple[int, bool, int, int, int]]:
+    """Return the id, whether it has ended, the parent, the group and the session of every process."""
+    found = []
     for folder in PROC.iterdir():
         if not folder.name.isdigit():
             continue
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] not in (b"Z", b"X"):
-                found[int(folder.name)] = int(fields[3])
+            # The name is in brackets and may contain any byte, brackets too.
+            state, *numbers = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:4]
+            parent, group, session = map(int, numbers)
+            found.append((int(folder.name), state in (b"Z", b"X"), parent, group, session))
     return found
 
 
 def mark_of(pid: int) -> bytes:
+    begin = f"{MARK}=".encode()
     try:
         entries = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:  # gone, or of another user
         return b""
-    return next((entry.removeprefix(VARIABLE) for entry in entries if entry.startswith(VARIABLE)), b"")
+    return next((entry.removeprefix(begin) for entry in entries if entry.startswith(begin)), b"")
 
 
 if __name__ == "__main__":

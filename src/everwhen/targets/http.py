@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from everwhen.model.outcome import Outcome
@@ -40,18 +41,13 @@ class HttpTarget:
 
     async def _load(self) -> HttpExchange:
         """Import the client in a thread: the import takes longer than the loop may block."""
-        kind = await asyncio.to_thread(_client)
+        client = await asyncio.to_thread(import_module, "everwhen.targets.http_exchange")
         if self._exchange is None:  # several jobs may have waited for the import
-            self._exchange = kind(
-                self._now, allow_private_urls=self._allow_private_urls, may_reach=self._may_reach
+            allowed = self._allow_private_urls
+            self._exchange = client.HttpExchange(
+                self._now, allow_private_urls=allowed, may_reach=self._may_reach
             )
         return self._exchange
-
-
-def _client() -> type[HttpExchange]:
-    from everwhen.targets.http_exchange import HttpExchange
-
-    return HttpExchange
 
 
 def make_target(resources: Resources) -> HttpTarget:

@@ -36,12 +36,14 @@ from everwhen.targets.http_addresses import (
     require_literal,
 )
 from everwhen.targets.process import READ_LIMIT, Captured
+from everwhen.targets.python_function import spell_run
 from everwhen.targets.secrets import with_secrets
 from everwhen.timetable.interval import parse_seconds
 from everwhen.version import __version__
 
 CONNECT_TIMEOUT = 10.0
 MOST_HOPS = 10
+MOST_SESSIONS = 100
 SHOWN = 4_096
 OUTSIDE = "api"  # the source of definitions that came over REST or MCP
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -86,10 +88,8 @@ class HttpExchange:
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
             return Outcome("failed", error=f"this is not a valid request: {error}", is_final=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            fault = (
-                _fault_without_address(error) if fields.get("source") == OUTSIDE else _network_fault(error)
-            )
-            return Outcome("failed", error=f"{shown_address(fields['url'])}: {fault}")
+            describe = _fault_without_address if fields.get("source") == OUTSIDE else _network_fault
+            return Outcome("failed", error=f"{shown_address(fields['url'])}: {describe(error)}")
 
     def _is_guarded(self, fields: dict[str, Any]) -> bool:
         return fields.get("source") == OUTSIDE and not self._allow_private_urls
@@ -127,10 +127,8 @@ class HttpExchange:
             run.output.write("stdout", body.head + body.tail)
         if answer.status == 202:
             return Outcome("succeeded", result=body.last(SHOWN), awaits=sha256(token.encode()).hexdigest())
-        return outcome_of(answer.status, body.last(SHOWN), self._retry_after(answer))
-
-    def _retry_after(self, answer: aiohttp.ClientResponse) -> int | None:
-        return retry_after(answer.headers.get("Retry-After"), self._now())
+        pause = retry_after(answer.headers.get("Retry-After"), self._now())
+        return outcome_of(answer.status, body.last(SHOWN), pause)
 
 
 def outcome_of(status: int, text: str, pause: int | None) -> Outcome:
@@ -178,29 +176,23 @@ def _fault_without_address(error: Exception) -> str:
     return _network_fault(error)
 
 
-# Connections of the http target: kept open and reused, but never for the work of another owner.
-#
-# What one owner's request leaves on a connection must not become the response to another owner's.
-
-
-MOST_SESSIONS = 100
-
-
 class SessionKey(NamedTuple):
-    """The owner of the connections, and whether they reach public addresses only."""
+    """The owner of the connections, and whether they reach public addresses only.
+
+    Connections are kept open and reused, but never for the work of another owner: what one owner's request leaves on a
+    connection must not become the response to another owner's.
+    """
 
     owner: str | None
     is_guarded: bool
 
 
+@dataclass(slots=True)
 class _Shared:
     """A session and the number of requests that use it now."""
 
-    __slots__ = ("session", "users")
-
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self.session = session
-        self.users = 0
+    session: aiohttp.ClientSession
+    users: int = 0
 
 
 class HttpSessions:
@@ -229,10 +221,8 @@ class HttpSessions:
 
     def _open(self, key: SessionKey) -> aiohttp.ClientSession:
         resolver = GuardedResolver(self._may_reach) if key.is_guarded else aiohttp.ThreadedResolver()
-        connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
-        return aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
-        )
+        connector, jar = aiohttp.TCPConnector(limit=0, resolver=resolver), aiohttp.DummyCookieJar()
+        return aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=False)
 
     async def _close_surplus(self) -> None:
         while len(self._shared) > self._most:
@@ -242,14 +232,13 @@ class HttpSessions:
             await self._shared.pop(idle).session.close()
 
 
-# The request of a run: its method, headers and body, and which of them a redirect may repeat to which host.
-
-
 _WITHOUT_BODY = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
+    """The request of a run: its method, headers and body; a redirect repeats some of them."""
+
     method: str
     url: URL
     headers: Mapping[str, str]
@@ -271,16 +260,13 @@ class Request:
 
 
 def _joined(url: URL, location: str) -> URL:
+    redirects = f"{shown_address(url)} redirects to {location[:200]!r}, which is not"
     try:
         joined = url.join(URL(location))
     except ValueError as error:
-        raise ValueError(
-            f"{shown_address(url)} redirects to {location[:200]!r}, which is not a URL: {error}"
-        ) from error
+        raise ValueError(f"{redirects} a URL: {error}") from error
     if joined.scheme not in ("http", "https") or not joined.raw_host:
-        raise ValueError(
-            f"{shown_address(url)} redirects to {location[:200]!r}, which is not an http or https URL"
-        )
+        raise ValueError(f"{redirects} an http or https URL")
     return joined
 
 
@@ -321,18 +307,8 @@ def _with_given(headers: Mapping[str, str], fields: Mapping[str, Any]) -> dict[s
 
 def run_to_json(run: Run) -> dict[str, Any]:
     """Return the run as the JSON that a server gets."""
-    return {
-        "job_id": run.job_id,
-        "schedule_id": run.schedule_id,
-        "schedule_name": run.schedule_name,
-        "slot_at": _iso(run.slot_at),
-        "attempt": run.attempt,
-        "origin": run.origin,
-        "catch_up": run.catch_up,
-        "repeat_number": run.repeat_number,
-        "payload": run.payload,
-        "deadline_at": None if run.deadline_at is None else _iso(run.deadline_at),
-    }
+    deadline_at = None if run.deadline_at is None else _iso(run.deadline_at)
+    return spell_run(run) | {"slot_at": _iso(run.slot_at), "deadline_at": deadline_at}
 
 
 def _body(given: Any, run: Run, method: str) -> tuple[bytes | None, str | None]:
@@ -344,6 +320,9 @@ def _body(given: Any, run: Run, method: str) -> tuple[bytes | None, str | None]:
 
 
 def _about(run: Run, token: str) -> dict[str, str]:
+    # One trace per job, so that its attempts belong together; a span per request. A span is a name and not a secret: it
+    # needs no system call, which would let another thread run.
+    span = random.getrandbits(64) or 1
     return {
         "User-Agent": f"everwhen/{__version__}",
         "Everwhen-Job-Id": run.job_id,
@@ -351,17 +330,8 @@ def _about(run: Run, token: str) -> dict[str, str]:
         "Everwhen-Attempt": str(run.attempt),
         "Everwhen-Outcome-Token": token,
         "Idempotency-Key": run.job_id,
-        "traceparent": _traceparent(run.job_id),
+        "traceparent": f"00-{trace_id_of(run.job_id)}-{span:016x}-01",
     }
-
-
-def _traceparent(job_id: str) -> str:
-    """Return one trace per job, derived from its id, so that its attempts belong together; a span per request.
-
-    A span is a name and not a secret: it needs no system call, which would let another thread run.
-    """
-    trace, span = trace_id_of(job_id), random.getrandbits(64) or 1
-    return f"00-{trace}-{span:016x}-01"
 
 
 @lru_cache(maxsize=1_000)

@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ def main() -> None:
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
     outcome = _outcome(fields, read_run(fields["run"], _log, cancelled), cancelled)
     if cancelled.is_set() and outcome.status != "succeeded":
-        outcome = replace(outcome, is_interrupted=True)
+        outcome = outcome._replace(is_interrupted=True)
     sys.stdout.flush()
     report = {name: getattr(outcome, name) for name in _REPORTED}
     Path(os.environ[OUTCOME]).write_text(json.dumps(report))
@@ -74,11 +73,6 @@ async def _await(bound: Callable[[], Any], run: PythonRun, cancelled: threading.
 def _log(line: bytes) -> None:
     sys.stderr.buffer.write(line)
     sys.stderr.buffer.flush()
-
-
-def read_outcome(report: str) -> Outcome:
-    """Parse the outcome that the child reported."""
-    return Outcome(**json.loads(report))
 
 
 if __name__ == "__main__":

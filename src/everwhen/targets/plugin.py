@@ -25,23 +25,14 @@ from everwhen.targets.command import (
     FINAL_EXIT,
     LOST,
     SHOWN,
+    end_of_process,
     failure,
     is_by_signal,
-    last_lines,
-    not_started,
     signal_name,
 )
 from everwhen.targets.process import Launch, Process, Processes, safe_base
 from everwhen.targets.registry import Resources, StateOf
 from everwhen.targets.secrets import with_secrets
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A plugin that can be started, and its request."""
-
-    entrypoint: str
-    request: bytes
 
 
 class PluginTarget:
@@ -51,10 +42,6 @@ class PluginTarget:
         self._plugins = plugins
         self._state_of = state_of
         self._processes = processes or Processes()
-
-    def kill(self) -> None:
-        """End every process at once, after a second request to stop."""
-        self._processes.kill()
 
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
         """Return why the plugin cannot run a schedule; None when it can."""
@@ -71,25 +58,19 @@ class PluginTarget:
         ready = await asyncio.to_thread(self._prepare, fields, run)  # disk and database
         if isinstance(ready, Outcome):
             return ready
+        entrypoint, request = ready
         launch = Launch(
-            argv=[ready.entrypoint],
+            argv=[entrypoint],
             env=safe_base(),
-            stdin=ready.request,
+            stdin=request,
             is_stdout_whole=True,
             sink=lambda stream, data: run.output.write(stream, data) if stream == "stderr" else None,
         )
-        try:
-            process = self._processes.start(launch)
-        except (OSError, ValueError) as error:
-            return not_started(ready.entrypoint, error)
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            return Outcome("cancelled", error=last_lines(process))
-        return _outcome(memory_of(fields), code, process, run)
+        ended = await end_of_process(self._processes, launch)
+        return ended if isinstance(ended, Outcome) else _outcome(memory_of(fields), *ended, run)
 
-    def _prepare(self, fields: Mapping[str, Any], run: Run) -> _Ready | Outcome:
-        """Return what to start; or, if the declared plugin or command no longer exists, the outcome for that."""
+    def _prepare(self, fields: Mapping[str, Any], run: Run) -> tuple[str, bytes] | Outcome:
+        """Return what to start and its request; or the outcome, if the declared plugin or command no longer exists."""
         name = fields["name"]
         try:
             plugin = self._plugins.find(name)
@@ -109,10 +90,10 @@ class PluginTarget:
             return Outcome("failed", error="; ".join(faults), is_final=True)
         state = self._state_of(memory_of(fields))
         request = request_of(run, command=command.name, config=config, state=state, payload=payload)
-        return _Ready(plugin.entrypoint, request)
+        return plugin.entrypoint, request
 
 
-def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
+def _outcome(memory: str, process: Process, code: int, run: Run) -> Outcome:
     """Return the outcome in the response, unless the end of the process invalidates it.
 
     A response counts whatever the exit code, except for 78 (final) and an end by signal.
@@ -124,11 +105,10 @@ def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
     if error and process.was_lost:
         return LOST
     if error:
-        is_final = code == FINAL_EXIT or not response.may_retry
         return Outcome(
             "failed",
             error=error,
-            is_final=is_final,
+            is_final=code == FINAL_EXIT or not response.may_retry,
             events=response.events,
             is_interrupted=is_by_signal(code),
         )
@@ -140,7 +120,8 @@ def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
 def _error(response: Response, code: int, process: Process) -> str | None:
     """Return why the run failed; None when it did not."""
     if response.fault is not None:
-        return _misanswered(response.fault, code, process)
+        ended = f"exit code {code}" if code > 0 else f"killed by {signal_name(-code)}" if code else ""
+        return "; ".join(part for part in (ended, response.fault, process.stderr.last(SHOWN)) if part)
     if code < 0 or code == FINAL_EXIT:
         return response.error or failure(code, process)
     if not response.is_ok:
@@ -148,28 +129,19 @@ def _error(response: Response, code: int, process: Process) -> str | None:
     return None
 
 
-def _misanswered(fault: str, code: int, process: Process) -> str:
-    ended = f"exit code {code}" if code > 0 else f"killed by {signal_name(-code)}" if code else ""
-    return "; ".join(part for part in (ended, fault, process.stderr.last(SHOWN)) if part)
-
-
 def _response(process: Process) -> Response:
-    output = process.stdout.whole
-    if output is None:
-        head = first_bytes(process.stdout.head)
-        return Response(False, fault=f"{process.stdout.total} bytes on standard output are too many: {head}")
-    return response_of(output)
+    if (output := process.stdout.whole) is not None:
+        return response_of(output)
+    text = f"{process.stdout.total} bytes on standard output are too many: {first_bytes(process.stdout.head)}"
+    return Response(False, fault=text)
 
 
 def make_target(resources: Resources) -> PluginTarget:
     return PluginTarget(resources.plugins, resources.plugin_state, resources.processes)
 
 
-# Protocol 2 of plugins: one JSON request on a plugin's standard input, one JSON response on its standard
-# output.
-#
-# This module runs nothing: bytes in, values out. Output that is not a response is a failure that shows its
-# first bytes.
+# Protocol 2 of plugins: one JSON request on a plugin's standard input, one JSON response on its standard output. Bytes
+# in, values out: nothing runs here. Output that is not a response is a failure that shows its first bytes.
 
 
 FIRST_BYTES = 200
@@ -200,6 +172,7 @@ def request_of(
     payload: Mapping[str, Any],
 ) -> bytes:
     """Build the request for one run, on one line."""
+    about = "schedule_id schedule_name slot_at attempt origin catch_up repeat_number".split()
     request = {
         "protocol": PROTOCOL,
         "job_id": run.job_id,
@@ -207,22 +180,10 @@ def request_of(
         "config": config,
         "state": state,
         "payload": payload,
-        "context": _context(run),
+        "context": {key: getattr(run, key) for key in about} | {"slot_at": _zulu(run.slot_at)},
         "deadline_at": None if run.deadline_at is None else _zulu(run.deadline_at),
     }
     return json.dumps(request).encode() + b"\n"
-
-
-def _context(run: Run) -> dict[str, Any]:
-    return {
-        "schedule_id": run.schedule_id,
-        "schedule_name": run.schedule_name,
-        "slot_at": _zulu(run.slot_at),
-        "attempt": run.attempt,
-        "origin": run.origin,
-        "catch_up": run.catch_up,
-        "repeat_number": run.repeat_number,
-    }
 
 
 def _zulu(instant: int) -> str:
@@ -232,16 +193,16 @@ def _zulu(instant: int) -> str:
 def response_of(output: bytes) -> Response:
     """Parse the response that a plugin printed; anything else is a fault that shows the output."""
     if not output.strip():
-        return _no_response("nothing on standard output")
+        return Response(False, fault="nothing on standard output")
     try:
         document = json.loads(output, parse_constant=_refuse)
     except (ValueError, RecursionError):  # incomplete JSON, garbage, two documents, bytes that are not text
-        return _no_response(f"standard output is not valid JSON: {first_bytes(output)}")
+        return Response(False, fault=f"standard output is not valid JSON: {first_bytes(output)}")
     if not isinstance(document, dict) or document.get("status") not in ("ok", "error"):
-        return _no_response(f'standard output has no status "ok" or "error": {first_bytes(output)}')
+        return Response(False, fault=f'standard output has no status "ok" or "error": {first_bytes(output)}')
     updates = document.get("state_updates")
     if updates is not None and not isinstance(updates, dict):
-        return _no_response(f"state_updates is not an object: {first_bytes(output)}")
+        return Response(False, fault=f"state_updates is not an object: {first_bytes(output)}")
     return Response(
         is_ok=document["status"] == "ok",
         result=_text(document.get("result")),
@@ -261,10 +222,6 @@ def first_bytes(output: bytes) -> str:
     """
     more = f" … ({len(output)} bytes)" if len(output) > FIRST_BYTES else ""
     return f"{bytes(output[:FIRST_BYTES])!r}{more}"
-
-
-def _no_response(fault: str) -> Response:
-    return Response(False, fault=fault)
 
 
 def _text(value: Any) -> str:

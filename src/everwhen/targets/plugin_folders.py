@@ -67,9 +67,8 @@ class PluginFolders:
             raise ManifestError(str(folder / MANIFEST), [problem])
         manifest = (folder / MANIFEST).resolve()
         if not manifest.is_relative_to(home):
-            raise ManifestError(
-                str(folder / MANIFEST), [f"is a link out of the plugin's folder, to {manifest}"]
-            )
+            problem = f"is a link out of the plugin's folder, to {manifest}"
+            raise ManifestError(str(folder / MANIFEST), [problem])
 
     def _manifest(self, folder: Path) -> Manifest:
         self._refuse_way_out(folder)
@@ -113,14 +112,13 @@ def _warning_of(path: Path) -> str | None:
 def _entrypoint(folder: Path, entrypoint: str) -> tuple[Path, str | None]:
     """Return the program, and what is wrong with it."""
     program = (folder / entrypoint).resolve()
+    problem = None
     if not program.is_relative_to(folder.resolve()):
-        return program, f'entrypoint "{entrypoint}" leads out of the plugin\'s folder, to {program}'
-    try:
-        mode = program.stat().st_mode
-    except OSError:
-        return program, f'entrypoint "{entrypoint}" is not there'
-    if not stat.S_ISREG(mode):
-        return program, f'entrypoint "{entrypoint}" is not a file'
-    if not os.access(program, os.X_OK):
-        return program, f'entrypoint "{entrypoint}" is not executable; chmod +x it'
-    return program, None
+        problem = f"leads out of the plugin's folder, to {program}"
+    elif not program.exists():
+        problem = "is not there"
+    elif not program.is_file():
+        problem = "is not a file"
+    elif not os.access(program, os.X_OK):
+        problem = "is not executable; chmod +x it"
+    return program, None if problem is None else f'entrypoint "{entrypoint}" {problem}'

@@ -65,8 +65,8 @@ class Processes:
         self, *, grace: float = GRACE, linger: float = LINGER, guardian: Guardian | None = None
     ) -> None:
         self.grace, self.linger = grace, linger
+        self.guardian = guardian or Guardian(is_absent=True)
         self._living: set[Process] = set()
-        self._guardian = guardian
 
     @property
     def count(self) -> int:
@@ -79,42 +79,18 @@ class Processes:
         nothing ends the process that it started.
         """
         mark = secrets.token_hex(8)
-        if self._guardian is not None:
-            self._guardian.watch(mark)
+        self.guardian.watch(mark)
         try:
             process = Process(launch, self, mark)
         except BaseException:
-            self._over(mark)
+            self.guardian.forget(mark)
             raise
         self._living.add(process)
         return process
 
     def forget(self, process: Process) -> None:
         self._living.discard(process)
-        self._over(process.mark)
-
-    def _over(self, mark: str) -> None:
-        if self._guardian is not None:
-            self._guardian.forget(mark)
-
-    def greet_guardian(self, seconds: float, margin: float) -> None:
-        """Tell the guardian that the node is alive, and how long its lease lasts."""
-        if self._guardian is not None:
-            self._guardian.greet(seconds, margin)
-
-    def has_guardian_ended(self, mark: str) -> bool:
-        """Return whether the guardian ended the run with this mark because the node was frozen."""
-        return self._guardian is not None and self._guardian.has_ended(mark)
-
-    def be_guarded(self) -> None:
-        """Start the guardian: this node is about to start a program that is not a run."""
-        if self._guardian is not None:
-            self._guardian.begin()
-
-    def close(self) -> None:
-        """End the guardian: the node stops, and nothing is left to be guarded."""
-        if self._guardian is not None:
-            self._guardian.close()
+        self.guardian.forget(process.mark)
 
     def kill(self) -> None:
         """Send SIGKILL to every family, at once and from any thread, after a second request to stop."""
@@ -157,7 +133,7 @@ class Process:
             await self._end()
             raise
         finally:
-            self.was_lost = self._among.has_guardian_ended(self.mark)
+            self.was_lost = self._among.guardian.has_ended(self.mark)
             self._close()
         return self._popen.returncode
 
@@ -315,9 +291,6 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-# The part of a stream that is kept: its first and its last bytes, so that memory is bounded.
-
-
 READ_LIMIT = 10 * 1024 * 1024
 HEAD = 64 * 1024
 TAIL = 192 * 1024
@@ -361,9 +334,6 @@ class Captured:
     def last(self, most: int) -> str:
         """Return the last bytes as text."""
         return (self.head + self.tail)[-most:].decode(errors="replace").strip()
-
-
-# The environment of a run's processes: a small safe base, the listed variables, and the run itself.
 
 
 _SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")

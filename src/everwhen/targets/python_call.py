@@ -21,8 +21,8 @@ from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
 from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind
-from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
-from everwhen.targets.isolated import OUTCOME, read_outcome
+from everwhen.targets.command import LOST, end_of_process, failure, is_by_signal
+from everwhen.targets.isolated import OUTCOME
 from everwhen.targets.process import Launch, Processes, environment_of
 from everwhen.targets.python_function import (
     Cancellable,
@@ -42,25 +42,26 @@ from everwhen.targets.secrets import with_secrets
 DECLARE_AGAIN = "declare it again"
 
 
-class Calls:
-    """Calls functions on the executor of a node, and leaves behind those that do not end in time."""
+async def call_on(
+    hands: Hands,
+    function: Callable[..., Any],
+    about: Cancellable,
+    run: Run,
+    given: Arguments = NO_ARGUMENTS,
+) -> Outcome:
+    """Call the function with its arguments, and with `about` where it wants the run, on the executor of a node.
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
-
-    async def call(
-        self, function: Callable[..., Any], about: Cancellable, run: Run, given: Arguments = NO_ARGUMENTS
-    ) -> Outcome:
-        """Call the function with its arguments, and with `about` where it wants the run; return its outcome."""
-        bound = bind(function, about, given)
-        if not is_async(function):
-            return await run.until_told(self._hands.hand_over(partial(call, bound)))
-        ended, cancel = self._hands.submit(call_async(bound, about))
-        try:
-            return await run.until_told(ended)
-        except asyncio.CancelledError:
-            cancel()
-            raise
+    A function that does not end in time is left behind.
+    """
+    bound = bind(function, about, given)
+    if not is_async(function):
+        return await run.until_told(hands.hand_over(partial(call, bound)))
+    ended, cancel = hands.submit(call_async(bound, about))
+    try:
+        return await run.until_told(ended)
+    except asyncio.CancelledError:
+        cancel()
+        raise
 
 
 class PythonTarget:
@@ -74,12 +75,8 @@ class PythonTarget:
         self, hands: Hands, processes: Processes | None = None, functions: Functions | None = None
     ) -> None:
         self._hands = hands
-        self._calls = Calls(hands)
         self._functions = functions
         self.processes = processes or Processes()
-
-    def kill(self) -> None:
-        self.processes.kill()
 
     async def close(self) -> None:
         # It blocks the loop, which has nothing else to do by now; an executor is not available when a program ends
@@ -101,7 +98,9 @@ class PythonTarget:
         fields = json.loads(spec)
         if fields.get("isolate"):
             return await with_secrets(fields, run, self._run_isolated)
-        function = self._declared(fields, run)
+        function = None
+        if self._functions is not None and self._functions.name == fields.get("name"):
+            function = self._functions.find(run.schedule_id, fields["function"])
         if function is None and "process" in fields:
             return drifted(DECLARE_AGAIN)
         if function is None:
@@ -111,12 +110,7 @@ class PythonTarget:
             except UnknownFunctionError as error:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
-        return await self._calls.call(function, about, run, Arguments.of_spec(fields))
-
-    def _declared(self, fields: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
-        if self._functions is None or fields.get("name") != self._functions.name:
-            return None
-        return self._functions.find(run.schedule_id, fields["function"])
+        return await call_on(self._hands, function, about, run, Arguments.of_spec(fields))
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
@@ -129,16 +123,12 @@ class PythonTarget:
                 stdin=json.dumps({**fields, "run": spell_run(run)}).encode(),
                 sink=run.output.write,
             )
-            try:
-                process = self.processes.start(launch)
-            except (OSError, ValueError) as error:
-                return not_started(sys.executable, error)
-            try:
-                code = await process.wait()
-            except asyncio.CancelledError:
-                return Outcome("cancelled", error=last_lines(process))
+            ended = await end_of_process(self.processes, launch)
+            if isinstance(ended, Outcome):
+                return ended
+            process, code = ended
             if report.exists() and code == 0:
-                return read_outcome(report.read_text())
+                return Outcome(**json.loads(report.read_text()))
             if process.was_lost:
                 return LOST
             return Outcome("failed", error=failure(code, process), is_interrupted=is_by_signal(code))

@@ -10,14 +10,18 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import optional_moment
 from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem
 from everwhen.target import Run, StopFlag
+
+LONGEST_RESULT = 64 * 1024
+NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
+_log = logging.getLogger("everwhen.run")
 
 
 class UnknownFunctionError(Exception):
@@ -47,23 +51,18 @@ def load(name: str) -> Callable[..., Any]:
         raise UnknownFunctionError(f'{name!r} is not of the form "module:function"')
     try:
         found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise UnknownFunctionError(
-            f"cannot import {module_name!r}: ModuleNotFoundError: {error}; install it, or put it on PYTHONPATH"
-        ) from error
     except BaseException as error:  # third-party code runs during its import
-        raise UnknownFunctionError(
-            f"cannot import {module_name!r}: {type(error).__name__}: {error}"
-        ) from error
+        hint = "; install it, or put it on PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        text = f"cannot import {module_name!r}: {type(error).__name__}: {error}{hint}"
+        raise UnknownFunctionError(text) from error
     for part in path.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
             raise UnknownFunctionError(f"{module_name!r} has no {path!r}") from None
-    if not callable(found):
-        raise UnknownFunctionError(f"{name!r} is a {type(found).__name__}, not a function")
-    function: Callable[..., Any] = found
-    return function
+    if callable(found):
+        return found  # type: ignore[no-any-return]
+    raise UnknownFunctionError(f"{name!r} is a {type(found).__name__}, not a function")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -77,7 +76,7 @@ def call(function: Callable[[], Any]) -> Outcome:
     try:
         returned = function()
         if inspect.isawaitable(returned):
-            returned = asyncio.run(_finish(returned))
+            returned = asyncio.run(_awaited(returned))
         return outcome_of(returned)
     except BaseException as error:
         return failure_of(error)
@@ -93,7 +92,7 @@ async def call_async(function: Callable[[], Any], about: Cancellable) -> Outcome
         return failure_of(error)
 
 
-async def _finish(awaitable: Any) -> Any:
+async def _awaited(awaitable: Any) -> Any:
     return await awaitable
 
 
@@ -155,14 +154,6 @@ class TriggerInfo:
 
 SchedulerTriggerCallback = Callable[[TriggerInfo], object]
 """`on_trigger(info)`, plain or async: its return value settles the job, an exception fails it."""
-
-
-# The `run` argument of Python targets: the job, its slot, and a log; the same in a thread and a child.
-
-
-LONGEST_RESULT = 64 * 1024
-NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
-_log = logging.getLogger("everwhen.run")
 
 
 class Cancelled:
@@ -231,29 +222,14 @@ def python_run(run: Run, write: Callable[[bytes], None]) -> PythonRun:
 
 def spell_run(run: Run) -> dict[str, Any]:
     """Return the run as plain values, for the child process of an isolated function."""
-    return {
-        "job_id": run.job_id,
-        "schedule_id": run.schedule_id,
-        "schedule_name": run.schedule_name,
-        "slot_at": run.slot_at,
-        "attempt": run.attempt,
-        "origin": run.origin,
-        "catch_up": run.catch_up,
-        "repeat_number": run.repeat_number,
-        "payload": run.payload,
-        "deadline_at": run.deadline_at,
-    }
+    return {one.name: getattr(run, one.name) for one in fields(PythonRun) if one.compare}
 
 
 def read_run(
-    fields: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | StopFlag
+    said: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | StopFlag
 ) -> PythonRun:
-    deadline_at = fields["deadline_at"]
-    datetimes = {
-        "slot_at": moment_of(fields["slot_at"]),
-        "deadline_at": None if deadline_at is None else moment_of(deadline_at),
-    }
-    return PythonRun(**{**fields, **datetimes}, log=RunLog(write), cancelled=Cancelled(cancelled))
+    moments = {name: optional_moment(said[name]) for name in ("slot_at", "deadline_at")}
+    return PythonRun(**{**said, **moments}, log=RunLog(write), cancelled=Cancelled(cancelled))
 
 
 def outcome_of(returned: object) -> Outcome:
@@ -277,8 +253,10 @@ def _spell(value: object) -> str:
 
 def failure_of(error: BaseException) -> Outcome:
     """Return the outcome for an exception, with its traceback, without the frames of the calling code."""
-    if isinstance(error, SystemExit):
-        return _exited(error)
+    if isinstance(error, SystemExit):  # like an exit code: 0 succeeds, 78 is final
+        code = 0 if error.code is None else error.code
+        text = f"called sys.exit({code!r})"
+        return Outcome("succeeded") if code == 0 else Outcome("failed", error=text, is_final=code == 78)
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("everwhen.targets."):
         trace = trace.tb_next
@@ -287,11 +265,3 @@ def failure_of(error: BaseException) -> Outcome:
     except Exception:  # an exception that cannot be printed
         text = f"{type(error).__name__}, which cannot be shown"
     return Outcome("failed", error=text.strip()[-LONGEST_RESULT:])
-
-
-def _exited(error: SystemExit) -> Outcome:
-    """Treat sys.exit like an exit code: 0 succeeds, 78 is final."""
-    code = 0 if error.code is None else error.code
-    if code == 0:
-        return Outcome("succeeded")
-    return Outcome("failed", error=f"called sys.exit({code!r})", is_final=code == 78)

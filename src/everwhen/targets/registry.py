@@ -51,10 +51,6 @@ def _work(call: Callable[[], T], future: Future[T]) -> None:
         future.set_result(result)
 
 
-# What a node gives to its targets: processes, threads, folders and callbacks, each made once and shared by
-# all.
-
-
 Host = Callable[[Mapping[str, Any], Run, WorkItem | None, str], Awaitable[Outcome]]
 """Runs agents in place of their commands: the agent's fields, the run, its work item, the prompt."""
 

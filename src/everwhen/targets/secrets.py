@@ -39,13 +39,18 @@ def escape_references(fields: Any) -> Any:
     >>> escape_references({"a": ["${HOME}", "$${HOME}", "${", 5]})
     {'a': ['$${HOME}', '$$${HOME}', '${', 5]}
     """
+    return _with_texts(fields, lambda text: _REFERENCE.sub(lambda found: "$" + found[0], text))
+
+
+def _with_texts(fields: Any, change: Callable[[str], str]) -> Any:
+    """Change every text of the fields that may contain a reference; keys of mappings stay unchanged."""
     match fields:
         case str():
-            return _REFERENCE.sub(lambda found: "$" + found[0], fields) if "${" in fields else fields
+            return change(fields) if "${" in fields else fields
         case dict():
-            return {key: escape_references(value) for key, value in fields.items()}
+            return {key: _with_texts(value, change) for key, value in fields.items()}
         case list():
-            return [escape_references(value) for value in fields]
+            return [_with_texts(value, change) for value in fields]
         case _:
             return fields
 
@@ -58,16 +63,8 @@ class Secrets:
         self._values: set[str] = set()
 
     def resolve(self, fields: Any) -> Any:
-        """Replace every reference in every text of the fields; keys of mappings stay unchanged."""
-        match fields:
-            case str():
-                return self._replace(fields) if "${" in fields else fields
-            case dict():
-                return {key: self.resolve(value) for key, value in fields.items()}
-            case list():
-                return [self.resolve(value) for value in fields]
-            case _:
-                return fields
+        """Replace every reference in every text of the fields."""
+        return _with_texts(fields, self._replace)
 
     def _replace(self, text: str) -> str:
         # No reference can end after the last brace, and every beginning there would search for its end in vain.
@@ -125,8 +122,7 @@ async def with_secrets(
     output = secrets.output(run.output)
     outcome = await perform(fields, replace(run, output=output))
     output.end()
-    return replace(
-        outcome,
+    return outcome._replace(
         error=secrets.mask(outcome.error),
         result=secrets.mask(outcome.result),
         events=secrets.mask(outcome.events) or "",

@@ -59,12 +59,12 @@ class HttpSubscriber:
 
 def _run_of(event: Mapping[str, Any]) -> Run:
     """Describe a delivery as a run for the http target: the event's id is the idempotency key."""
-    said_at = instant_of(datetime.fromisoformat(event["occurred_at"]))
+    connector = event["source"]["connector_id"]
     return Run(
         job_id=event["event_id"],
-        schedule_id=event["source"]["connector_id"],
-        schedule_name=event["source"]["connector_id"],
-        slot_at=said_at,
+        schedule_id=connector,
+        schedule_name=connector,
+        slot_at=instant_of(datetime.fromisoformat(event["occurred_at"])),
         attempt=1,
         origin="schedule",
         repeat_number=0,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry
@@ -28,7 +29,7 @@ from everwhen.model.limits import BreakerState
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
 from everwhen.model.vitals import Signs, Tally
-from everwhen.operations.system import current_condition, current_mark, tally_since
+from everwhen.operations.system import LoopFigures, current_condition, current_mark, tally_since
 from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
 from everwhen.version import __version__
@@ -37,11 +38,7 @@ OVERDUE_AFTER = 60 * SECOND
 MOST_OVERDUE = 100_000
 SHARED, RATIO = 1.0, 20.0  # how long a result is reused: seconds at least, and times the query's duration
 _SLOT_ORIGINS = ("schedule", "catch_up")
-_OUTCOMES = {
-    "schedule.skipped": "skipped",
-    "schedule.missed": "missed",
-    "schedule.caught_up": "caught_up",
-}
+_OUTCOMES = {"schedule.skipped": "skipped", "schedule.missed": "missed", "schedule.caught_up": "caught_up"}
 _SLOTS = [
     *(("fired", origin) for origin in _SLOT_ORIGINS),
     *(("skipped", reason) for reason in SKIP_REASONS),
@@ -49,13 +46,6 @@ _SLOTS = [
     ("caught_up", ""),
 ]
 Values = dict[tuple[str, ...], float]  # by the values of the labels
-
-
-class LoopSigns(NamedTuple):
-    """The state of this process's loop: the number of evaluations, and when the last one ended."""
-
-    checks: int
-    last_check_at: int | None
 
 
 class _Look(NamedTuple):
@@ -73,7 +63,7 @@ class Metrics(Collector):
         self,
         runtime: Runtime,
         *,
-        loop: Callable[[], LoopSigns] | None = None,
+        loop: Callable[[], LoopFigures] | None = None,
         durations: JobDurations | None = None,
         service: str = "everwhen",
     ) -> None:
@@ -118,7 +108,7 @@ class Metrics(Collector):
         """Yield the metrics that only this process has."""
         if self._loop is not None:
             loop = self._loop()
-            yield _counter("loop_checks", "Evaluations of the loop of this process.", {(): loop.checks})
+            yield _counter("loop_checks", "Evaluations of the loop of this process.", {(): loop.check_count})
             if loop.last_check_at is not None:
                 at = loop.last_check_at / SECOND
                 name, about = "loop_last_tick_timestamp_seconds", "When the loop last ended an evaluation."
@@ -193,15 +183,18 @@ def _each(labels: tuple[str, ...], counts: Mapping[str, int]) -> Values:
     return {(word,): counts.get(word, 0) for word in labels}
 
 
-def _gauge(name: str, about: str, values: Values, *labels: str) -> Metric:
-    family = GaugeMetricFamily(f"everwhen_{name}", about, labels=labels)
+def _family(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    about: str,
+    values: Values,
+    *labels: str,
+) -> Metric:
+    family = kind(f"everwhen_{name}", about, labels=labels)
     for label_values, value in values.items():
         family.add_metric(label_values, value)
     return family
 
 
-def _counter(name: str, about: str, values: Values, *labels: str) -> Metric:
-    family = CounterMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for label_values, value in values.items():
-        family.add_metric(label_values, value)
-    return family
+_gauge = partial(_family, GaugeMetricFamily)
+_counter = partial(_family, CounterMetricFamily)

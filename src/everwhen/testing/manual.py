@@ -334,23 +334,19 @@ class ManualScheduler:
         """Simulate a new process on the same database: everything in memory is lost."""
         number = int(self.node.rpartition("-")[2]) + 1
         self.node = f"manual-{number}"
-        self.stack = self._reopened()
+        # A database in memory would be lost, so its connection is kept.
+        kept = {"database": self.stack.database} if self._url == IN_MEMORY else {}
+        if not kept:
+            self.stack.close()
+        self.stack = open_stack(self._url, clock=self.clock, **kept, **self._keys)
         self._ticker = ticker_of(self.runtime)
         self._programs = [Program(program.scheduler, self.runtime) for program in self._programs]
         self.beat()
 
-    def _reopened(self) -> Stack:
-        """Open the database as a new process would; one in memory would be lost, so its connection is kept."""
-        if self._url == IN_MEMORY:
-            return open_stack(self._url, clock=self.clock, database=self.stack.database, **self._keys)
-        self.stack.close()
-        return open_stack(self._url, clock=self.clock, **self._keys)
-
     def _watch_clock(self) -> None:
         step = self._clock_watch.look()
         if step is not None:
-            detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
-            event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
+            event = Event("scheduler.clock_stepped", self.clock.now(), detail=step.detail)
             stepping.record_event(self.runtime, event)
 
     def _move(self, instant: int) -> None:
@@ -405,9 +401,6 @@ def _microseconds(duration: Duration) -> int:
         sign = -1 if duration.startswith("-") else 1
         duration = sign * parse_interval(duration.removeprefix("-"))
     return duration // timedelta(microseconds=1)
-
-
-# The scheduler of a program inside a test: its declarations, and real calls of its functions.
 
 
 class Program:

@@ -31,8 +31,7 @@ _BLANKS = " \t\r\n"
 _CHOICES = re.compile(f"[^{_BLANKS}]+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     name: str
     low: int
     high: int

@@ -14,20 +14,7 @@ from everwhen.timetable.monthly import MonthlySeries
 from everwhen.timetable.occurrences import Series
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+_MONTHS = "January February March April May June July August September October November December".split()
 _WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _ALL_HOURS = (1 << 24) - 1
 _ALL_DATES = (1 << 32) - 2
@@ -37,14 +24,10 @@ _TIMES_LISTED = 6
 
 
 def describe(trigger: Trigger, zone: Zone) -> str:
-    """Describe a trigger in English."""
     match trigger:
         case Every():
-            return (
-                f"every {describe_seconds(trigger.seconds)}"
-                if trigger.seconds != 86_400
-                else "every 24 hours"
-            )
+            is_day = trigger.seconds == 86_400  # of elapsed time, not of the calendar
+            return "every 24 hours" if is_day else f"every {describe_seconds(trigger.seconds)}"
         case EveryMonth():
             return "every month, at the same day and time"
         case Cron():
@@ -53,9 +36,8 @@ def describe(trigger: Trigger, zone: Zone) -> str:
             moment = zone.datetime(trigger.instant).isoformat(sep=" ")
             return f"once, at {moment}"
         case OnRequest():  # pragma: no branch
-            return {"webhook": "when its webhook is called", "chat": "when somebody asks in chat"}[
-                trigger.kind
-            ]
+            is_webhook = trigger.kind == "webhook"
+            return "when its webhook is called" if is_webhook else "when somebody asks in chat"
 
 
 def describe_seconds(seconds: int) -> str:
@@ -75,12 +57,8 @@ def describe_seconds(seconds: int) -> str:
 
 
 def describe_cron(expression: CronExpression) -> str:
-    """Describe a cron expression in English."""
-    times, days, months = (
-        _times(expression.minutes, expression.hours),
-        _days(expression.days),
-        _months(expression.days),
-    )
+    times = _times(expression.minutes, expression.hours)
+    days, months = _days(expression.days), _months(expression.days)
     if times.startswith("at ") and not days:
         times = f"every day {times}"
     return ", ".join(part for part in (times, days, months) if part)

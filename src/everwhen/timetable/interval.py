@@ -36,7 +36,6 @@ def parse_interval(text: str) -> timedelta:
 
 
 def parse_seconds(text: str) -> int:
-    """Parse a duration into seconds."""
     if not isinstance(text, str):
         raise _invalid(text)
     return _parse_seconds(text)

@@ -15,9 +15,8 @@ from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 
 try:
-    from _blake2 import (
-        blake2b as blake2b,  # `hashlib` loads OpenSSL, which commands that only read do not need
-    )
+    # `hashlib` loads OpenSSL, which commands that only read do not need.
+    from _blake2 import blake2b as blake2b
 except ImportError:  # a Python that was built without this module
     from hashlib import blake2b as blake2b
 
@@ -49,38 +48,31 @@ def parse_jitter_ms(text: str, trigger: Trigger, *, most_percent: int = 99) -> i
     interval.
     """
     if not isinstance(trigger, Every | EveryMonth | Cron):
-        raise TimetableError(
-            "jitter is for every and cron; one-shots fire when they say", key="jitter", value=text
-        )
+        raise _refused("jitter is for every and cron; one-shots fire when they say", text)
     interval = trigger.seconds if isinstance(trigger, Every) else None
     milliseconds = _parse_ms(text, interval, most_percent)
     if interval is not None and milliseconds >= interval * 1_000:
-        raise TimetableError(
-            f'jitter "{shown(text)}" must be smaller than the interval', key="jitter", value=text
-        )
+        raise _refused(f'jitter "{shown(text)}" must be smaller than the interval', text)
     return milliseconds
 
 
 def _parse_ms(text: str, interval: int | None, most_percent: int) -> int:
     percentage = _PERCENTAGE.fullmatch(text.strip()) if isinstance(text, str) else None
     if percentage is None and isinstance(text, str) and "%" in text:
-        raise TimetableError(
-            f'jitter "{shown(text)}": a percentage is a whole number, such as 5%', key="jitter", value=text
-        )
+        raise _refused(f'jitter "{shown(text)}": a percentage is a whole number, such as 5%', text)
     if percentage is None:
         try:
             return parse_seconds(text) * 1_000
         except IntervalParseError as fault:
-            raise TimetableError(f'jitter "{shown(text)}": {fault}', key="jitter", value=text) from fault
+            raise _refused(f'jitter "{shown(text)}": {fault}', text) from fault
     if interval is None:
-        raise TimetableError(
-            f'jitter "{shown(text)}": a percentage needs a plain interval; give a duration such as 30s',
-            key="jitter",
-            value=text,
-        )
+        need = "a percentage needs a plain interval; give a duration such as 30s"
+        raise _refused(f'jitter "{shown(text)}": {need}', text)
     percent = int(percentage[1])
     if percent > most_percent:
-        raise TimetableError(
-            f'jitter "{shown(text)}" must be 0% to {most_percent}% here', key="jitter", value=text
-        )
+        raise _refused(f'jitter "{shown(text)}" must be 0% to {most_percent}% here', text)
     return interval * 10 * percent
+
+
+def _refused(message: str, text: object) -> TimetableError:
+    return TimetableError(message, key="jitter", value=text)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import EARLIEST, FIXED, LATEST, WILD, DstRule, Fold, Gap, Zone
@@ -30,33 +30,19 @@ class Series(Protocol):
     def between(self, start: int, end: int, limit: int) -> list[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class OnceSeries:
-    """A single instant."""
+class FewSeries(NamedTuple):
+    """A single instant, or none for a webhook or a chat schedule."""
 
-    instant: int
-
-    def next_after(self, instant: int) -> int | None:
-        return self.instant if instant < self.instant else None
-
-    def previous_before(self, instant: int) -> int | None:
-        return self.instant if self.instant < instant else None
-
-    def between(self, start: int, end: int, limit: int) -> list[int]:
-        return [self.instant][:limit] if start <= self.instant < end else []
-
-
-class NoSeries:
-    """An empty series, for a webhook or a chat schedule."""
+    instants: tuple[int, ...] = ()
 
     def next_after(self, instant: int) -> int | None:
-        return None
+        return next((one for one in self.instants if instant < one), None)
 
     def previous_before(self, instant: int) -> int | None:
-        return None
+        return next((one for one in self.instants if one < instant), None)
 
     def between(self, start: int, end: int, limit: int) -> list[int]:
-        return []
+        return [one for one in self.instants if start <= one < end][:limit]
 
 
 def dst_rule(trigger: Trigger, *, gap: Gap | None = None, fold: Fold | None = None) -> DstRule:
@@ -75,9 +61,9 @@ def series_of(trigger: Trigger, *, zone: Zone, anchor_at: int = 0, dst: DstRule 
         case Cron():
             return CronSeries(trigger.expression, zone, dst)
         case Once():
-            return OnceSeries(trigger.instant)
+            return FewSeries((trigger.instant,))
         case OnRequest():  # pragma: no branch
-            return NoSeries()
+            return FewSeries()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from everwhen.errors import TimetableError, shown
 from everwhen.timetable.civil_time import DAY, ORDINAL_OF_1970, Zone
@@ -26,8 +26,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MINUTES = 1_440
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A daily range of wall-clock time, [start, end) in minutes; an end before the start wraps midnight."""
 
     start: int
@@ -41,16 +40,14 @@ class Window:
         return self.end < self.start
 
 
-@dataclass(frozen=True, slots=True)
-class QuietWindow:
+class QuietWindow(NamedTuple):
     """A window on certain weekdays; a window that wraps midnight belongs to the day on which it starts."""
 
     window: Window
     weekdays: int = EVERY_WEEKDAY
 
 
-@dataclass(frozen=True, slots=True)
-class QuietHours:
+class QuietHours(NamedTuple):
     """A policy that schedules may share: windows and whole days, in a zone of its own."""
 
     zone: Zone
@@ -69,8 +66,7 @@ class QuietHours:
         return sorted({0}.union(*(_edges(quiet.window) for quiet in self.windows)))
 
 
-@dataclass(frozen=True, slots=True)
-class OnlyBetween:
+class OnlyBetween(NamedTuple):
     """Closed outside one daily window."""
 
     zone: Zone
@@ -83,8 +79,7 @@ class OnlyBetween:
         return sorted(_edges(self.window))
 
 
-@dataclass(frozen=True, slots=True)
-class NotOn:
+class NotOn(NamedTuple):
     """Closed on whole weekdays (bit 0 is Sunday)."""
 
     zone: Zone
@@ -212,23 +207,15 @@ def parse_window(text: str, key: str = "only_between") -> Window:
     """
     parts = _WINDOW.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
-        raise TimetableError(
-            f'{key} "{shown(text)}" is no window; write it like "08:00-18:00"', key=key, value=text
-        )
+        raise _refused(f'{key} "{shown(text)}" is no window; write it like "08:00-18:00"', key, text)
     hour, minute, end_hour, end_minute = (int(part) for part in parts.groups())
     start, end = hour * 60 + minute, end_hour * 60 + end_minute
     if minute > 59 or end_minute > 59 or start >= _MINUTES or end > _MINUTES:
-        raise TimetableError(
-            f'{key} "{shown(text)}": times go from 00:00 to 23:59, and to 24:00 at the end',
-            key=key,
-            value=text,
-        )
+        fault = "times go from 00:00 to 23:59, and to 24:00 at the end"
+        raise _refused(f'{key} "{shown(text)}": {fault}', key, text)
     if start == end:
-        raise TimetableError(
-            f'{key} "{shown(text)}" starts where it ends; for the whole day write "00:00-24:00"',
-            key=key,
-            value=text,
-        )
+        fault = 'starts where it ends; for the whole day write "00:00-24:00"'
+        raise _refused(f'{key} "{shown(text)}" {fault}', key, text)
     return Window(start, end)
 
 
@@ -271,11 +258,12 @@ def _parse_weekday(day: str | int, key: str) -> int:
 
 
 def _no_weekday(day: object, key: str) -> TimetableError:
-    return TimetableError(
-        f'{key}: "{shown(day)}" is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
-        key=key,
-        value=day,
-    )
+    known = "use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
+    return _refused(f'{key}: "{shown(day)}" is no weekday; {known}', key, day)
+
+
+def _refused(message: str, key: str, value: object) -> TimetableError:
+    return TimetableError(message, key=key, value=value)
 
 
 def parse_dates(entries: Sequence[object], key: str = "dates") -> tuple[tuple[int, int], ...]:
@@ -291,7 +279,7 @@ def _parse_date_range(entry: object, key: str) -> tuple[int, int]:
     else:
         first = last = _parse_date(entry, key)
     if last < first:
-        raise TimetableError(f"{key}: {shown(entry)} ends before it begins", key=key, value=entry)
+        raise _refused(f"{key}: {shown(entry)} ends before it begins", key, entry)
     return first, last
 
 
@@ -301,9 +289,6 @@ def _parse_date(value: object, key: str) -> int:
             raise ValueError(value)
         day = value if isinstance(value, date) else date.fromisoformat(value)
     except ValueError:
-        raise TimetableError(
-            f'{key}: "{shown(value)}" is no date; write 2026-12-25 or {{from: 2026-12-31, to: 2027-01-01}}',
-            key=key,
-            value=value,
-        ) from None
+        known = "write 2026-12-25 or {from: 2026-12-31, to: 2027-01-01}"
+        raise _refused(f'{key}: "{shown(value)}" is no date; {known}', key, value) from None
     return day.toordinal() - ORDINAL_OF_1970

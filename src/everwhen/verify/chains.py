@@ -15,7 +15,7 @@ from everwhen.model.instants import SECOND
 from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.trigger import Every
 from everwhen.verify.counters import JobCounts
-from everwhen.verify.entries import Entries, LedgerFault, Range
+from everwhen.verify.entries import Entries, LedgerFault, Range, fault_of, range_faults
 from everwhen.verify.periods import Period, SystemSpan, first_instant
 
 
@@ -70,12 +70,10 @@ def _check_row(history: ScheduleHistory, period: Period, first: int) -> Iterator
         return
     following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
     if following is None and state.outstanding == 0:
-        yield LedgerFault(
-            "state", history.uid, history.schedule_id, None, "the chain has stopped: no slot, and no run"
-        )
+        yield fault_of(history, "state", None, "the chain has stopped: no slot, and no run")
     if following is not None and following < first:
         sentence = f"the row's next slot lies before {first}: it was decided before"
-        yield LedgerFault("state", history.uid, history.schedule_id, following, sentence)
+        yield fault_of(history, "state", following, sentence)
 
 
 class _Walk:
@@ -108,7 +106,7 @@ class _Walk:
                 later = _beginning(marks[bisect_right(marks, slot_at) :], _unspent(ranges, left, slot_at))
                 if later is not None and not self.is_spanned(self.last or slot_at, later):
                     sentence = f"the ends on record imply {slot_at}, and it has no entry; the next is {later}"
-                    yield LedgerFault("lost", history.uid, history.schedule_id, slot_at, sentence)
+                    yield fault_of(history, "lost", slot_at, sentence)
                 slot_at = later
                 continue
             self.steps += 1
@@ -118,15 +116,10 @@ class _Walk:
             if early is not None and (implied is None or early < implied):
                 if not self.is_spanned(slot_at, early):
                     sentence = f"after {slot_at} the next slot of the chain is {implied}"
-                    yield LedgerFault("extra", history.uid, history.schedule_id, early, sentence)
+                    yield fault_of(history, "extra", early, sentence)
                 implied = early
             slot_at = implied
-        for r, too_many in zip(ranges, left, strict=True):
-            if too_many:
-                sentence = (
-                    f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
-                )
-                yield LedgerFault("range", history.uid, history.schedule_id, r.first, sentence)
+        yield from range_faults(history, ranges, left)
 
     def is_spanned(self, before: int, slot_at: int) -> bool:
         """Return whether a span of the system lies in between: then the chain was counted anew."""
@@ -176,7 +169,7 @@ def _check_end(
         is_ended = entries.events.get(walk.last, (0, 0))[1] == period.until
         if not is_ended and not walk.is_spanned(walk.last, period.until):
             sentence = "it was the chain's next when the schedule stopped, and has no entry"
-            yield LedgerFault("lost", history.uid, history.schedule_id, implied, sentence)
+            yield fault_of(history, "lost", implied, sentence)
         return
     yield from _check_row(history, period, first)
     following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
@@ -184,7 +177,7 @@ def _check_end(
         return
     if following != implied and not walk.is_spanned(walk.last or first, following or implied or 0):
         sentence = f"the row's next slot is {following}, the ends on record imply {implied}"
-        yield LedgerFault("state", history.uid, history.schedule_id, following, sentence)
+        yield fault_of(history, "state", following, sentence)
 
 
 def _beginning(marks: Sequence[int], ranges: Sequence[Range]) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from everwhen.model.history import Breakers, ScheduleHistory
 from everwhen.model.job import FINAL, Job, Line
 from everwhen.model.limits import Breaker, Limit, Transition
-from everwhen.verify.entries import LedgerFault
+from everwhen.verify.entries import LedgerFault, count_faults, fault_of
 
 
 @dataclass(slots=True)
@@ -97,35 +97,28 @@ def check_counters(history: ScheduleHistory, counts: JobCounts, *, is_whole: boo
     state = history.state
     if state is None:
         return
-    for word, on_row, counted in (
-        ("outstanding", state.outstanding, counts.outstanding),
-        ("running_jobs", state.running_jobs, counts.running),
-        ("waiting", state.waiting, counts.waiting),
-        ("retries_waiting", state.retries_waiting, counts.retries_waiting),
-    ):
-        if on_row != counted:
-            sentence = f"{word}: the row says {on_row}, the jobs make {counted}"
-            yield LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
+    yield from count_faults(history, "outstanding", state.outstanding, counts.outstanding)
+    yield from count_faults(history, "running_jobs", state.running_jobs, counts.running)
+    yield from count_faults(history, "waiting", state.waiting, counts.waiting)
+    yield from count_faults(history, "retries_waiting", state.retries_waiting, counts.retries_waiting)
     highest = counts.highest_number
     if state.fire_count < highest:
         sentence = f"fire_count: the row says {state.fire_count}, the highest number of a job is {highest}"
-        yield LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
+        yield fault_of(history, "counter", None, sentence)
     elif is_whole and state.firings != counts.firings:
         sentence = f"fire_count: the row says {state.firings} firings, the jobs make {counts.firings}"
-        yield LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
+        yield fault_of(history, "counter", None, sentence)
 
 
 def _check_lines(history: ScheduleHistory, counts: JobCounts) -> Iterator[LedgerFault]:
     for line, running in counts.running_in.items():
         if running > 1:
             sentence = f"{running} jobs of the line {line} run at once that must run one after another"
-            yield LedgerFault("job", history.uid, history.schedule_id, None, sentence)
+            yield fault_of(history, "job", None, sentence)
     for line, behind in counts.behind.items():
         if not counts.first_in_line[line]:
-            sentence = (
-                f"{behind} queued jobs of the line {line} stand behind nobody: they will never be ready"
-            )
-            yield LedgerFault("job", history.uid, history.schedule_id, None, sentence)
+            text = f"{behind} queued jobs of the line {line} stand behind nobody: they will never be ready"
+            yield fault_of(history, "job", None, text)
 
 
 def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterator[LedgerFault]:
@@ -166,16 +159,14 @@ def _check_outstanding(history: ScheduleHistory, job: Job) -> Iterator[LedgerFau
 
 
 def _impossible(history: ScheduleHistory, job: Job, sentence: str) -> LedgerFault:
-    return LedgerFault("job", history.uid, history.schedule_id, job.slot_at, f"{job.job_id} {sentence}")
-
-
-# The check of breakers against their transitions and the outstanding jobs.
-#
-# A half-open breaker whose probe is over never moves again.
+    return fault_of(history, "job", job.slot_at, f"{job.job_id} {sentence}")
 
 
 def check_breakers(breakers: Breakers, probes: Collection[str], *, is_whole: bool) -> Iterator[LedgerFault]:
-    """Check every breaker. `probes`: the outstanding ones; `is_whole`: retention has deleted no transition."""
+    """Check every breaker against its transitions and the outstanding jobs: one whose probe is over never moves again.
+
+    `probes`: the outstanding ones; `is_whole`: retention has deleted no transition.
+    """
     latest = {transition.key: transition for transition in breakers.latest}
     for breaker in breakers.rows:
         for sentence in _faults(breaker, latest.get(breaker.key), probes, is_whole):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from everwhen.model.history import OF_SLOTS, ScheduleHistory
 from everwhen.model.job import Job
+from everwhen.verify.periods import Period
 
 Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job", "breaker"]
 
@@ -24,6 +25,17 @@ class LedgerFault(NamedTuple):
     schedule_id: str
     slot_at: int | None
     sentence: str
+
+
+def fault_of(history: ScheduleHistory, kind: Kind, slot_at: int | None, sentence: str) -> LedgerFault:
+    return LedgerFault(kind, history.uid, history.schedule_id, slot_at, sentence)
+
+
+def count_faults(
+    history: ScheduleHistory, word: str, on_row: object, counted: object
+) -> Iterator[LedgerFault]:
+    if on_row != counted:
+        yield fault_of(history, "counter", None, f"{word}: the row says {on_row}, the jobs make {counted}")
 
 
 class Range(NamedTuple):
@@ -42,22 +54,6 @@ class SlotJob(NamedTuple):
     revision: int
     due_at: int
     ended_at: int | None
-
-
-class RecordBounds(Protocol):
-    """The position of a period in the record."""
-
-    @property
-    def revision(self) -> int: ...
-
-    @property
-    def last_revision(self) -> int: ...
-
-    @property
-    def begun_id(self) -> int: ...
-
-    @property
-    def closed_by(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -107,7 +103,7 @@ class Entries:
         """Return whether the job has origin catch_up: then its slot is one of those that its event counts."""
         return job_id in self._caught_up
 
-    def has(self, slot_at: int, period: RecordBounds, *, jobs: bool = True) -> bool:
+    def has(self, slot_at: int, period: Period, *, jobs: bool = True) -> bool:
         """Return whether an entry of the slot may belong to the period: committed by its end, of no later revision."""
         job = self.jobs.get(slot_at) if jobs else None
         if job is not None and job.revision <= period.last_revision:
@@ -117,7 +113,7 @@ class Entries:
             return True
         return any(r.first <= slot_at <= r.last and r.id < before for r in self.ranges)
 
-    def is_within(self, slot_at: int, period: RecordBounds) -> bool:
+    def is_within(self, slot_at: int, period: Period) -> bool:
         """Return whether the slot's entry was committed within the period, as far as the record shows."""
         job = self.jobs.get(slot_at)
         if job is not None:
@@ -148,12 +144,10 @@ class Entries:
 
     def faults(self, history: ScheduleHistory) -> Iterator[LedgerFault]:
         for slot_at, sentence in self._doubled:
-            yield LedgerFault("doubled", history.uid, history.schedule_id, slot_at, sentence)
+            yield fault_of(history, "doubled", slot_at, sentence)
         held = None if history.state is None else history.state.held_slot_at
         if held is not None and (held in self.jobs or held in self.events):
-            yield LedgerFault(
-                "doubled", history.uid, history.schedule_id, held, "it has an entry, and is held on the row"
-            )
+            yield fault_of(history, "doubled", held, "it has an entry, and is held on the row")
 
     def left(self, history: ScheduleHistory, since: int) -> Iterator[LedgerFault]:
         """Yield the entries that belong to no slot of any period. `since`: when the record begins to be complete."""
@@ -161,13 +155,7 @@ class Entries:
         yield from extra_faults(history, slots, self, "no slot that was active then")
         for r in self.ranges:
             if r.id in self._ranges_left and r.last >= since:
-                yield LedgerFault(
-                    "extra",
-                    history.uid,
-                    history.schedule_id,
-                    r.first,
-                    f"{r.fields} lies in no active period",
-                )
+                yield fault_of(history, "extra", r.first, f"{r.fields} lies in no active period")
 
 
 def entries_of(history: ScheduleHistory, entries: Entries) -> Entries:
@@ -204,13 +192,23 @@ def extra_faults(
 ) -> Iterator[LedgerFault]:
     for slot_at in slots[:EXAMPLES]:
         what = "a job" if slot_at in entries.jobs else "an event"
-        yield LedgerFault("extra", history.uid, history.schedule_id, slot_at, f"it has {what}, and {why}")
+        yield fault_of(history, "extra", slot_at, f"it has {what}, and {why}")
     if len(slots) > EXAMPLES:
         sentence = f"and {len(slots) - EXAMPLES} more until {slots[-1]}"
-        yield LedgerFault("extra", history.uid, history.schedule_id, slots[EXAMPLES], sentence)
+        yield fault_of(history, "extra", slots[EXAMPLES], sentence)
 
 
 def _ends(detail: object, slot_at: int) -> tuple[int, int]:
     first = detail.get("first", slot_at) if hasattr(detail, "get") else slot_at
     last = detail.get("last", slot_at) if hasattr(detail, "get") else slot_at
     return int(first), int(last)
+
+
+def range_faults(
+    history: ScheduleHistory, ranges: Sequence[Range], left: Sequence[int]
+) -> Iterator[LedgerFault]:
+    """Yield the ranges that count more slots than there are; `left`: how many more."""
+    for r, too_many in zip(ranges, left, strict=True):
+        if too_many:
+            text = f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
+            yield fault_of(history, "range", r.first, text)

@@ -21,7 +21,7 @@ from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.schedule import Status
 from everwhen.verify.chains import check_chain
 from everwhen.verify.counters import JobCounts, check_breakers, check_counters, check_job
-from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of
+from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of, fault_of
 from everwhen.verify.outcomes import Outcomes, check_outcomes
 from everwhen.verify.periods import SystemSpan, periods_of, reach_of, system_spans
 from everwhen.verify.slots import check_grid
@@ -114,21 +114,16 @@ def _check_status(history: ScheduleHistory, status: Status | None) -> Iterator[L
     state = history.state
     if state is None:
         if status is not None:
-            yield LedgerFault(
-                "state", history.uid, history.schedule_id, None, "the row is gone, and no deletion recorded"
-            )
+            yield fault_of(history, "state", None, "the row is gone, and no deletion recorded")
         return
     if status is None:
         sentence = "the row is there although its deletion, or no creation, is recorded"
-        yield LedgerFault("state", history.uid, history.schedule_id, None, sentence)
+        yield fault_of(history, "state", None, sentence)
     elif state.status != status:
-        sentence = f"the row says {state.status}, the events say {status}"
-        yield LedgerFault("state", history.uid, history.schedule_id, None, sentence)
+        yield fault_of(history, "state", None, f"the row says {state.status}, the events say {status}")
     if state.status != "active" and (state.next_slot_at, state.held_slot_at) != (None, None):
         sentence = f"it is {state.status} and still has a slot to come or one held"
-        yield LedgerFault(
-            "state", history.uid, history.schedule_id, state.next_slot_at or state.held_slot_at, sentence
-        )
+        yield fault_of(history, "state", state.next_slot_at or state.held_slot_at, sentence)
 
 
 def _known_from(history: ScheduleHistory) -> int:

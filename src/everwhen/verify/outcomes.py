@@ -20,7 +20,7 @@ from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
 from everwhen.model.outcome import message_of
 from everwhen.model.policy import OnExhausted
 from everwhen.model.schedule import State
-from everwhen.verify.entries import LedgerFault
+from everwhen.verify.entries import LedgerFault, count_faults, fault_of
 
 
 class NumberRange(NamedTuple):
@@ -50,6 +50,20 @@ RuleAt = Callable[[int], OnExhausted | None]
 
 
 @dataclass(slots=True)
+class Latest:
+    """The latest instant at which something was said, and everything that was said then."""
+
+    at: int | None = None
+    said: set[str] = field(default_factory=set)
+
+    def add(self, at: int, text: str) -> None:
+        if self.at is None or at > self.at:
+            self.at, self.said = at, set()
+        if at == self.at:
+            self.said.add(text)
+
+
+@dataclass(slots=True)
 class Outcomes:
     """The own jobs of one history, as far as their starts and ends determine the row."""
 
@@ -59,10 +73,8 @@ class Outcomes:
     repeated: set[tuple[int, int]] = field(default_factory=set)  # number and retry that a further job follows
     last_fired_at: int | None = None
     last_run_at: int | None = None
-    last_success_at: int | None = None
-    success_ids: set[str] = field(default_factory=set)  # of that instant
-    last_failure_at: int | None = None
-    errors: set[str] = field(default_factory=set)  # of that instant
+    success: Latest = field(default_factory=Latest)  # ids
+    failure: Latest = field(default_factory=Latest)  # errors
     nodes: set[str] = field(default_factory=set)  # that ran them
 
     def add(self, job: Job) -> None:
@@ -88,25 +100,9 @@ class Outcomes:
         kind: Literal["succeeded", "failed"] = "succeeded" if is_success else "failed"
         self.ends.append(End(job.ended_at, kind, job.number, job.retry))
         if is_success:
-            self._add_success(job, job.ended_at)
+            self.success.add(job.ended_at, job.job_id)
         else:
-            self._add_failure(job, job.ended_at)
-
-    def _add_success(self, job: Job, ended_at: int) -> None:
-        if self.last_success_at != ended_at:
-            if self.last_success_at is not None and ended_at < self.last_success_at:
-                return
-            self.last_success_at = ended_at
-            self.success_ids.clear()
-        self.success_ids.add(job.job_id)
-
-    def _add_failure(self, job: Job, ended_at: int) -> None:
-        if self.last_failure_at != ended_at:
-            if self.last_failure_at is not None and ended_at < self.last_failure_at:
-                return
-            self.last_failure_at = ended_at
-            self.errors.clear()
-        self.errors.add(message_of(job.error or job.status))
+            self.failure.add(job.ended_at, message_of(job.error or job.status))
 
     def last_completed_at(self) -> int | None:
         """Return the latest end that is the last attempt of its slot."""
@@ -182,8 +178,8 @@ def check_outcomes(
     state = history.state
     if state is None:
         return
-    yield from _differ(history, "run_count", state.run_count, outcomes.count("succeeded"))
-    yield from _differ(history, "error_count", state.error_count, outcomes.count("failed"))
+    yield from count_faults(history, "run_count", state.run_count, outcomes.count("succeeded"))
+    yield from count_faults(history, "error_count", state.error_count, outcomes.count("failed"))
     yield from _check_deaths(history, ruled_from)
     if not is_steady:
         return
@@ -205,7 +201,7 @@ def _check_in_a_row(
         counts.append(("failed_slots", state.failed_slots, outcomes.failed_slots()))
     for word, on_row, counted in counts:
         if not counted.holds(on_row):
-            yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
+            yield from count_faults(history, word, on_row, counted)
 
 
 def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[LedgerFault]:
@@ -214,8 +210,7 @@ def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[LedgerF
     for recorded in history.events:
         event = recorded.event
         if event.type == "schedule.died" and event.at >= ruled_from and rule_at(event.at) == "continue":
-            sentence = "it died although on_exhausted says continue"
-            yield LedgerFault("state", history.uid, history.schedule_id, None, sentence)
+            yield fault_of(history, "state", None, "it died although on_exhausted says continue")
 
 
 def rule_of(revisions: Sequence[Revision]) -> RuleAt:
@@ -238,34 +233,26 @@ def _check_last(
         ("last_fired_at", state.last_fired_at, outcomes.last_fired_at),
         ("last_run_at", state.last_run_at, outcomes.last_run_at),
         ("last_completed_at", state.last_completed_at, outcomes.last_completed_at()),
-        ("last_success_at", state.last_success_at, outcomes.last_success_at),
+        ("last_success_at", state.last_success_at, outcomes.success.at),
     ):
         is_near = on_row is not None and counted is not None and 0 <= counted - on_row <= slack
         if not is_near:
-            yield from _differ(history, word, on_row, counted)
+            yield from count_faults(history, word, on_row, counted)
 
 
 def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[LedgerFault]:
-    if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
-        yield _wrong(history, f"last_success_job_id: {state.last_success_job_id} is not the last success")
+    success, failure = state.last_success_job_id, state.last_error
+    if not _is_one_of(success, outcomes.success.said):
+        text = f"last_success_job_id: {success} is not the last success"
+        yield fault_of(history, "counter", None, text)
     # An earlier release kept the traceback as well.
-    if not _is_one_of(None if state.last_error is None else message_of(state.last_error), outcomes.errors):
-        yield _wrong(history, f"last_error: “{state.last_error}” is not what the last failure said")
-
-
-def _differ(
-    history: ScheduleHistory, word: str, on_row: int | None, counted: int | None
-) -> Iterator[LedgerFault]:
-    if on_row != counted:
-        yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
+    if not _is_one_of(None if failure is None else message_of(failure), outcomes.failure.said):
+        text = f"last_error: “{failure}” is not what the last failure said"
+        yield fault_of(history, "counter", None, text)
 
 
 def _is_one_of(word: str | None, known: Collection[str]) -> bool:
     return word in known if known else word is None
-
-
-def _wrong(history: ScheduleHistory, sentence: str) -> LedgerFault:
-    return LedgerFault("counter", history.uid, history.schedule_id, None, sentence)
 
 
 def _later(known: int | None, instant: int) -> int:

@@ -13,10 +13,14 @@ from typing import NamedTuple
 
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import STARTS, STOPS, Recorded, Revision, ScheduleHistory
+from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Plan, Status
 from everwhen.timetable.trigger import Every, EveryMonth
 
 OPEN = 1 << 62
+UNNOTICED = (
+    2 * SECOND
+)  # how long a step goes unnoticed, where its event does not say it: a question and a look
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +183,9 @@ def reach_of(
 ) -> int:
     """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not.
 
-    `closed_at`: the time of the event that ends the part. The schedulers notice a step of the clock within a second, so
-    a step that is recorded after this event may have happened before it. Then its time is one that the clock showed
-    between the step and its record.
+    `closed_at`: the time of the event that ends the part. The schedulers notice a step of the clock later than it
+    happens, so a step that is recorded after this event may have happened before it. Then the time of the event is one
+    that the clock showed between the step and its record.
     """
     steps = [start for start, _ in _steps_back(system, after_id, before_id)]
     if closed_at is not None:
@@ -202,6 +206,7 @@ def _steps_back(
         if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id:
             detail = recorded.event.detail
             start, end = int(str(detail.get("from", 0))), int(str(detail.get("to", 0)))
-            is_meant = shown_at is None or end <= shown_at <= recorded.event.at
+            since_at = int(str(detail.get("since_at", end - UNNOTICED)))
+            is_meant = shown_at is None or since_at <= shown_at <= recorded.event.at
             if end < start and is_meant:
                 yield start, end

@@ -20,7 +20,7 @@ from everwhen.model.schedule import State
 from everwhen.timetable.interval import IntervalSeries
 from everwhen.timetable.trigger import OnRequest
 from everwhen.verify.counters import JobCounts
-from everwhen.verify.entries import EXAMPLES, Entries, LedgerFault, Range
+from everwhen.verify.entries import EXAMPLES, Entries, LedgerFault, Range, fault_of, range_faults
 from everwhen.verify.periods import Period, SystemSpan, first_instant
 
 
@@ -139,16 +139,16 @@ def _check_next(
             return
         if (following := calendar.next_after(max(period.now, period.reach, first - 1))) is not None:
             sentence = "the schedule is active, and its row knows no next slot"
-            yield LedgerFault("state", history.uid, history.schedule_id, following, sentence)
+            yield fault_of(history, "state", following, sentence)
         return
     if slot_at < first:
         sentence = f"the row's next slot lies before {first}: it was decided before"
-        yield LedgerFault("state", history.uid, history.schedule_id, slot_at, sentence)
+        yield fault_of(history, "state", slot_at, sentence)
     elif calendar.first_from(slot_at) != slot_at:
-        yield LedgerFault("state", history.uid, history.schedule_id, slot_at, "the row's next slot is none")
+        yield fault_of(history, "state", slot_at, "the row's next slot is none")
     elif state.next_run_at != calendar.due_at(slot_at):
         sentence = f"the row says it is due at {state.next_run_at}, not at {calendar.due_at(slot_at)}"
-        yield LedgerFault("state", history.uid, history.schedule_id, slot_at, sentence)
+        yield fault_of(history, "state", slot_at, sentence)
 
 
 def _check_jobs(
@@ -161,7 +161,7 @@ def _check_jobs(
         job = jobs.get(slot_at)
         if job is not None and job.due_at != (calendar.due_at(slot_at) if has_jitter else slot_at):
             sentence = f"its job says due at {job.due_at}, not {calendar.due_at(slot_at)}"
-            yield LedgerFault("job", history.uid, history.schedule_id, slot_at, sentence)
+            yield fault_of(history, "job", slot_at, sentence)
 
 
 def _check_ranges(
@@ -183,12 +183,7 @@ def _check_ranges(
         yield from _lost(history, piece, slots, taken)
     for _ in _deal([p for p in pieces if p.is_optional], ranges, left):
         pass  # slots inside a span of the system need no entry
-    for r, too_many in zip(ranges, left, strict=True):
-        if too_many:
-            sentence = (
-                f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
-            )
-            yield LedgerFault("range", history.uid, history.schedule_id, r.first, sentence)
+    yield from range_faults(history, ranges, left)
 
 
 def _pending(state: State | None, slots: Sequence[int], marks: Sequence[int]) -> int | None:
@@ -248,7 +243,7 @@ def _lost(
     known = set(taken[bisect_left(taken, piece.start) : bisect_left(taken, piece.end)])
     without = (slots[n] for n in range(start, end) if slots[n] not in known)
     for slot_at in islice(without, min(piece.free, EXAMPLES)):
-        yield LedgerFault("lost", history.uid, history.schedule_id, slot_at, "it came due, and has no entry")
+        yield fault_of(history, "lost", slot_at, "it came due, and has no entry")
     if piece.free > EXAMPLES:
         sentence = f"and {piece.free - EXAMPLES} more until {piece.end - 1}"
-        yield LedgerFault("lost", history.uid, history.schedule_id, piece.start, sentence)
+        yield fault_of(history, "lost", piece.start, sentence)

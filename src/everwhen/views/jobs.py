@@ -6,12 +6,12 @@ import base64
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.values import plain_queue
-from everwhen.views.shape import View, When, each, field
-from everwhen.views.values import Object, cursor_of, when_text
+from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import job as model
@@ -113,18 +113,14 @@ def log_to_json(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool
     return Log.made(items=items, total=len(items), is_over=is_over, next_after=positions_text(seen))
 
 
+@dataclass(slots=True)
 class _Piece:
     """Bytes of one stream that follow each other."""
 
-    __slots__ = ("attempt", "data", "position", "stream")
-
-    def __init__(self, key: tuple[int, str], position: int, data: bytes) -> None:
-        self.attempt, self.stream = key
-        self.position = position
-        self.data = data
-
-    def is_followed_by(self, key: tuple[int, str], position: int) -> bool:
-        return (self.attempt, self.stream) == key and self.position + len(self.data) == position
+    attempt: int
+    stream: str
+    position: int
+    data: bytes
 
 
 def _new_pieces(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool) -> list[_Piece]:
@@ -139,11 +135,12 @@ def _new_pieces(pieces: Sequence[OutputPiece], seen: Positions, *, is_over: bool
             data = data[: len(data) - _incomplete(data)]
         if not data:
             continue
+        is_next = seen.get(key) == begin and found and (found[-1].attempt, found[-1].stream) == key
         seen[key] = begin + len(data)
-        if found and found[-1].is_followed_by(key, begin):
+        if is_next:
             found[-1].data += data
         else:
-            found.append(_Piece(key, begin, data))
+            found.append(_Piece(*key, begin, data))
     return found
 
 
@@ -166,7 +163,8 @@ def log_text(items: Sequence[Object]) -> str:
     previous: Object | None = None
     for item in items:
         if previous is None or _stream(item) != _stream(previous):
-            heading = f"{_break(lines)}== attempt {item['attempt']}, {item['stream']} ==\n"
+            gap = "\n" if lines and not lines[-1].endswith("\n") else ""
+            heading = f"{gap}== attempt {item['attempt']}, {item['stream']} ==\n"
             lines += [heading] if len(kinds) > 1 else []
         elif missing := item["position"] - previous["position"] - previous["length"]:
             lines.append(f"\n… {missing} bytes are not kept …\n")
@@ -177,10 +175,6 @@ def log_text(items: Sequence[Object]) -> str:
 
 def _stream(item: Object) -> tuple[int, str]:
     return item["attempt"], item["stream"]
-
-
-def _break(lines: list[str]) -> str:
-    return "\n" if lines and not lines[-1].endswith("\n") else ""
 
 
 def positions_text(seen: Positions) -> str:

@@ -102,7 +102,6 @@ UNAVAILABLE = "The database does not answer; the log of the service says why."
 
 
 def problem_fields(status: int, kind: str, detail: str, faults: Faults = ()) -> Fields:
-    """A problem of that status and type."""
     fields: Fields = {"type": URN + kind, "title": TITLES[kind], "status": status, "detail": detail}
     if faults:
         fields["errors"] = [{"path": path, "message": message} for path, message in faults]
@@ -110,7 +109,6 @@ def problem_fields(status: int, kind: str, detail: str, faults: Faults = ()) -> 
 
 
 def fields_of(error: Exception) -> Fields:
-    """The problem that an error of everwhen's own is."""
     faults: Faults = getattr(error, "problems", ()) if isinstance(error, errors.SubmissionError) else ()
     if any(message.startswith(NO_WORKFLOW.rstrip(".")) for _, message in faults):
         return problem_fields(404, "not-found", NO_WORKFLOW, faults)
@@ -127,5 +125,4 @@ def fields_of(error: Exception) -> Fields:
 
 
 def problem_bytes(fields: Fields) -> bytes:
-    """A problem as it is sent."""
     return json.dumps(fields, ensure_ascii=False).encode(errors="replace")

@@ -9,8 +9,7 @@ from everwhen.model.events import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.operations.event_feed import FeedEntry, facts_of
-from everwhen.views.shape import View, When, field
-from everwhen.views.values import Object, when_text
+from everwhen.views.shape import Object, View, When, field, when_text
 
 # The instants in details, beside all that end in `_at`. They are stored as numbers, which the ledger counts with.
 _INSTANTS = frozenset(("first", "last", "from", "to", "until"))

@@ -6,51 +6,50 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from everwhen.model.fast_values import by_identity
-from everwhen.model.fields import Definition, answer_to_json
+from everwhen.model.fields import Definition, ScheduleType, answer_to_json
+from everwhen.model.history import Cause
 from everwhen.model.instants import SECOND, instant_text
+from everwhen.model.policy import CatchUp
 from everwhen.model.queries import Entry
+from everwhen.model.schedule import Status
 from everwhen.operations.access import Page, key_of
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
-from everwhen.views.values import Object, cursor_of, when_text
+from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
 if TYPE_CHECKING:
-    from everwhen.model.history import Revision
     from everwhen.operations.record import Figures
 
-_STATE = (
-    "current_repeat current_retry failed_slots run_count error_count last_error last_success_job_id "
-    "held_reason outstanding running_jobs revision status status_reason paused_by"
-).split()
 
+class _State(View):
+    """Where a schedule stands, and what it did."""
 
-_STATE_INSTANTS = (
-    "last_fired_at last_run_at last_completed_at last_success_at next_slot_at next_run_at held_slot_at held_since "
-    "resume_at"
-).split()
-
-
-@by_identity(most=4_096)
-def _definition_to_json(definition: Definition) -> Object:
-    """The part of the answer that only a new revision changes."""
-    trigger, fields = definition.trigger, answer_to_json(definition)
-    workflow = fields["run"].get("workflow") or {}
-    return {
-        **fields,
-        "group": definition.group,
-        "user_profile_id": definition.owner,
-        "workflow_id": workflow.get("id"),
-        "trigger_node_id": workflow.get("trigger_node_id"),
-        "type": definition.type,
-        "spec": _spec(trigger),
-        "interval_seconds": trigger.seconds if isinstance(trigger, Every) else None,
-        "quiet_hours_policy_id": definition.quiet_hours_id,
-        "catch_up_policy": definition.catch_up_policy,
-        "timeout_seconds": (definition.timeout or 0) // SECOND,
-        "trigger_payload": fields["payload"],
-        "target": definition.target.kind,
-        "description_text": describe(trigger, definition.zone),
-    }
+    id: str = field("schedule_id")
+    uid: str
+    status: Status
+    status_reason: str | None
+    paused_by: str | None
+    resume_at: When | None
+    next_slot_at: When | None
+    next_run_at: When | None
+    held_slot_at: When | None
+    held_reason: str | None
+    held_since: When | None
+    outstanding: int
+    running_jobs: int
+    current_repeat: int
+    current_retry: int
+    failed_slots: int
+    run_count: int
+    error_count: int
+    fire_count: int = field("firings")
+    last_error: str | None
+    last_fired_at: When | None
+    last_run_at: When | None
+    last_completed_at: When | None
+    last_success_at: When | None
+    last_success_job_id: str | None
+    revision: int
 
 
 def _spec(trigger: Trigger) -> str:
@@ -68,19 +67,67 @@ def _spec(trigger: Trigger) -> str:
             return trigger.kind
 
 
+class _Definition(View):
+    """What only a new revision changes, beside the keys of `model.fields`."""
+
+    group: str | None
+    user_profile_id: str | None = field("owner")
+    workflow_id: str | int | None
+    trigger_node_id: str | None
+    type: ScheduleType
+    spec: str = field("trigger", via=_spec)
+    interval_seconds: int | None = field(
+        "trigger", via=lambda found: found.seconds if isinstance(found, Every) else None
+    )
+    quiet_hours_policy_id: str | None = field("quiet_hours_id")
+    catch_up_policy: CatchUp
+    timeout_seconds: int = field(lambda definition: (definition.timeout or 0) // SECOND)
+    trigger_payload: Object
+    target: str = field("target.kind")
+    description_text: str = field(lambda definition: describe(definition.trigger, definition.zone))
+
+
+class Schedule(_State, _Definition):
+    """A schedule: what it is, where it stands, and what it did."""
+
+    key: str | None
+    created_at: When
+    updated_at: When
+    source: str
+    source_file: str | None
+    source_line: int | None
+
+
+class ScheduleList(View):
+    """A page of schedules, newest first."""
+
+    items: list[Schedule]
+    total: int
+    total_is_approximate: bool = field(about="Above 10,000 matches the total is an estimate.")
+    next_cursor: str | None = field(about="The `cursor` of the next page; null on the last one.")
+
+
+@by_identity(most=4_096)
+def _definition_to_json(definition: Definition) -> Object:
+    fields = answer_to_json(definition)
+    workflow = fields["run"].get("workflow") or {}
+    more = _Definition.of(
+        definition,
+        workflow_id=workflow.get("id"),
+        trigger_node_id=workflow.get("trigger_node_id"),
+        trigger_payload=fields["payload"],
+    )
+    return {**fields, **more}
+
+
 def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
-    """A schedule as it is answered."""
     state = entry.schedule.state
     file, _, line = (place or "").rpartition(":")
     return {
-        "id": state.schedule_id,
-        "uid": state.uid,
-        "key": key_of(entry),
+        **_State.of(state),
         **_definition_to_json(entry.schedule.definition),
         "enabled": state.status == "active",
-        **{name: getattr(state, name) for name in _STATE},
-        "fire_count": state.firings,
-        **{name: when_text(getattr(state, name)) for name in _STATE_INSTANTS},
+        "key": key_of(entry),
         "created_at": when_text(entry.created_at),
         "updated_at": when_text(entry.updated_at),
         "source": entry.source.partition(":")[0],  # `python:shop` is Python's
@@ -91,39 +138,60 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
 
 def schedules_page(page: Page, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
     """A page of schedules that was asked for with that limit."""
-    last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
-    return {
-        "items": [schedule_to_json(entry, place_of(entry)) for entry in page.entries],
-        "total": page.total,
-        "total_is_approximate": page.is_approximate,
-        "next_cursor": None if last is None else cursor_of(last),
-    }
+    return ScheduleList.made(
+        items=[schedule_to_json(entry, place_of(entry)) for entry in page.entries],
+        total=page.total,
+        total_is_approximate=page.is_approximate,
+        next_cursor=cursor_of(page.entries[-1].schedule.state.row_id) if len(page.entries) == limit else None,
+    )
 
 
-def stats_to_json(figures: Figures) -> Object:
+# -- figures and revisions --
+
+
+def _success_rate(figures: Figures) -> float | None:
     ended = figures.succeeded + figures.failed
-    return {
-        "jobs": figures.looked_at,
-        "succeeded": figures.succeeded,
-        "failed": figures.failed,
-        "cancelled": figures.cancelled,
-        "success_rate": round(figures.succeeded / ended, 4) if ended else None,
-        "since": when_text(figures.since),
-        "duration_min": _seconds(figures.shortest),
-        "duration_median": _seconds(figures.median),
-        "duration_p95": _seconds(figures.nearly_longest),
-        "duration_max": _seconds(figures.longest),
-    }
+    return round(figures.succeeded / ended, 4) if ended else None
 
 
-def _seconds(duration: int | None) -> float | None:
-    return None if duration is None else duration / SECOND
+def _seconds(duration: int) -> float:
+    return duration / SECOND
 
 
-def revision_to_json(revision: Revision) -> Object:
-    return {
-        "revision": revision.revision,
-        "in_force_at": when_text(revision.in_force_at),
-        "cause": revision.cause,
-        "definition": _definition_to_json(revision.plan.definition),
-    }
+class Stats(View):
+    """How the last jobs went, at most 1,000 of them; durations in seconds."""
+
+    jobs: int = field("looked_at")
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate: float | None = field(_success_rate)
+    since: When | None
+    duration_min: float | None = field("shortest", via=_seconds)
+    duration_median: float | None = field("median", via=_seconds)
+    duration_p95: float | None = field("nearly_longest", via=_seconds)
+    duration_max: float | None = field("longest", via=_seconds)
+
+
+class Revision(View):
+    """One revision of a definition, in the words of a schedule."""
+
+    revision: int
+    in_force_at: When
+    cause: Cause | None = field(about="null: written by a release that did not keep it.")
+    definition: Object = field("plan.definition", via=_definition_to_json)
+
+
+class RevisionList(View):
+    items: list[Revision]
+    total: int
+
+
+# -- actions --
+
+
+class BackfillAnswer(View):
+    slots: list[When] = field(via=each(when_text))
+    count: int = field(lambda found: len(found.slots))
+    dry_run: bool
+    skipped: str | None = field("skip_reason")

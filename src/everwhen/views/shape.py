@@ -3,57 +3,46 @@
 A field is an annotation. Its value is the attribute of the same name of the value that is shown, unless `field` names
 another attribute or a function. Instants (`When`) become text by themselves. The annotations stay text until somebody
 asks for the documentation, so importing a shape costs next to nothing.
+
+Also what all answers have in common: instants, lists and cursors, and how they are encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import base64
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
-from everwhen.views.values import Object, when_text
+from everwhen.model.instants import moment_of
 
+Object = dict[str, Any]
+LONGEST_NUMBER = 18  # digits
+PORTION = 20  # items of a list that are written at once
+_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 When = Annotated[str, "date-time"]
 Read = Callable[[Any], Any]
 
 
-class Field:
+class Field(NamedTuple):
     """Where a field's value comes from, and what the documentation adds to its type."""
 
-    __slots__ = ("about", "examples", "is_optional", "source", "via")
-
-    def __init__(
-        self,
-        source: str | Read | None = None,
-        *,
-        via: Read | None = None,
-        about: str | None = None,
-        examples: list[Any] | None = None,
-        is_optional: bool = False,
-    ) -> None:
-        self.source = source
-        self.via = via
-        self.about = about
-        self.examples = examples
-        self.is_optional = is_optional
+    source: str | Read | None = None  # the path of an attribute, or a function of the value that is shown
+    via: Read | None = None  # converts what was found, unless that is None
+    about: str | None = None
+    examples: list[Any] | None = None
+    is_optional: bool = False  # may be left out
 
 
 def field(source: str | Read | None = None, **more: Any) -> Any:
-    """Describe a field: `source` is the path of an attribute, or a function of the value that is shown.
-
-    `via` converts what was found, unless that is None; `about` and `examples` go into the documentation;
-    `is_optional`: the field may be left out.
-    """
+    """Describe a field, as the value of its annotation."""
     return Field(source, **more)
 
 
 def each(convert: Read) -> Read:
     """Return a function that converts all items of a list."""
-
-    def convert_all(items: Iterable[Any]) -> list[Any]:
-        return [convert(item) for item in items]
-
-    return convert_all
+    return lambda items: [convert(item) for item in items]
 
 
 _PLAIN = Field()
@@ -78,11 +67,8 @@ class _Reading:
         # With one name it would return no tuple; what is beyond the keys is not used.
         self.get_all: Read = attrgetter(*paths, paths[0]) if paths else lambda _: ()
         self.converted = [(key_of(name), via) for name, via in vias.items() if via is not None]
-        self.computed = [
-            (key_of(name), more.source)
-            for name, more in fields.items()
-            if name not in given and callable(more.source)
-        ]
+        sources = {name: more.source for name, more in fields.items() if name not in given}
+        self.computed = [(key_of(name), source) for name, source in sources.items() if callable(source)]
 
     def read(self, value: Any) -> Object:
         found = self.template.copy()
@@ -138,3 +124,59 @@ class View:
 def key_of(name: str) -> str:
     """Return the key of a field in JSON: `from_` is `from`, which Python does not take as a name."""
     return name.removesuffix("_")
+
+
+# -- what all answers have in common --
+
+
+def encoded(fields: Any) -> bytes:
+    """An answer as it is sent. Text that is no Unicode cannot come in, so it does not go out either."""
+    return b"".join(_pieces(fields)) if isinstance(fields, dict) and "items" in fields else _encoded(fields)
+
+
+def _pieces(fields: Mapping[str, Any]) -> Iterator[bytes]:
+    """A list in portions: all at once, nobody else would have the interpreter before the last item is written."""
+    items, others = fields["items"], _encoded({name: fields[name] for name in fields if name != "items"})
+    yield b'{"items":['
+    for first in range(0, len(items), PORTION):
+        yield (b"," if first else b"") + _encoded(items[first : first + PORTION])[1:-1]
+    yield b"]}" if others == b"{}" else b"]," + others[1:]
+
+
+def _encoded(fields: Any) -> bytes:
+    return _spell(fields).encode(errors="replace")
+
+
+def when_text(instant: int | None) -> str | None:
+    """An instant as RFC 3339 in UTC."""
+    return None if instant is None else moment_of(instant).isoformat().replace("+00:00", "Z")
+
+
+def list_to_json(items: list[Object]) -> Object:
+    return {"items": items, "total": len(items)}
+
+
+def cursor_of(*numbers: int) -> str:
+    """A cursor: opaque to callers, so that what it holds may change."""
+    return base64.urlsafe_b64encode(f"r{'.'.join(map(str, numbers))}".encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, count: int) -> list[int] | None:
+    """The numbers of a cursor that has so many; None: it is no such cursor."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        return None
+    numbers = numbers_of(text[1:])
+    return numbers if text[:1] == "r" and numbers is not None and len(numbers) == count else None
+
+
+def numbers_of(text: str) -> list[int] | None:
+    """
+    >>> numbers_of("12.345"), numbers_of("12."), numbers_of("-1")
+    ([12, 345], None, None)
+    """
+    parts = text.split(".")
+    if all(part.isascii() and part.isdecimal() and len(part) <= LONGEST_NUMBER for part in parts):
+        return [int(part) for part in parts]
+    return None

@@ -8,8 +8,7 @@ from everwhen.model.job import JobStatus, Origin
 from everwhen.model.schedule import ScheduleType
 from everwhen.operations import upcoming
 from everwhen.views.jobs import Job
-from everwhen.views.shape import View, When, each, field
-from everwhen.views.values import Object, cursor_of, when_text
+from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model.schedule import Definition

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,8 +15,7 @@ from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
 from everwhen.operations import system
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
 from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
-from everwhen.views.shape import View, When, each, field
-from everwhen.views.values import Object, when_text
+from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import limits as model
@@ -103,8 +101,7 @@ class SystemStatus(View):
         "only while they run one."
     )
     lag: float = field(
-        lambda found: found.lag / SECOND,
-        about="For how many seconds the earliest due slot has been waiting.",
+        lambda found: found.lag / SECOND, about="For how many seconds the earliest due slot has been waiting."
     )
     queue: Queue = field("counts", via=Queue.of)
     overdue: int = field(about="Schedules that are behind by more than a minute; at most 1,000 are counted.")
@@ -149,7 +146,7 @@ def status_to_json(
 # Tokens as they are answered: without their secrets.
 
 
-_LIMITS: Object = dict.fromkeys(each.name for each in fields(TokenLimits))
+_LIMITS: Object = dict.fromkeys(TokenLimits._fields)
 
 
 class Limits(View):

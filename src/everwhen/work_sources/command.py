@@ -43,7 +43,8 @@ class CommandSource:
     ) -> None:
         self._argv = list(argv)
         self._cwd = cwd
-        self._env = {**_safe_base(), **(env or {})}
+        # As for targets, the program inherits only variables that cannot be secrets.
+        self._env = {name: os.environ[name] for name in _SAFE if name in os.environ} | dict(env or {})
         self._timeout = timeout
 
     def fetch_available(self, *, limit: int = 10) -> list[WorkItem]:
@@ -140,11 +141,6 @@ def open_command(fields: Mapping[str, Any], *, also: Mapping[str, str] | None = 
         raise ConfigError("work_source: a command source needs command: [program, argument, …]")
     env = {str(name): str(value) for name, value in (fields.get("env") or {}).items()}
     return CommandSource(argv, cwd=fields.get("cwd"), env={**env, **(also or {})})
-
-
-def _safe_base() -> dict[str, str]:
-    """Return the variables of this process that cannot be secrets; as for targets, the program inherits no others."""
-    return {name: os.environ[name] for name in _SAFE if name in os.environ}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

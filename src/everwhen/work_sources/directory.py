@@ -20,7 +20,8 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,11 @@ class DirectorySource:
         self._lock = threading.Lock()
 
     def fetch_available(self, *, limit: int = 10) -> list[WorkItem]:
-        found: list[WorkItem] = []
-        for path in [*self._dead_claims(), *self._waiting()]:
-            if len(found) == limit:
-                break
-            item = self._read(path)
-            if item is not None:
-                found.append(item)
-        return found
+        claimed = sorted((self._root / CLAIMED).glob("*/*"))
+        dead = [path for path in claimed if _is_item(path) and not _is_locked(path)]
+        waiting = sorted(path for path in self._root.iterdir() if _is_item(path))
+        items = (self._read(path) for path in (*dead, *waiting))
+        return list(islice((item for item in items if item is not None), limit))
 
     def claim(self, item_id: str, *, by: str) -> WorkItem | None:
         source = self._path(item_id)
@@ -78,14 +76,6 @@ class DirectorySource:
 
     def get(self, item_id: str) -> WorkItem | None:
         return self._read(self._path(item_id))
-
-    def _waiting(self) -> list[Path]:
-        return sorted(path for path in self._root.iterdir() if _is_item(path))
-
-    def _dead_claims(self) -> Iterator[Path]:
-        for path in sorted((self._root / CLAIMED).glob("*/*")):
-            if _is_item(path) and not _is_locked(path):
-                yield path
 
     def _leave(self, item_id: str, folder: Path) -> None:
         """Move a claimed file to a folder, then release its lock; a file that cannot be moved becomes a dead claim."""

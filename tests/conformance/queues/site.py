@@ -23,10 +23,10 @@ from everwhen.model.queries import JobFilter
 from everwhen.model.queue import Delivery, Queue
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job, trigger_schedule
-from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.store.opened import store_of
 from everwhen.wiring import build_service, open_queue, open_stack
 from tests.servers.valkey import ValkeyServer
+from tests.submissions import Submission, create_schedule
 from tests.targets.running import until
 
 ROOT = Path(__file__).parents[3]

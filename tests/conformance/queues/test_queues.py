@@ -170,7 +170,8 @@ def test_jobs_wait_while_the_broker_is_away_and_go_when_it_is_back(site: QueueSi
     site.broker.kill()
     site.add("patient", site.note("patient"))
     job_id = site.fire("patient")
-    assert site.on_its_way(job_id) is None
+    # It may be marked as handed over, if the dispatcher asked the broker a moment before it was killed.
+    assert (site.job(job_id).status, site.notes("patient")) == ("queued", [])
     site.broker.start()
     (job,) = site.ended(job_id, is_supervised=True)
     assert (job.status, job.attempt, len(site.notes("patient"))) == ("succeeded", 1, 1)

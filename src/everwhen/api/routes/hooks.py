@@ -2,27 +2,37 @@
 
 To whoever cannot prove anything, an unknown schedule, one without a secret and a wrong signature are the same. The
 secret is kept as the reference that the file has, and resolved here, from the environment of the process that answers.
+
+Ours is `Everwhen-Signature: t={unix},v1={hex}`, the HMAC-SHA256 of `{t}.{body}`; it is good for five minutes, and
+several `v1` may stand in it while a secret is changed. GitHub's is `X-Hub-Signature-256: sha256={hex}`, the HMAC of the
+body alone: it has no age, so all that can be done against repetition is to remember it, as long as its job.
+
+A schedule takes one of the two. Ours over a body is GitHub's over `{t}.{body}`: where two schedules share a secret, a
+body that begins like that is not taken as GitHub's either.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
+import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
-from everwhen.api.calls import Context, ScheduleId, fired, responses
+from everwhen.api.access import OperatorOrProof, counted_body, refuse_haste, refuse_proof, unauthenticated
+from everwhen.api.calls import Context, ScheduleId, described, fired
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import parse_json
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import ROOT
-from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signature, signatures_in
+from everwhen.api.request_guard import ROOT, media_type
 from everwhen.errors import RequestError, UnknownScheduleError
+from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Schedule
 from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations.access import Caller
@@ -33,6 +43,13 @@ from everwhen.timetable.trigger import OnRequest
 from everwhen.views.jobs import Fired
 
 Kind = Literal["webhook", "chat"]
+Scheme = Literal["everwhen", "github"]
+HEADERS: dict[Scheme, str] = {"everwhen": "everwhen-signature", "github": "x-hub-signature-256"}
+GOOD_FOR = 300 * SECOND
+MOST_MACS = 4
+_MAC = re.compile(r"[0-9a-fA-F]{64}")
+_UNIX = re.compile(r"[0-9]{1,12}")
+_BEGINS_LIKE_OURS = re.compile(rb"[0-9]{1,12}\.")
 NO_PROOF = "This signature is not right for this schedule, or the schedule takes none."
 
 log = logging.getLogger("everwhen")
@@ -48,33 +65,16 @@ class HookRequest(NamedTuple):
 
 
 async def _hook_request(request: Request, caller: OperatorOrProof) -> HookRequest:
-    """The body, counted while it comes: whoever sends it may be anybody."""
     most = context_of(request).settings.max_payload
-    pieces, length = [], 0
-    async for piece in request.stream():
-        length += len(piece)
-        if length > most:
-            raise RefusedError(413, f"The body of a hook has at most {most} bytes: it becomes a payload.")
-        pieces.append(piece)
-    return HookRequest(request, b"".join(pieces), caller)
+    detail = f"The body of a hook has at most {most} bytes: it becomes a payload."
+    return HookRequest(request, await counted_body(request, most, detail), caller)
 
 
-Knocking = Annotated[HookRequest, Depends(_hook_request)]
-OurSignature = Annotated[
-    str | None,
-    Header(
-        alias="Everwhen-Signature",
-        description="`t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}`, at most 5 minutes old.",
-        max_length=1_000,
-    ),
-]
+_OURS = "`t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}`, at most 5 minutes old."
+_GITHUBS = "GitHub's: `sha256={hex HMAC-SHA256 of the body}`, for schedules with `signature: github`."
+OurSignature = Annotated[str | None, Header(alias="Everwhen-Signature", description=_OURS, max_length=1_000)]
 GitHubSignature = Annotated[
-    str | None,
-    Header(
-        alias="X-Hub-Signature-256",
-        description="GitHub's: `sha256={hex HMAC-SHA256 of the body}`, for schedules with `signature: github`.",
-        max_length=200,
-    ),
+    str | None, Header(alias="X-Hub-Signature-256", description=_GITHUBS, max_length=200)
 ]
 _BODY = {
     "requestBody": {
@@ -83,47 +83,36 @@ _BODY = {
         "content": {"application/json": {"schema": {}}, "text/plain": {"schema": {"type": "string"}}},
     }
 }
-_ANSWERS = responses(
-    Fired, "The job, or why there is none; the same signature again gets what it got.", 404, status=202
+_CALL = described(
+    "", Fired, "The job, or why there is none; the same signature again gets what it got.", 404, status=202
 )
 
 
-@router.post(
-    "/hooks/{schedule_id}/",
-    summary="Fire a webhook schedule",
-    status_code=202,
-    response_model=None,
-    responses=_ANSWERS,
-    openapi_extra=_BODY,
-)
-def fire_webhook(
-    context: Context,
-    schedule_id: ScheduleId,
-    hook_request: Knocking,
-    _ours: OurSignature = None,
-    _githubs: GitHubSignature = None,
-) -> Response:
-    """With a token, or a signature of the body by the schedule's secret. Only a pause and if_running can skip it."""
-    return _fired(context, schedule_id, hook_request, "webhook")
+def _add_call(name: str, path: str, kind: Kind, about: str) -> None:
+    """Register the call that fires schedules of one kind."""
+
+    def fire(
+        context: Context,
+        schedule_id: ScheduleId,
+        hook_request: Annotated[HookRequest, Depends(_hook_request)],
+        _ours: OurSignature = None,
+        _githubs: GitHubSignature = None,
+    ) -> Response:
+        return _fired(context, schedule_id, hook_request, kind)
+
+    call = {**_CALL, "summary": f"Fire a {kind} schedule"}
+    router.post(f"/{path}/{{schedule_id}}/", **call, name=name, description=about, openapi_extra=_BODY)(fire)
 
 
-@router.post(
-    "/chat/{schedule_id}/",
-    summary="Fire a chat schedule",
-    status_code=202,
-    response_model=None,
-    responses=_ANSWERS,
-    openapi_extra=_BODY,
+_add_call(
+    "fire_webhook",
+    "hooks",
+    "webhook",
+    "With a token, or a signature of the body by the schedule's secret. Only a pause and if_running can skip it.",
 )
-def fire_chat(
-    context: Context,
-    schedule_id: ScheduleId,
-    hook_request: Knocking,
-    _ours: OurSignature = None,
-    _githubs: GitHubSignature = None,
-) -> Response:
-    """As with webhooks; where the schedule has no secret, only a token opens it."""
-    return _fired(context, schedule_id, hook_request, "chat")
+_add_call(
+    "fire_chat", "chat", "chat", "As with webhooks; where the schedule has no secret, only a token opens it."
+)
 
 
 def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kind: Kind) -> Response:
@@ -145,7 +134,7 @@ def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kin
 
 def _data_in(hook_request: HookRequest) -> Any:
     """The body as data where it is JSON, and says so or says nothing; else as text."""
-    said = hook_request.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    said = media_type(hook_request.request.headers)
     if not hook_request.body:
         return None
     if said == "application/json" or said.endswith("+json"):
@@ -174,11 +163,7 @@ def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) ->
     except BadSignatureError as error:
         refuse_proof(context, hook_request.request, "signature", str(error))
     if not signatures:
-        raise RefusedError(
-            401,
-            "Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.",
-            headers={"www-authenticate": "Bearer"},
-        )
+        raise unauthenticated("Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.")
     scheme, key = _signed(find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
     if key is None:
         refuse_proof(context, hook_request.request, "signature", NO_PROOF)
@@ -196,15 +181,11 @@ def _signed(
     schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
 ) -> tuple[Scheme, str | None]:
     """The one scheme that the schedule takes, and what names the request, if it is signed that way."""
-    fields = {} if schedule is None else _target_to_json(schedule)
+    spec = None if schedule is None else json.loads(schedule.definition.target.spec or "null")
+    fields = spec if isinstance(spec, dict) else {}
     scheme: Scheme = "github" if fields.get("signature") == "github" else "everwhen"
     secret = "" if schedule is None else _secret_of(schedule, fields)
     return scheme, signatures.get(scheme, UNSIGNED).key(secret, body)
-
-
-def _target_to_json(schedule: Schedule) -> dict[str, Any]:
-    fields = json.loads(schedule.definition.target.spec or "null")
-    return fields if isinstance(fields, dict) else {}
 
 
 def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:
@@ -214,3 +195,61 @@ def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:
     except UnresolvedError as error:
         log.warning("no signature of %s can be checked: %s", schedule.state.schedule_id, error)
         return ""
+
+
+# -- signatures --
+
+
+class BadSignatureError(Exception):
+    """A header that is no signature, or one that is too old; its words are for the caller."""
+
+
+class Signature(NamedTuple):
+    """What a request claims to be signed with, and over which bytes."""
+
+    name: str
+    macs: tuple[str, ...]
+    prefix: bytes
+
+    def key(self, secret: str, body: bytes) -> str | None:
+        """What names this request, if the secret signs it; None if it does not. Takes equally long either way."""
+        right = hmac.new(secret.encode(), self.prefix + body, sha256).hexdigest()
+        found = [hmac.compare_digest(right, mac) for mac in self.macs]
+        is_ambiguous = not self.prefix and _BEGINS_LIKE_OURS.match(body)
+        is_right = secret and any(found) and not is_ambiguous
+        return f"{self.name}:{self.prefix.decode()}{right}" if is_right else None
+
+
+UNSIGNED = Signature("", (), b"")
+
+
+def signatures_in(headers: Mapping[str, str], now: int) -> dict[Scheme, Signature]:
+    """The signatures of a request, each by the scheme that it claims to be of."""
+    found: dict[Scheme, Signature] = {}
+    if (text := headers.get(HEADERS["everwhen"])) is not None:
+        found["everwhen"] = _ours(text, now)
+    if (text := headers.get(HEADERS["github"])) is not None:
+        found["github"] = _githubs(text)
+    return found
+
+
+def _ours(text: str, now: int) -> Signature:
+    parts = [part.strip().partition("=") for part in text.split(",", MOST_MACS + 1)]
+    times = [value for key, _, value in parts if key == "t"]
+    macs = tuple(value.lower() for key, _, value in parts if key == "v1" and _MAC.fullmatch(value))
+    if len(times) != 1 or not _UNIX.fullmatch(times[0]) or not macs:
+        raise BadSignatureError(
+            "Everwhen-Signature reads t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}."
+        )
+    if abs(now - int(times[0]) * SECOND) > GOOD_FOR:
+        raise BadSignatureError(
+            "The time of this signature is more than 5 minutes from now; sign again, and check the clocks."
+        )
+    return Signature("v1", macs, f"{times[0]}.".encode())
+
+
+def _githubs(text: str) -> Signature:
+    kind, _, mac = text.strip().partition("=")
+    if kind != "sha256" or not _MAC.fullmatch(mac):
+        raise BadSignatureError("X-Hub-Signature-256 reads sha256={hex HMAC-SHA256 of the body}.")
+    return Signature("github", (mac.lower(),), b"")

@@ -16,36 +16,30 @@ from everwhen.api.calls import (
     Cursor,
     Limit,
     Offset,
+    Word,
     answer,
     described,
     fired,
+    instant_in,
     row_in,
 )
 from everwhen.api.payloads import Line, Moment, Shape
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError, RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
-from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
-from everwhen.views.jobs import (
-    Fired,
-    Job,
-    JobInDetail,
-    JobList,
-    Log,
-    Positions,
-    job_in_detail,
-    log_text,
-    log_to_json,
-    read_positions,
-)
+from everwhen.views import jobs as view
 
 router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
-Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
+After = Annotated[str | None, Query(max_length=1_000, description="`next_after` of the answer before.")]
+_TOKEN = "The one-time token of the request that was answered 202."
+OutcomeToken = Annotated[
+    str | None, Header(alias="Everwhen-Outcome-Token", max_length=500, description=_TOKEN)
+]
 
 
 class RerunBody(Shape):
@@ -63,11 +57,7 @@ class OutcomeBody(Shape):
     retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
 
 
-def _result_text(result: Any) -> str | None:
-    return result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-
-
-@router.get("/jobs/", **described("List jobs", JobList, "A page."))
+@router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
 def list_jobs(
     context: Context,
     caller: Viewer,
@@ -85,8 +75,8 @@ def list_jobs(
     wanted = JobFilter(
         statuses=() if status is None else (status,),
         origins=() if origin is None else (origin,),
-        since=None if from_ is None else instant_of(from_),
-        until=None if to is None else instant_of(to),
+        since=instant_in(from_),
+        until=instant_in(to),
         group=group,
     )
     before = row_in(cursor)
@@ -99,54 +89,41 @@ def list_jobs(
         before=before,
         offset=0 if before else offset,
     )
-    return answer(JobList.of(page))
+    return answer(view.JobList.of(page))
 
 
-@router.get("/jobs/{job_id}/", **described("Look at a job", JobInDetail, "The job.", 404))
+@router.get("/jobs/{job_id}/", **described("Look at a job", view.JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
     job = job_access.get_job(context.runtime, job_id, caller)
-    return answer(job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
+    return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
+
+
+_AS_TEXT = "As JSON, or as plain text where `Accept: text/plain` asks for it."
 
 
 @router.get(
     "/jobs/{job_id}/log/",
-    **described(
-        "What a job printed",
-        Log,
-        "As JSON, or as plain text where `Accept: text/plain` asks for it.",
-        404,
-        media_type="text/plain",
-    ),
+    **described("What a job printed", view.Log, _AS_TEXT, 404, media_type="text/plain"),
 )
 def get_log(
     context: Context,
     caller: Viewer,
     job_id: JobId,
-    after: Annotated[
-        str | None, Query(max_length=1_000, description="`next_after` of the answer before.")
-    ] = None,
+    after: After = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
-    seen = _positions_in(after)
+    seen = view.read_positions(after)
+    if seen is None:
+        raise InvalidError("after", "is no position", "after is the next_after of an answer before.")
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
-    found = log_to_json(pieces, seen, is_over=is_over)
+    found = view.log_to_json(pieces, seen, is_over=is_over)
     if _wants_text(accept):
         headers = {"everwhen-next-after": found["next_after"], "everwhen-is-over": str(is_over).lower()}
-        return Response(log_text(found["items"]).encode(), 200, headers, "text/plain; charset=utf-8")
+        return Response(view.log_text(found["items"]).encode(), 200, headers, "text/plain; charset=utf-8")
     return answer(found)
-
-
-def _positions_in(text: str | None) -> Positions:
-    """Return the positions in an `after`."""
-    found = read_positions(text)
-    if found is None:
-        raise RefusedError(
-            422, "after is the next_after of an answer before.", faults=[("after", "is no position")]
-        )
-    return found
 
 
 def _wants_text(accept: str) -> bool:
@@ -155,15 +132,15 @@ def _wants_text(accept: str) -> bool:
     return wanted.startswith("text/")
 
 
-@router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", Job, "The job, cancelled.", 404))
+@router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", view.Job, "The job, cancelled.", 404))
 def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
-    return answer(Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
+    return answer(view.Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
 
 
 @router.post(
     "/jobs/{job_id}/rerun/",
-    **described("Run a job again", Fired, "The new job, or why there is none.", 404, 409, status=202),
+    **described("Run a job again", view.Fired, "The new job, or why there is none.", 404, 409, status=202),
 )
 def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
     """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
@@ -173,7 +150,7 @@ def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody
 
 @router.post(
     "/jobs/{job_id}/outcome/",
-    **described("Say how work ended", Job, "The job, over.", 404, 409),
+    **described("Say how work ended", view.Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(
@@ -181,29 +158,25 @@ def report_outcome(
     context: Context,
     job_id: JobId,
     body: OutcomeBody,
-    outcome_token: Annotated[
-        str | None,
-        Header(
-            alias="Everwhen-Outcome-Token",
-            max_length=500,
-            description="The one-time token of the request that was answered 202.",
-        ),
-    ] = None,
+    outcome_token: OutcomeToken = None,
 ) -> Response:
     """Of a request that was answered 202. The token is good for one report; no other token is needed."""
     if not outcome_token:
         raise RefusedError(401, "Send the token of the request: Everwhen-Outcome-Token: TOKEN.")
+    result = body.result
+    if result is not None and not isinstance(result, str):
+        result = json.dumps(result, ensure_ascii=False)
     try:
         job = jobs.report_outcome(
             context.runtime,
             job_id,
             outcome_token,
             status=body.status,
-            result=_result_text(body.result),
+            result=result,
             error=body.error,
             retry=body.retry,
         )
     except UnknownJobError:
         refuse_guessing(context, request)
         raise
-    return answer(Job.of(job))
+    return answer(view.Job.of(job))

@@ -11,16 +11,15 @@ from everwhen.api.access import GlobalOperator, Viewer
 from everwhen.api.calls import Context, JsonBody, answer, described, nothing, request_body
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import or_null
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.submission import read_policy
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
-from everwhen.operations.quiet_hours import PolicyEntry
 from everwhen.operations.submissions import new_id
+from everwhen.views.shape import Object, list_to_json
 from everwhen.views.system import QuietHours, QuietHoursList, policy_to_json
-from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["quiet hours"])
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]
@@ -33,20 +32,16 @@ NIGHTS = {
     "action": "skip",
 }
 _CHANGE_SCHEMA = or_null(QUIET_HOURS.schema())
-_ID: Object = {
-    "type": ["string", "null"],
-    "description": "A name; a UUID when none is given.",
-    "examples": ["nights"],
-}
+_ABOUT_ID = "A name; a UUID when none is given."
+_ID: Object = {"type": ["string", "null"], "description": _ABOUT_ID, "examples": ["nights"]}
 _BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
 
 
 @router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
 def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     """By id. Every token may see them: schedules name them."""
-    return answer(
-        list_to_json([_entry_to_json(entry) for entry in quiet_hours.list_entries(context.runtime)])
-    )
+    entries = quiet_hours.list_entries(context.runtime)
+    return answer(list_to_json([QuietHours.of(entry.policy, source=entry.source) for entry in entries]))
 
 
 @router.post(
@@ -61,7 +56,7 @@ def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody
     if policy_id is None:
         policy_id = new_id(context.runtime.clock.now())
     elif not isinstance(policy_id, str):
-        raise RefusedError(422, "id is a name.", faults=[("id", "is no name")])
+        raise InvalidError("id", "is no name", "id is a name.")
     policy = _read(context, fields, policy_id)
     quiet_hours.create_quiet_hours(context.runtime, policy)
     return answer(QuietHours.of(policy, source="api"), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
@@ -70,7 +65,8 @@ def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody
 @router.get("/quiet-hours/{policy_id}/", **described("Look at quiet hours", QuietHours, "The policy.", 404))
 def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> Response:
     """One policy."""
-    return answer(_entry_to_json(quiet_hours.get_entry(context.runtime, policy_id)))
+    entry = quiet_hours.get_entry(context.runtime, policy_id)
+    return answer(QuietHours.of(entry.policy, source=entry.source))
 
 
 @router.patch(
@@ -100,10 +96,6 @@ def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: Pol
     """Refused while schedules use them, and where they are of the configuration file."""
     quiet_hours.delete_own_quiet_hours(context.runtime, policy_id)
     return nothing()
-
-
-def _entry_to_json(entry: PolicyEntry) -> Object:
-    return QuietHours.of(entry.policy, source=entry.source)
 
 
 def _read(context: ApiContext, fields: Any, policy_id: str) -> QuietHoursPolicy:

@@ -3,46 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
+from pydantic import FailFast, Field
 from starlette.responses import Response
 
-from everwhen.api.access import AuthenticatedRoute, Operator
+from everwhen.api.access import AuthenticatedRoute, Operator, Viewer
+from everwhen.api.batches import ManyResults, results_to_json
 from everwhen.api.calls import (
+    DEFAULT_LIMIT,
     Context,
+    Cursor,
     IfMatch,
+    Limit,
     ScheduleId,
     answer,
     described,
     fired,
+    instant_in,
     nothing,
     revision_in,
+    row_in,
     shown,
 )
 from everwhen.api.context import ApiContext
+from everwhen.api.payloads import Identifier, Line, Moment, Shape
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import (
-    ApproveBody,
-    BackfillAnswer,
-    BackfillBody,
-    DeclineBody,
-    ManyIds,
-    ManyResults,
-    PauseBody,
-    Schedule,
-    TriggerBody,
-)
 from everwhen.errors import SchedulerError, UnknownScheduleError
-from everwhen.model.instants import instant_of
-from everwhen.operations import approvals, jobs, schedules, submissions
-from everwhen.operations.access import Caller, get_entry
+from everwhen.model.policy import IfRunning
+from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.operations import jobs, schedules, submissions
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
-from everwhen.views.schedules import schedule_to_json
-from everwhen.views.values import Object, when_text
+from everwhen.views.schedules import BackfillAnswer, Schedule, ScheduleList, schedule_to_json, schedules_page
+from everwhen.views.shape import Object
 
 router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
+agents_router = APIRouter(prefix=ROOT, tags=["agents"])
+
+
+class PauseBody(Shape):
+    """Why, and until when."""
+
+    note: Line | None = Field(default=None, examples=["the printer is away"])
+    until: Moment | None = Field(default=None, description="It resumes by itself then.")
+
+
+class ApproveBody(Shape):
+    """Which revision was looked at."""
+
+    revision: int = Field(ge=1, lt=1 << 53, strict=True, examples=[1])
+
+
+class DeclineBody(Shape):
+    """Why."""
+
+    note: Line | None = Field(default=None, examples=["once a day is enough"])
+
+
+class TriggerBody(Shape):
+    """What to run it with."""
+
+    payload: Object | None = Field(
+        default=None, description="Merged over the schedule's; top-level keys win."
+    )
+    if_running: IfRunning = "queue"
+
+
+class BackfillBody(Shape):
+    """Which past slots get the jobs that they lack: [from, to)."""
+
+    from_: Moment = Field(alias="from")
+    to: Moment
+    if_running: IfRunning = "queue"
+    dry_run: bool = False
+
+
+class ManyIds(Shape):
+    """Schedules by id."""
+
+    schedule_ids: Annotated[list[Identifier], Field(max_length=10_000), FailFast()]
 
 
 @router.post(
@@ -53,7 +96,7 @@ def pause(
 ) -> Response:
     """Only an active one. Its queued jobs are cancelled; what runs goes on."""
     _pause(context, caller, schedule_id, body or PauseBody())
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBody) -> None:
@@ -63,7 +106,7 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
         by="token",
         actor=caller.actor,
         note=body.note,
-        until=None if body.until is None else instant_of(body.until),
+        until=instant_in(body.until),
         permit=caller.refuse_stranger,
     )
 
@@ -75,8 +118,8 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
 def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
     """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
     approval of that revision; a schedule that waits for approval is not resumed without."""
-    approvals.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    submissions.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
+    return shown(context, caller, schedule_id)
 
 
 @router.post(
@@ -85,8 +128,8 @@ def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match
 )
 def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
     """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
-    approvals.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    submissions.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
+    return shown(context, caller, schedule_id)
 
 
 @router.post(
@@ -104,7 +147,7 @@ def decline(
 ) -> Response:
     """It is deleted."""
     note = None if body is None else body.note
-    approvals.decline_schedule(context.runtime, schedule_id, caller, note=note)
+    submissions.decline_schedule(context.runtime, schedule_id, caller, note=note)
     return nothing()
 
 
@@ -114,9 +157,9 @@ def decline(
 )
 def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries count from zero."""
-    permit = approvals.permit_revival(caller)
+    permit = submissions.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.post(
@@ -161,13 +204,7 @@ def backfill(context: Context, caller: Operator, schedule_id: ScheduleId, body: 
         permit=caller.refuse_unapproved,
         budget=caller.budget,
     )
-    fields = {
-        "slots": [when_text(slot) for slot in found.slots],
-        "count": len(found.slots),
-        "dry_run": body.dry_run,
-        "skipped": found.skip_reason,
-    }
-    return answer(fields)
+    return answer(BackfillAnswer.of(found, dry_run=body.dry_run))
 
 
 # -- many at once --
@@ -183,8 +220,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
             results.append({"id": schedule_id, "schedule": fields, "problem": None})
         except SchedulerError as error:
             results.append({"id": schedule_id, "schedule": None, "problem": fields_of(error)})
-    failed = sum(one["problem"] is not None for one in results)
-    return answer({"items": results, "total": len(results), "failed": failed})
+    return answer(results_to_json(results))
 
 
 @router.post(
@@ -202,7 +238,7 @@ def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be resumed says why, and the others are resumed."""
 
     def resume_one(schedule_id: str) -> None:
-        approvals.resume_schedule(context.runtime, schedule_id, caller)
+        submissions.resume_schedule(context.runtime, schedule_id, caller)
 
     return _many(context, caller, body.schedule_ids, resume_one)
 
@@ -238,3 +274,61 @@ def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
         except UnknownScheduleError:  # somebody else was faster
             continue
     return nothing()
+
+
+# -- agents with their schedules by name, switched on and off: aliases of list, resume and pause --
+
+AgentName = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["reviewer"])]
+ScheduleName = Annotated[
+    str, Path(max_length=300, pattern=r"^[^\x00]+$", description="Its name in the file, or its id.")
+]
+
+
+@agents_router.get(
+    "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
+)
+def list_schedules(
+    context: Context, caller: Viewer, name: AgentName, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> Response:
+    """Newest first. An agent without schedules that the token may see is not there."""
+    wanted = ScheduleFilter(group=name, target="agent")
+    page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
+    if not page.total:
+        raise UnknownScheduleError(name)
+    return answer(schedules_page(page, context.place_of, limit=limit))
+
+
+@agents_router.post(
+    "/agents/{name}/schedules/{schedule}/enable/",
+    **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
+)
+def enable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
+    """The same as resume: only a paused one."""
+    found = _find(context, caller, name, schedule).schedule.state.schedule_id
+    submissions.resume_schedule(context.runtime, found, caller)
+    return shown(context, caller, found)
+
+
+@agents_router.post(
+    "/agents/{name}/schedules/{schedule}/disable/",
+    **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
+)
+def disable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
+    """The same as pause: only an active one."""
+    found = _find(context, caller, name, schedule).schedule.state.schedule_id
+    _pause(context, caller, found, PauseBody())
+    return shown(context, caller, found)
+
+
+def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entry:
+    if caller.is_hidden(name):
+        raise UnknownScheduleError(schedule)
+    for schedule_id in (f"{name}.{schedule}", schedule):
+        try:
+            entry = get_entry(context.runtime, schedule_id, caller)
+        except UnknownScheduleError:
+            continue
+        definition = entry.schedule.definition
+        if definition.group == name and definition.target.kind == "agent":
+            return entry
+    raise UnknownScheduleError(schedule)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -18,31 +17,21 @@ from everwhen.api.calls import (
     ScheduleJson,
     answer,
     described,
+    instant_in,
     request_body,
     row_in,
 )
 from everwhen.api.payloads import SCHEDULE_BODY, Moment
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import RevisionList, Stats
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.limits import FOR_EVER
 from everwhen.operations import record, submissions, upcoming, why
 from everwhen.operations.access import get_entry, uid_for
 from everwhen.operations.upcoming import timeline
-from everwhen.views.schedules import revision_to_json, stats_to_json
-from everwhen.views.slots import (
-    Explanation,
-    Preview,
-    SlotList,
-    Timeline,
-    UpcomingList,
-    preview_to_json,
-    slots_page,
-    timeline_to_json,
-    upcoming_list,
-)
-from everwhen.views.values import list_to_json
+from everwhen.views import slots as view
+from everwhen.views.schedules import Revision, RevisionList, Stats
+from everwhen.views.shape import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["history"])
 Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
@@ -57,7 +46,7 @@ PREVIEW_EXAMPLES = {
     "/preview/",
     **described(
         "What a trigger would do",
-        Preview,
+        view.Preview,
         "In words, and the next slots with what clock changes do to them.",
         404,
     ),
@@ -69,29 +58,30 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
     found = upcoming.preview(context.runtime, declared, limit)
-    return answer(preview_to_json(found, declared.definition))
+    return answer(view.preview_to_json(found, declared.definition))
 
 
 def _with_a_target(fields: Any) -> Any:
-    if not isinstance(fields, dict) or any(
-        fields.get(key) is not None for key in ("run", "workflow_id", "type")
-    ):
+    keys = ("run", "workflow_id", "type")
+    if not isinstance(fields, dict) or any(fields.get(key) is not None for key in keys):
         return fields
     return {**fields, "run": ANYTHING}
 
 
-@router.get("/upcoming/", **described("The next slots of all schedules", UpcomingList, "The soonest first."))
+@router.get(
+    "/upcoming/", **described("The next slots of all schedules", view.UpcomingList, "The soonest first.")
+)
 def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
     """Of all that the token may see."""
     slots = upcoming.upcoming_of_all(context.runtime, limit, owner=caller.token.owner)
-    return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime)))
+    return answer(view.upcoming_list(slots, upcoming.explain_silence(context.runtime)))
 
 
 @router.get(
     "/schedules/{schedule_id}/upcoming/",
     **described(
         "The next slots of a schedule",
-        UpcomingList,
+        view.UpcomingList,
         "Exact instants, with jitter and the skips that are certain.",
         404,
     ),
@@ -100,12 +90,12 @@ def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit
     """Of a completion chain the first is exact, and the others are estimates."""
     schedule = get_entry(context.runtime, schedule_id, caller).schedule
     slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
-    return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
+    return answer(view.upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
 
 
 @router.get(
     "/schedules/{schedule_id}/slots/",
-    **described("What became of each slot", SlotList, "A page of the ledger, newest first.", 404),
+    **described("What became of each slot", view.SlotList, "A page of the ledger, newest first.", 404),
 )
 def slots_of(
     context: Context,
@@ -117,12 +107,12 @@ def slots_of(
     """Fired, skipped, missed, caught up or held, each with its reason; of deleted schedules, too."""
     uid = uid_for(context.runtime, schedule_id, caller)
     found = record.slots_of(context.runtime, uid, limit=limit, before=row_in(cursor))
-    return answer(slots_page(found, limit=limit))
+    return answer(view.slots_page(found, limit=limit))
 
 
 @router.get(
     "/schedules/{schedule_id}/why/",
-    **described("Why a slot fired, or why not", Explanation, "One sentence, and the evidence.", 404),
+    **described("Why a slot fired, or why not", view.Explanation, "One sentence, and the evidence.", 404),
 )
 def explain(
     context: Context,
@@ -131,14 +121,10 @@ def explain(
     at: Annotated[Moment | None, Query(description="Near which instant; the last slot if none.")] = None,
 ) -> Response:
     """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
-    instant = _instant(at)
+    instant = instant_in(at)
     uid = uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
     found = why.why(context.runtime, uid, instant)
-    return answer(Explanation.of(found, schedule_id=schedule_id))
-
-
-def _instant(moment: datetime | None) -> int | None:
-    return None if moment is None else instant_of(moment)
+    return answer(view.Explanation.of(found, schedule_id=schedule_id))
 
 
 @router.get(
@@ -148,7 +134,7 @@ def _instant(moment: datetime | None) -> int | None:
 def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """From the last 1,000 jobs of every origin."""
     uid = uid_for(context.runtime, schedule_id, caller)
-    return answer(stats_to_json(record.figures_of(context.runtime, uid)))
+    return answer(Stats.of(record.figures_of(context.runtime, uid)))
 
 
 @router.get(
@@ -158,11 +144,13 @@ def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Respo
 def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """Every definition that it had, and from when on it was in force."""
     uid = uid_for(context.runtime, schedule_id, caller)
-    found = [revision_to_json(one) for one in record.revisions_of(context.runtime, uid)]
+    found = [Revision.of(one) for one in record.revisions_of(context.runtime, uid)]
     return answer(list_to_json(found))
 
 
-@router.get("/timeline/", **described("What was and what will be", Timeline, "Bars, or how many there are."))
+@router.get(
+    "/timeline/", **described("What was and what will be", view.Timeline, "Bars, or how many there are.")
+)
 def get_timeline(
     context: Context,
     caller: Viewer,
@@ -171,4 +159,4 @@ def get_timeline(
 ) -> Response:
     """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
     found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)
-    return answer(timeline_to_json(found))
+    return answer(view.timeline_to_json(found))

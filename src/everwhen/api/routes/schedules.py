@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from everwhen.api import batches
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.batches import MOST_VALUES_OF_MANY, Batch, BatchStream, is_ndjson, refuse_oversize
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Body,
@@ -22,6 +22,7 @@ from everwhen.api.calls import (
     Offset,
     ScheduleId,
     ScheduleJson,
+    Word,
     answer,
     described,
     etag,
@@ -35,10 +36,9 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY
-from everwhen.api.problems import RefusedError
+from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY, model_of
+from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import NDJSON, ROOT
-from everwhen.api.schedule_payloads import CreatedResults, Schedule, ScheduleList
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
@@ -50,7 +50,7 @@ from everwhen.model.token import Answer
 from everwhen.operations import submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.schedules import delete_schedule
-from everwhen.views.schedules import schedule_to_json, schedules_page
+from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
 
@@ -69,7 +69,7 @@ _STATUSES: dict[str, Status] = {
     "exhausted": "done",
     "dead": "dead",
 }
-Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
+Key = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])]
 
 
 @router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
@@ -89,9 +89,7 @@ def list_schedules(
 ) -> Response:
     """Newest first. Filters are joined; `workflow_id` is the group of a workflow's schedules."""
     if status is not None and status not in _STATUSES:
-        raise RefusedError(
-            422, f"status is one of {', '.join(_STATUSES)}.", faults=[("status", "is unknown")]
-        )
+        raise InvalidError("status", "is unknown", f"status is one of {', '.join(_STATUSES)}.")
     wanted = ScheduleFilter(
         status=None if status is None else _STATUSES[status],
         group=group or workflow_id,
@@ -103,9 +101,8 @@ def list_schedules(
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     before = row_in(cursor)
-    page = list_entries(
-        context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
-    )
+    skipped = 0 if before else offset
+    page = list_entries(context.runtime, wanted, caller, limit=limit, before=before, offset=skipped)
     return answer(schedules_page(page, context.place_of, limit=limit))
 
 
@@ -122,17 +119,19 @@ def create_schedule(
     # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
-        (entry,) = submissions.create_entries(
-            context.runtime, [_declared(context, caller, body.fields)], caller
-        )
-        return _created(entry)
+        declared = _declared(context, caller, body.fields)
+        return _created(*submissions.create_entries(context.runtime, [declared], caller))
     known = _known(context, caller, idempotency_key, body)
     return known or _created_once(context, caller, idempotency_key, body)
 
 
 async def _batch_body(request: Request) -> Body | None:
     """The body of a batch; None when it is read line by line."""
-    return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
+    return (
+        None
+        if batches.is_ndjson(request)
+        else await parse_body(await request.body(), batches.MOST_VALUES_OF_MANY)
+    )
 
 
 _TWO = [GENERAL_EXAMPLE, MESSAGE_EXAMPLE]
@@ -140,7 +139,7 @@ _BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
 _BATCH["requestBody"]["content"][NDJSON] = {"schema": {"type": "string"}}
-_BATCH_ANSWERS = responses(CreatedResults, "One result per schedule, in their order.")
+_BATCH_ANSWERS = responses(batches.CreatedResults, "One result per schedule, in their order.")
 _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
 
 
@@ -162,23 +161,21 @@ def create_many(
 
     With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
     """
-    batch = Batch(context, caller, idempotency_key)
+    batch = batches.Batch(context, caller, idempotency_key)
     if body is None:
-        return BatchStream(batch)
-    wanted = refuse_oversize(body.raw, _wanted(body.fields))
-    items = batch.create(wanted, [_digest(body)] * len(wanted))
-    failed = sum(item["problem"] is not None for item in items)
-    return answer({"items": items, "total": len(items), "failed": failed})
+        return batches.BatchStream(batch)
+    wanted = batches.refuse_oversize(body.raw, _wanted(body.fields))
+    return answer(batches.results_to_json(batch.create(wanted, [_digest(body)] * len(wanted))))
 
 
 def _wanted(fields: Any) -> list[Any]:
     wanted = fields["schedules"] if isinstance(fields, dict) and set(fields) == {"schedules"} else fields
     if not isinstance(wanted, list):
-        fault = ("schedules", "must be a list of schedules, and the only key")
-        raise RefusedError(422, 'The body is [schedule, …] or {"schedules": [schedule, …]}.', faults=[fault])
+        fault = "must be a list of schedules, and the only key"
+        raise InvalidError("schedules", fault, 'The body is [schedule, …] or {"schedules": [schedule, …]}.')
     if len(wanted) > MOST_AT_ONCE:
-        fault = ("schedules", f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken")
-        raise RefusedError(422, "These are too many at once.", faults=[fault])
+        fault = f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken"
+        raise InvalidError("schedules", fault, "These are too many at once.")
     return wanted
 
 
@@ -231,16 +228,14 @@ def _digest(body: Body) -> str:
     response_model=None,
     responses={
         **responses(Schedule, "The schedule, replaced.", 404, 409),
-        201: {"description": "The schedule, new.", "model": Schedule},
+        201: {"description": "The schedule, new.", "model": model_of(Schedule)},
     },
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def put_schedule(
     context: Context,
     caller: Operator,
-    key: Annotated[
-        str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])
-    ],
+    key: Key,
     body: ScheduleJson,
 ) -> Response:
     """The same call twice leaves one schedule. Keys belong to the token's owner."""
@@ -249,14 +244,15 @@ def put_schedule(
     schedule_id, is_new = submissions.put_entry(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
-    entry = get_entry(context.runtime, schedule_id, caller)
-    return _created(entry) if is_new else shown(context, entry)
+    if is_new:
+        return _created(get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.get("/schedules/{schedule_id}/", **described("Look at a schedule", Schedule, "The schedule.", 404))
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return shown(context, get_entry(context.runtime, schedule_id, caller))
+    return shown(context, caller, schedule_id)
 
 
 @router.patch(
@@ -281,7 +277,7 @@ def update_schedule(
     state = submissions.edit_entry(
         context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return shown(context, get_entry(context.runtime, state.schedule_id, caller))
+    return shown(context, caller, state.schedule_id)
 
 
 @router.delete(

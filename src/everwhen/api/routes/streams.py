@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Depends, Header, Query
 from starlette.responses import Response
 
 from everwhen.api.access import ItsSession, Viewer
@@ -15,47 +14,34 @@ from everwhen.api.calls import (
     Context,
     Cursor,
     Limit,
+    Word,
     answer,
     described,
+    instant_in,
     numbers_in,
     row_in,
 )
 from everwhen.api.context import ApiContext
 from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import Moment
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT
-from everwhen.api.streams import EventStream
-from everwhen.model.instants import instant_of
+from everwhen.api.streams import EventStream, Streams
 from everwhen.model.queries import MessageFilter
+from everwhen.model.token import Token
 from everwhen.operations import audit, event_feed
 from everwhen.operations.access import Caller
 from everwhen.views.record import AuditList, MessageList, SaidMessage, event_to_json
-from everwhen.views.values import cursor_of, numbers_of
+from everwhen.views.shape import cursor_of, numbers_of
 
 router = APIRouter(prefix=ROOT, tags=["record"])
 
-Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
-
-
 Since = Annotated[Moment | None, Query(alias="from", description="From this instant on.")]
 Until = Annotated[Moment | None, Query(alias="to", description="Before this instant.")]
-LastEventId = Annotated[
-    str | None,
-    Header(
-        alias="Last-Event-ID",
-        description="Go on behind this id: what came meanwhile is told first.",
-        max_length=100,
-    ),
-]
-After = Annotated[
-    str | None,
-    Query(
-        description="The same, for those who cannot send headers; the header stands before it.",
-        max_length=100,
-    ),
-]
-
+_LAST = "Go on behind this id: what came meanwhile is told first."
+LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", description=_LAST, max_length=100)]
+_AFTER = "The same, for those who cannot send headers; the header stands before it."
+After = Annotated[str | None, Query(description=_AFTER, max_length=100)]
 Behind = Annotated[
     str | None,
     Query(
@@ -64,9 +50,6 @@ Behind = Annotated[
         max_length=100,
     ),
 ]
-
-
-# -- lists --
 
 
 @router.get("/audit/", **described("What happened", AuditList, "A page.", 404))
@@ -92,9 +75,8 @@ def list_audit(
     where the next look begins; as long as it moves there may be more.
     """
     _refuse_unknown(type or ())
-    wanted = event_feed.Wanted(
-        frozenset(type or ()), None, job_id, owner, _instant(from_), until=_instant(to)
-    )
+    types, since, until = frozenset(type or ()), instant_in(from_), instant_in(to)
+    wanted = event_feed.Wanted(types, None, job_id, owner, since, until=until)
     if after is not None:
         return _listed_after(context, caller, wanted, schedule_id, after=after, limit=limit)
     last = None if cursor is not None else cursor_text(event_feed.last_place(context.runtime))
@@ -115,11 +97,8 @@ def list_audit(
 def _refuse_unknown(types: Sequence[str]) -> None:
     unknown = [word for word in types if word not in event_feed.TYPES]
     if unknown:
-        raise RefusedError(
-            422,
-            f"type is one of {', '.join(event_feed.TYPES)}.",
-            faults=[("type", f"{unknown[0][:50]} is unknown")],
-        )
+        known = f"type is one of {', '.join(event_feed.TYPES)}."
+        raise InvalidError("type", f"{unknown[0][:50]} is unknown", known)
 
 
 def _listed_after(
@@ -152,18 +131,39 @@ def list_messages(
     cursor: Cursor = None,
 ) -> Response:
     """Newest first. Filters are joined."""
-    wanted = MessageFilter(owner, schedule_id, _instant(from_), _instant(to))
+    wanted = MessageFilter(owner, schedule_id, instant_in(from_), instant_in(to))
     page = audit.list_messages(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
     items = [SaidMessage.of(one) for one in page.items]
     return answer(MessageList.of(page, items=items, next_cursor=following))
 
 
-def _instant(moment: datetime | None) -> int | None:
-    return None if moment is None else instant_of(moment)
-
-
 # -- streams --
+
+
+class Listener(NamedTuple):
+    """Who asks for a stream, by which session, and behind which id."""
+
+    streams: Streams
+    token: Token
+    session: str | None
+    after: str | None
+
+    def stream(self, feed: Feed, *, parts: int) -> Response:
+        """Answer with the stream of a feed whose ids have so many parts."""
+        place = None if self.after is None else _place(self.after, parts, "Last-Event-ID")
+        self.streams.refuse_more(self.token)
+        return EventStream(self.streams, feed, self.token, place, self.session)
+
+
+async def _listener(
+    context: Context,
+    caller: Viewer,
+    session: ItsSession,
+    last_event_id: LastEventId = None,
+    after: After = None,
+) -> Listener:
+    return Listener(context.streams, caller.token, session, last_event_id or after)
 
 
 _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of JSON in the shape of the list's items."
@@ -173,46 +173,26 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
     "/events/stream/",
     **described("What happens, while it happens", None, _ENDLESS, media_type="text/event-stream"),
 )
-async def stream_events(
-    context: Context,
-    caller: Viewer,
-    session: ItsSession,
-    last_event_id: LastEventId = None,
-    after: After = None,
-) -> Response:
+async def stream_events(listener: Annotated[Listener, Depends(_listener)]) -> Response:
     """In the order in which it was committed. A reader that is too slow is dropped, and comes back with the last id.
 
     An id has two parts, the last event on record and the last job. One with the first alone is taken as well: firings
     are then told from now on. `schedule.held` is told when it is seen, without an id, and not again.
     """
-    return _streamed(context.streams.events, context, caller, session, last_event_id or after, parts=2)
+    return listener.stream(listener.streams.events, parts=2)
 
 
 @router.get(
     "/messages/stream/",
     **described("What is said, while it is said", None, _ENDLESS, media_type="text/event-stream"),
 )
-async def stream_messages(
-    context: Context,
-    caller: Viewer,
-    session: ItsSession,
-    last_event_id: LastEventId = None,
-    after: After = None,
-) -> Response:
+async def stream_messages(listener: Annotated[Listener, Depends(_listener)]) -> Response:
     """In the order in which it was committed."""
-    return _streamed(context.streams.messages, context, caller, session, last_event_id or after, parts=1)
-
-
-def _streamed(
-    feed: Feed, context: ApiContext, caller: Caller, session: str | None, after: str | None, *, parts: int
-) -> Response:
-    place = None if after is None else _place(after, parts, "Last-Event-ID")
-    context.streams.refuse_more(caller.token)
-    return EventStream(context.streams, feed, caller.token, place, session)
+    return listener.stream(listener.streams.messages, parts=1)
 
 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
     numbers = numbers_of(text)
     if numbers is None or len(numbers) > parts:
-        raise RefusedError(422, f"{name} is the id of an event of this stream.", faults=[(name, "is no id")])
+        raise InvalidError(name, "is no id", f"{name} is the id of an event of this stream.")
     return tuple(numbers)

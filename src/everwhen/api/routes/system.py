@@ -1,38 +1,48 @@
-"""The runtime as a whole: its state, the switch that stops everything, its configuration file, health and metrics.
+"""The runtime as a whole: its state, the switch that stops everything, breakers, its file, health and metrics.
 
 Health and metrics (G3) need no token: they tell counts only.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import AuthenticatedRoute, GlobalAdmin, GlobalOperator, GlobalViewer
+from everwhen.api.access import (
+    AuthenticatedRoute,
+    GlobalAdmin,
+    GlobalOperator,
+    GlobalViewer,
+    Operator,
+    Viewer,
+)
 from everwhen.api.calls import Context, answer, described
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
-from everwhen.operations import schedules, system
+from everwhen.model.limits import BreakerState
+from everwhen.operations import breakers, schedules, system
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
-from everwhen.views.system import Diff, Health, Reloaded, Switch, SystemStatus, diff_to_json, status_to_json
-from everwhen.views.values import when_text
+from everwhen.views import system as view
+from everwhen.views.shape import list_to_json, when_text
 
 router = APIRouter(prefix=ROOT, tags=["system"])
+breakers_router = APIRouter(prefix=ROOT, tags=["breakers"])
 config_router = APIRouter(prefix=ROOT, tags=["configuration"], route_class=AuthenticatedRoute)
 health_router = APIRouter(tags=["health"])
 _FRESH = {"cache-control": "no-store"}
 
 
 @router.get(
-    "/system/status/", **described("How everything stands", SystemStatus, "Loop, queue, nodes, breakers.")
+    "/system/status/",
+    **described("How everything stands", view.SystemStatus, "Loop, queue, nodes, breakers."),
 )
 def status(context: Context, _caller: GlobalViewer) -> Response:
     """Of the whole runtime, so for tokens without an owner."""
@@ -40,17 +50,19 @@ def status(context: Context, _caller: GlobalViewer) -> Response:
     node = context.node_hooks
     loop = None if node.figures is None else node.figures()
     unready = None if context.unready is None else context.unready()
-    return answer(status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
+    return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
 
 
-@router.post("/system/pause/", **described("Stop everything", Switch, "Nothing fires, nothing is claimed."))
+@router.post(
+    "/system/pause/", **described("Stop everything", view.Switch, "Nothing fires, nothing is claimed.")
+)
 def pause(context: Context, caller: GlobalOperator) -> Response:
     """What runs goes on. One that is paused stays so, since when it is."""
     schedules.pause_system(context.runtime, by=caller.actor)
     return _switch(context)
 
 
-@router.post("/system/resume/", **described("Go on", Switch, "It goes on."))
+@router.post("/system/resume/", **described("Go on", view.Switch, "It goes on."))
 def resume(context: Context, caller: GlobalOperator) -> Response:
     """What lay in the pause does not fire any more."""
     schedules.resume_system(context.runtime, by=caller.actor)
@@ -59,7 +71,48 @@ def resume(context: Context, caller: GlobalOperator) -> Response:
 
 def _switch(context: ApiContext) -> Response:
     paused_at = system_paused_at(context.runtime)
-    return answer(Switch.made(is_paused=paused_at is not None, paused_at=when_text(paused_at)))
+    return answer(view.Switch.made(is_paused=paused_at is not None, paused_at=when_text(paused_at)))
+
+
+# -- circuit breakers: how they stand, how they came there, and closing one by hand --
+
+
+_KEY = "{plugin}:{command}, or the name of an agent or workflow, or the id of a schedule."
+BreakerKey = Annotated[
+    str, Path(max_length=300, pattern=r"^[^\x00]+$", description=_KEY, examples=["withings:poll"])
+]
+Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitions at most.")]
+
+
+@breakers_router.get("/breakers/", **described("List breakers", view.BreakerList, "All."))
+def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
+    """By key, those that ever counted a failure."""
+    found = breakers.list_breakers(context.runtime, caller)
+    items = [view.Breaker.of(breaker) for breaker in found if state in (None, breaker.state)]
+    return answer(list_to_json(items))
+
+
+@breakers_router.get(
+    "/breakers/{key}/",
+    **described(
+        "Look at a breaker", view.BreakerWithTransitions, "How it stands, and its latest changes.", 404
+    ),
+)
+def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
+    """One that never moved is closed."""
+    breaker, transitions = breakers.find_breaker(context.runtime, key, caller, limit=limit)
+    return answer(view.breaker_with_transitions(breaker, transitions))
+
+
+@breakers_router.post(
+    "/breakers/{key}/reset/",
+    **described("Close a breaker by hand", view.BreakerWithTransitions, "The breaker, closed.", 404),
+)
+def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
+    """What it held back goes on. One that is closed stays so."""
+    breakers.find_breaker(context.runtime, key, caller, limit=1)
+    breakers.reset_breaker(context.runtime, key, actor=caller.actor)
+    return get_breaker(context, caller, key)
 
 
 # -- the configuration file of this process --
@@ -73,7 +126,9 @@ class ReloadBody(Shape):
 
 @config_router.post(
     "/config/diff/",
-    **described("What a reload would change", Diff, "By schedule, with the firings of the next 7 days.", 409),
+    **described(
+        "What a reload would change", view.Diff, "By schedule, with the firings of the next 7 days.", 409
+    ),
 )
 def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
     """Nothing is written. A file with mistakes is refused with all of them."""
@@ -81,18 +136,18 @@ def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
         _refuse()
     declared = context.node_hooks.read()
     changes, sections = diff(context.runtime, declared), changed_sections(context.runtime, declared)
-    return answer(diff_to_json(changes, sections))
+    return answer(view.diff_to_json(changes, sections))
 
 
 @config_router.post(
-    "/config/reload/", **described("Take the file as it is now", Reloaded, "What it changed.", 409)
+    "/config/reload/", **described("Take the file as it is now", view.Reloaded, "What it changed.", 409)
 )
 def config_reload(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
     if context.node_hooks.reload is None:
         _refuse()
     applied = context.node_hooks.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
-    return answer(Reloaded.of(applied))
+    return answer(view.Reloaded.of(applied))
 
 
 def _refuse() -> NoReturn:
@@ -106,11 +161,11 @@ def _refuse() -> NoReturn:
     "/healthz",
     summary="Is the process alive?",
     response_model=None,
-    responses={200: {"model": model_of(Health), "description": "It answers."}},
+    responses={200: {"model": model_of(view.Health), "description": "It answers."}},
 )
 async def healthz() -> Response:
     """It says nothing of the database: a process is not restarted because something else is away."""
-    return answer(Health.made(status="ok", reason=None), headers=_FRESH)
+    return answer(view.Health.made(status="ok", reason=None), headers=_FRESH)
 
 
 @health_router.get(
@@ -119,16 +174,16 @@ async def healthz() -> Response:
     response_model=None,
     responses={
         200: {
-            "model": model_of(Health),
+            "model": model_of(view.Health),
             "description": "The loop evaluates, nothing is left behind, the database answers.",
         },
-        503: {"model": model_of(Health), "description": "It does not; `reason` says why."},
+        503: {"model": model_of(view.Health), "description": "It does not; `reason` says why."},
     },
 )
 async def readyz(context: Context) -> Response:
     """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
     reason = await context.readiness.reason()
-    fields = Health.made(status="ready" if reason is None else "unready", reason=reason)
+    fields = view.Health.made(status="ready" if reason is None else "unready", reason=reason)
     return answer(fields, 200 if reason is None else 503, _FRESH)
 
 

@@ -13,7 +13,7 @@ from everwhen.api.access import COOKIE, Admin, AuthenticatedRoute, Viewer, forge
 from everwhen.api.calls import Context, answer, described, nothing
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import MODELS, Identifier, Shape
-from everwhen.api.problems import RefusedError
+from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT
 from everwhen.model import token as model
 from everwhen.model.instants import SECOND
@@ -21,8 +21,8 @@ from everwhen.model.token import AccessRole, limits_of
 from everwhen.operations import tokens
 from everwhen.timetable.interval import parse_seconds
 from everwhen.views import system as tokens_view
+from everwhen.views.shape import Object, list_to_json
 from everwhen.views.system import Me, NewToken, Token, TokenList
-from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
@@ -82,9 +82,7 @@ def _seconds(duration: Any) -> int | None:
         return None
     seconds = duration if isinstance(duration, int) else parse_seconds(duration)
     if not 0 < seconds <= 3_650 * 86_400:
-        raise RefusedError(
-            422, "expires_in is a duration of at most 3650d.", faults=[("expires_in", "is out of bounds")]
-        )
+        raise InvalidError("expires_in", "is out of bounds", "expires_in is a duration of at most 3650d.")
     return seconds
 
 
@@ -151,6 +149,4 @@ def end_session(request: Request, context: Context, caller: Viewer) -> Response:
 def _set_cookie(context: ApiContext, found: Response, secret: str, age: int) -> None:
     settings = context.settings
     is_encrypted = settings.tls is not None or bool(settings.trusted_proxies)
-    found.set_cookie(
-        COOKIE, secret, max_age=age, path="/", secure=is_encrypted, httponly=True, samesite="strict"
-    )
+    found.set_cookie(COOKIE, secret, age, secure=is_encrypted, httponly=True, samesite="strict")

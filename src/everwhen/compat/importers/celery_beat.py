@@ -125,9 +125,7 @@ def _schedule(
     except (_UnreadableError, SchedulerError, TypeError, ValueError) as error:
         imported.note(f"{key}: left out: {error}")
         return None
-    for word in entry:
-        if word not in _TASK:
-            imported.note(f"{key}.{word}: left out")
+    imported.note_others(entry, _TASK, f"{key}.")
     return trigger | {"if_running": "allow", "run": {"command": command}}
 
 
@@ -136,11 +134,8 @@ def _trigger(key: str, node: ast.expr, timezone: str, imported: Imported) -> dic
     if isinstance(node, ast.Call) and kind == "crontab":
         return _crontab(key, node, imported) | {"timezone": timezone}
     if isinstance(node, ast.Call) and kind in ("schedule", "maybe_schedule"):
-        inner = (
-            node.args[0]
-            if node.args
-            else next((k.value for k in node.keywords if k.arg == "run_every"), None)
-        )
+        named = next((k.value for k in node.keywords if k.arg == "run_every"), None)
+        inner = node.args[0] if node.args else named
         if inner is not None:
             return _trigger(key, inner, timezone, imported)
     if kind == "solar":
@@ -165,10 +160,8 @@ def _duration(node: ast.expr) -> str:
 def _crontab(key: str, call: ast.Call, imported: Imported) -> dict[str, Any]:
     fields = dict.fromkeys(_CRON, "*")
     order = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")  # the order of its arguments
-    for name, value in [
-        *zip(order, call.args, strict=False),
-        *((k.arg or "", k.value) for k in call.keywords),
-    ]:
+    named = [(keyword.arg or "", keyword.value) for keyword in call.keywords]
+    for name, value in [*zip(order, call.args, strict=False), *named]:
         if name in fields:
             fields[name] = _field(_literal(value))
         elif name != "app":
@@ -181,17 +174,13 @@ def _crontab(key: str, call: ast.Call, imported: Imported) -> dict[str, Any]:
 
 def _both_days(key: str, fields: dict[str, str], imported: Imported) -> dict[str, Any]:
     """Convert an entry with both kinds of day: Celery requires both to match, cron only one of them."""
-    wanted = parse_cron(f"0 0 * * {fields['day_of_week']}").days
-    days = [name for number, name in enumerate(_WEEKDAYS) if not _matches(wanted, number)]
+    wanted = bits(parse_cron(f"0 0 * * {fields['day_of_week']}").days.weekdays)
+    days = [name for number, name in enumerate(_WEEKDAYS) if number not in wanted]
     imported.note(
         f"{key}: day_of_month and day_of_week must both match; the other weekdays are left out by not_on"
     )
     fields = fields | {"day_of_week": "*"}
     return {"cron": " ".join(fields[name] for name in _CRON), "not_on": days}
-
-
-def _matches(rule: Any, weekday: int) -> bool:
-    return weekday in bits(rule.weekdays)
 
 
 def _field(value: Any) -> str:

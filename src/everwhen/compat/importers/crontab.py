@@ -36,7 +36,6 @@ class _Reading:
 
 
 def import_crontab(text: str, *, is_system: bool = False) -> Imported:
-    """Import the entries of a crontab as schedules."""
     imported = Imported({"schedules": []})
     reading = _Reading(is_system, imported)
     for number, line in enumerate(text.splitlines(), 1):

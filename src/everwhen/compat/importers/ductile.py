@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from everwhen.compat.importers import Imported, Names, merged
 from everwhen.errors import ConfigError
 
-_PLUGIN = (
-    "enabled",
-    "config",
-    "timeouts",
-    "circuit_breaker",
-    "max_outstanding_polls",
-    "schedule",
-    "schedules",
-)
+_PLUGIN = "enabled config timeouts circuit_breaker max_outstanding_polls schedule schedules".split()
 _SCHEDULE = (
-    "id",
-    "command",
-    "every",
-    "cron",
-    "at",
-    "after",
-    "jitter",
-    "catch_up",
-    "if_running",
-    "only_between",
-    "timezone",
-    "not_on",
-    "payload",
+    "id command every cron at after jitter catch_up if_running only_between timezone not_on payload".split()
 )
 _BREAKER = ("threshold", "reset_after")
+_SERVICE = {"name": "name", "tick_interval": "check_interval", "max_workers": "max_workers"}
 _FILE = ("plugins", "service", "state", "include")
 _DIRECTORIES = ("plugin_dirs", "plugin_roots", "plugins_dir", "plugin_dir")
 
@@ -51,9 +32,7 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
         for name, fields in _plugins(document, imported).items()
     }
     imported.document["plugins"] = {name: fields for name, fields in plugins.items() if fields}
-    for key in document:
-        if key not in (*_FILE, *_DIRECTORIES):
-            imported.note(f"{key}: left out, it is no part of the scheduler")
+    imported.note_others(document, (*_FILE, *_DIRECTORIES), why=", it is no part of the scheduler")
     return imported
 
 
@@ -100,16 +79,9 @@ def _used_by(fields: Any) -> str | None:
 
 def _service(document: Mapping[str, Any], imported: Imported) -> None:
     fields = document.get("service")
-    service: dict[str, Any] = {}
-    for key, value in (fields if isinstance(fields, Mapping) else {}).items():
-        if key == "name":
-            service["name"] = value
-        elif key == "tick_interval":
-            service["check_interval"] = value
-        elif key == "max_workers":
-            service["max_workers"] = value
-        elif key not in _DIRECTORIES:
-            imported.note(f"service.{key}: left out")
+    given = fields if isinstance(fields, Mapping) else {}
+    service = {_SERVICE[key]: value for key, value in given.items() if key in _SERVICE}
+    imported.note_others(given, (*_SERVICE, *_DIRECTORIES), "service.")
     if "state" in document:
         imported.note("state: Ductile's database is not read; counters, breakers and plugin state begin anew")
     if service:
@@ -138,9 +110,7 @@ def _plugin(name: str, fields: Any, imported: Imported) -> dict[str, Any]:
     plugin = {key: fields[key] for key in _PLUGIN if fields.get(key) is not None}
     if fields.get("parallelism") is not None:
         plugin["max_concurrent"] = fields["parallelism"]
-    for key in fields:
-        if key not in (*_PLUGIN, "parallelism", "uses"):
-            imported.note(f"plugins.{name}.{key}: left out")
+    imported.note_others(fields, (*_PLUGIN, "parallelism", "uses"), f"plugins.{name}.")
     if isinstance(plugin.get("circuit_breaker"), Mapping):
         plugin["circuit_breaker"] = _only(
             plugin["circuit_breaker"], _BREAKER, f"plugins.{name}.circuit_breaker", imported
@@ -189,9 +159,7 @@ def _schedule(entry: Any, place: str, imported: Imported) -> dict[str, Any]:
 
 
 def _only(
-    fields: Mapping[str, Any], known: tuple[str, ...], place: str, imported: Imported
+    fields: Mapping[str, Any], known: Collection[str], place: str, imported: Imported
 ) -> dict[str, Any]:
-    for key in fields:
-        if key not in known:
-            imported.note(f"{place}.{key}: left out")
+    imported.note_others(fields, known, f"{place}.")
     return {key: fields[key] for key in known if fields.get(key) is not None}

@@ -51,9 +51,7 @@ def _agents(
         yield _Agent(document, folder, team)
         return
     place = f"{team}: " if team else ""
-    for key in document:
-        if key not in ("agents", "fleets", "defaults", "version"):
-            imported.note(f"{place}{key}: left out")
+    imported.note_others(document, ("agents", "fleets", "defaults", "version"), place)
     shared = _defaults(document.get("defaults"), place, imported)
     for entry in _entries(document.get("agents"), f"{place}agents", imported):
         fields, home = _agent_fields(entry, read, folder, imported)
@@ -82,9 +80,7 @@ def _fleet(
 
 def _defaults(defaults: Any, place: str, imported: Imported) -> dict[str, Any]:
     fields = defaults if isinstance(defaults, Mapping) else {}
-    for key in fields:
-        if key not in _DEFAULTS:
-            imported.note(f"{place}defaults.{key}: left out")
+    imported.note_others(fields, _DEFAULTS, f"{place}defaults.")
     return {key: fields[key] for key in _DEFAULTS if key in fields}
 
 
@@ -133,15 +129,11 @@ def _agent(name: str, found: _Agent, imported: Imported) -> dict[str, Any]:
         if fields.get(key) is not None:
             agent[key] = fields[key]
     _take_folder(name, agent, found, imported)
-    instances = fields.get("instances")
-    if isinstance(instances, Mapping) and instances.get("max_concurrent") is not None:
+    instances = fields["instances"] if isinstance(fields.get("instances"), Mapping) else {}
+    if instances.get("max_concurrent") is not None:
         agent["max_concurrent"] = instances["max_concurrent"]
-    for key in instances if isinstance(instances, Mapping) else ():
-        if key != "max_concurrent":
-            imported.note(f"agents.{name}.instances.{key}: left out")
-    for key in fields:
-        if key not in _KNOWN:
-            imported.note(f"agents.{name}.{key}: left out, it belongs to the agent's program")
+    imported.note_others(instances, ("max_concurrent",), f"agents.{name}.instances.")
+    imported.note_others(fields, _KNOWN, f"agents.{name}.", ", it belongs to the agent's program")
     agent["schedules"] = _schedules(name, fields, imported)
     return agent
 
@@ -155,9 +147,7 @@ def _take_folder(name: str, agent: dict[str, Any], found: _Agent, imported: Impo
             agent["cwd"] = _joined(found.folder, path)
         elif value is not None:
             imported.note(f"agents.{name}.{key}: left out, only a path is taken")
-        for further in value if isinstance(value, Mapping) else ():
-            if further != "root":
-                imported.note(f"agents.{name}.{key}.{further}: left out")
+        imported.note_others(value if isinstance(value, Mapping) else (), ("root",), f"agents.{name}.{key}.")
 
 
 def _schedules(name: str, fields: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
@@ -195,7 +185,5 @@ def _schedule(place: str, entry: Mapping[str, Any], imported: Imported) -> dict[
         imported.note(
             f"{place}.work_source: {kind} is not among those that come with everwhen (directory, command); left out"
         )
-    for key in entry:
-        if key not in (*_SCHEDULE, "work_source"):
-            imported.note(f"{place}.{key}: left out")
+    imported.note_others(entry, (*_SCHEDULE, "work_source"), f"{place}.")
     return schedule

@@ -4,24 +4,22 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everwhen.config.document import Node
 from everwhen.config.problems import Place, Report
-from everwhen.config.target_fields import target_of
 from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, TimetableError, shown
-from everwhen.model.declare import Declared, declare, timeout_of
+from everwhen.model.declare import Declared, declare
 from everwhen.model.defaults import Shape
-from everwhen.model.group import RESERVED, Workflow, is_anothers, is_longer, tenant_of
+from everwhen.model.group import Workflow
 from everwhen.model.plugin import Manifest, Plugin, Plugins
 from everwhen.model.queue import RQ_CHAIN, chain_faults
 from everwhen.model.scalars import unknown
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
-from everwhen.model.target_kinds import GROUP_KINDS
 from everwhen.timetable.trigger import Once, OnRequest
 
 Fields = dict[str, Any]
@@ -36,28 +34,35 @@ class NoPlugins:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a schedule is checked by beside its own keys and the rest of its file."""
+
+    now: int
+    local_zone: Callable[[], str]
+    timezone: str = "UTC"
+    misfire_grace: str | int = "auto"
+    dispatch: str = "local"
+    quiet_hours: frozenset[str] = frozenset()  # the ids of the policies in the database
+    plugins: Plugins = field(default_factory=NoPlugins)
+    plugin_dirs: str = "plugins"
+    python_fault: Callable[[str], str | None] | None = None
+    owner: str | None = None  # of whoever submits a single schedule: what names no owner is theirs
+    bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
+
+
 @dataclass(slots=True)
 class ScheduleCollector:
     """The schedules accepted so far, and the rules by which new ones are checked."""
 
     report: Report
-    now: int
-    timezone: str
-    local_zone: Callable[[], str]
-    misfire_grace: str | int = "auto"
-    dispatch: str = "local"
+    rules: Rules
     shape: Shape = "general"
     is_file: bool = True  # or a single schedule, whose messages reveal less about others
-    owner: str | None = None  # of the submitter of a single schedule: the default owner
     may_be_past: bool = True  # with a warning, else refused (T6)
-    bound_to: str | None = None  # the program whose processes alone take the jobs
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # including invalid ones
-    stored_policies: Collection[str] = ()  # the ids of those in the database
     budgets: dict[str, Fields] = field(default_factory=dict)
-    plugins: Plugins = field(default_factory=NoPlugins)
-    plugin_dirs: str = "plugins"
-    python_fault: Callable[[str], str | None] | None = None
     group_places: dict[str, tuple[Place, str]] = field(default_factory=dict)  # by name, with the kind
     groups: dict[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     manifests: dict[str, Manifest | None] = field(default_factory=dict)
@@ -94,11 +99,11 @@ class ScheduleCollector:
                 schedule_id,
                 complete,
                 target=target,
-                now=self.now,
-                timezone=self.timezone,
+                now=self.rules.now,
+                timezone=self.rules.timezone,
                 group=group,
                 tenant=tenant,
-                bound_to=self.bound_to,
+                bound_to=self.rules.bound_to,
             )
         except SchedulerError as error:
             if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may have been left out
@@ -126,16 +131,16 @@ class ScheduleCollector:
     def _completed(self, fields: Mapping[str, Any], group: str | None) -> Fields:
         """Complete the fields with values from elsewhere: the service's misfire grace, the host's zone, budgets."""
         complete = {key: value for key, value in fields.items() if value is not None}
-        complete.setdefault("timezone", self.timezone)
+        complete.setdefault("timezone", self.rules.timezone)
         if complete["timezone"] == "local":
-            complete["timezone"] = self.local_zone()
+            complete["timezone"] = self.rules.local_zone()
         if complete.get("circuit_breaker") is False:
             del complete["circuit_breaker"]
         for key in ("max_outstanding", "max_concurrent"):
             if complete.get(key) == 0:
                 del complete[key]
-        if self.misfire_grace != "auto":
-            complete.setdefault("misfire_grace", self.misfire_grace)
+        if self.rules.misfire_grace != "auto":
+            complete.setdefault("misfire_grace", self.rules.misfire_grace)
         names = [name for name in (group, complete.get("owner")) if name is not None and name in self.budgets]
         if names:
             complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
@@ -143,14 +148,14 @@ class ScheduleCollector:
 
     def _refuse_unchainable(self, node: Node, definition: Definition, spelled: Mapping[str, str]) -> None:
         """Report what cannot run without a scheduler when it is loaded, not when it fails to run."""
-        for key, fault in chain_faults(definition) if self.dispatch == RQ_CHAIN else ():
+        for key, fault in chain_faults(definition) if self.rules.dispatch == RQ_CHAIN else ():
             _complain(node, TimetableError(fault, key=key, value=None), spelled)
 
     def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
         wanted = definition.quiet_hours_id
-        if wanted is None or wanted in self.policy_places or wanted in self.stored_policies:
+        if wanted is None or wanted in self.policy_places or wanted in self.rules.quiet_hours:
             return
-        known = (*self.policy_places, *self.stored_policies)
+        known = (*self.policy_places, *self.rules.quiet_hours)
         hint = unknown("policy", wanted, known).removeprefix("unknown policy")
         node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
 
@@ -163,9 +168,9 @@ class ScheduleCollector:
         ):
             return
         try:
-            found = first_slot(Plan(schedule_id, definition, None), self.now)
+            found = first_slot(Plan(schedule_id, definition, None), self.rules.now)
             if found.slot_at is None and not self.may_be_past:
-                raise_past(definition, self.now)
+                raise_past(definition, self.rules.now)
         except SchedulerError as error:
             _complain(node, error, {})
             return
@@ -182,70 +187,3 @@ def _complain(node: Node, error: SchedulerError, spelled: Mapping[str, str]) -> 
     word = str(getattr(error, "key", ""))
     key = spelled.get(word, word)
     node.complain(str(error), *([key] if key in node.value else []))
-
-
-# The `workflows` section: what a workflow_id starts.
-#
-# Schedules of workflows come from the `schedules` section or over REST.
-
-
-_NOT_A_WORKFLOW = "is started by the workflow; a workflow itself runs over command, http or python"
-
-
-def read_workflows(node: Node, collector: ScheduleCollector) -> None:
-    for workflow_id, child in node.entries():
-        fields = join(child, workflow_id, "workflow", collector)
-        run = fields.get("run")
-        if run is None:
-            continue
-        for kind in GROUP_KINDS:
-            if kind in run:
-                child["run"].complain(_NOT_A_WORKFLOW, kind)
-                return
-        collector.workflows[workflow_id] = Workflow(
-            workflow_id, target_of(run), fields.get("name") or "", tuple(fields.get("triggers") or ())
-        )
-
-
-# What plugins, agents and workflows share: one name space, and keys of the group.
-
-
-def join(node: Node, name: str, kind: str, collector: ScheduleCollector) -> dict[str, Any]:
-    """Reserve the name, or report that it is taken; return the group's own valid fields."""
-    place = node.place
-    first, first_kind = collector.group_places.setdefault(name, (place, kind))
-    if first is not place:
-        node.complain(
-            f"the name is taken by a{'n' if first_kind == 'agent' else ''} {first_kind}, in {first}"
-        )
-    fields = node.fields()
-    collector.groups.setdefault((kind, name), fields)
-    return fields
-
-
-def find_tenant(
-    node: Node, fields: dict[str, Any], kind: str, group: dict[str, Any], command: str | None = None
-) -> str | None:
-    """Return the owner that uses another owner's shared group; None if the schedule belongs to the group's owner.
-
-    Report the keys that such an owner may not set, and an owner who does not own the group (X9).
-    """
-    owner = fields.get("owner")
-    if is_anothers(group, owner):
-        node.complain(f'must be "{group["owner"]}", whose {kind} it runs; leave it out', "owner")
-    tenant = tenant_of(group, owner)
-    if tenant is None:
-        return None
-    for key in RESERVED:
-        if key in fields:
-            node.complain(f"is what the shared {kind} says for all; leave it out", key)
-    if "timeout" in fields and _is_too_long(fields["timeout"], kind, group, command):
-        node.complain(f"is longer than that of the shared {kind}; take a shorter one", "timeout")
-    return tenant
-
-
-def _is_too_long(value: Any, kind: str, group: dict[str, Any], command: str | None) -> bool:
-    try:
-        return is_longer(timeout_of(value, 0), kind, group, command)
-    except SchedulerError:  # reported where it is declared
-        return False

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.config.document import Node
-from everwhen.config.sections.collector import NOTHING, ScheduleCollector, find_tenant
-from everwhen.config.sections.plugins import find_manifest, refuse_faults
+from everwhen.config.sections.collector import NOTHING, ScheduleCollector
+from everwhen.config.sections.groups import find_manifest, find_tenant, refuse_faults
 from everwhen.config.target_fields import target_of
 from everwhen.errors import SchedulerError, shown
-from everwhen.model.agent_schedule import agent_target
 from everwhen.model.defaults import with_defaults
-from everwhen.model.group import NOT_FOUND, tenant_of, workflow_target
+from everwhen.model.group import NOT_FOUND, agent_target, tenant_of, workflow_target
 from everwhen.model.plugin import plugin_target
 from everwhen.model.scalars import unknown
 from everwhen.model.schedule import Target
@@ -34,8 +33,8 @@ def read_schedule(
 ) -> None:
     """Read one general schedule whose keys were checked; `given` is its target, whatever its `run` says."""
     fields = {key: value for key, value in item.fields().items() if key != "id"}
-    if collector.owner is not None:
-        fields.setdefault("owner", collector.owner)
+    if collector.rules.owner is not None:
+        fields.setdefault("owner", collector.rules.owner)
     run = fields.pop("run", None)
     found = group_in(run or {})
     if run is None or found is None:
@@ -54,7 +53,14 @@ def read_schedule(
         fields["command"] = run[kind].get("command") or DEFAULT_COMMAND
         manifest = find_manifest(item["run"][kind], name, collector)
     fields = with_defaults(fields, kind, group=group, manifest=manifest, shape=collector.shape)
-    target = _TARGETS[kind](item, schedule_id, name, run[kind], fields, collector=collector)
+    target = NOTHING
+    match kind:
+        case "plugin":
+            target = _plugin_target(item, schedule_id, name, fields, collector)
+        case "agent" if "command" in group:
+            target = agent_target(name, group, run[kind])
+        case "workflow":
+            target = _workflow_target(item, name, run[kind], fields.get("owner"), collector)
     collector.add(item, schedule_id, fields, target, group=name, tenant=tenant)
 
 
@@ -69,8 +75,8 @@ def group_in(run: Mapping[str, Any]) -> tuple[str, str] | None:
 def _target(item: Node, run: dict[str, Any] | None, collector: ScheduleCollector) -> Target:
     if run is None:
         return NOTHING
-    if run.get("python") is not None and collector.python_fault is not None:
-        fault = collector.python_fault(run["python"])
+    if run.get("python") is not None and collector.rules.python_fault is not None:
+        fault = collector.rules.python_fault(run["python"])
         if fault is not None:
             item["run"].complain(fault, "python")
     try:
@@ -90,61 +96,23 @@ def _refuse_unknown(item: Node, kind: str, name: str, collector: ScheduleCollect
         item["run"][kind].complain(f'there is no {kind} "{shown(name)}" in {where}{hint}', "name")
 
 
-def _plugin(
-    item: Node,
-    schedule_id: str,
-    name: str,
-    run: dict[str, Any],
-    fields: dict[str, Any],
-    collector: ScheduleCollector,
+def _plugin_target(
+    item: Node, schedule_id: str, name: str, fields: dict[str, Any], collector: ScheduleCollector
 ) -> Target:
-    command, manifest = fields["command"], collector.manifests[name]
+    command, manifest, payload = fields["command"], collector.manifests[name], fields.get("payload") or {}
     if manifest is not None:
-        refuse_faults(
-            item,
-            ("run", "plugin"),
-            manifest,
-            schedule_id,
-            command=command,
-            payload=fields.get("payload") or {},
-        )
+        refuse_faults(item, ("run", "plugin"), manifest, schedule_id, command=command, payload=payload)
     group = collector.groups["plugin", name]
     return plugin_target(name, command, group.get("config"), tenant=tenant_of(group, fields.get("owner")))
 
 
-def _agent(
-    item: Node,
-    schedule_id: str,
-    name: str,
-    run: dict[str, Any],
-    fields: dict[str, Any],
-    collector: ScheduleCollector,
-) -> Target:
-    group = collector.groups["agent", name]
-    return agent_target(name, group, run) if "command" in group else NOTHING
-
-
-def _workflow(
-    item: Node,
-    schedule_id: str,
-    name: str,
-    run: dict[str, Any],
-    fields: dict[str, Any],
-    collector: ScheduleCollector,
+def _workflow_target(
+    item: Node, name: str, run: dict[str, Any], owner: str | None, collector: ScheduleCollector
 ) -> Target:
     workflow, trigger = collector.workflows.get(name), run.get("trigger_node_id")
-    if (
-        workflow is not None
-        and trigger is not None
-        and workflow.triggers
-        and trigger not in workflow.triggers
-    ):
+    known = () if workflow is None or trigger is None else workflow.triggers
+    if known and trigger not in known:
         item["run"]["workflow"].complain(
-            f'workflow "{name}" has no trigger "{shown(trigger)}", only {", ".join(workflow.triggers)}',
-            "trigger_node_id",
+            f'workflow "{name}" has no trigger "{shown(trigger)}", only {", ".join(known)}', "trigger_node_id"
         )
-    given = name if collector.is_file else run["id"]
-    return workflow_target(given, trigger_node_id=trigger, owner=fields.get("owner"))
-
-
-_TARGETS = {"plugin": _plugin, "agent": _agent, "workflow": _workflow}
+    return workflow_target(name if collector.is_file else run["id"], trigger_node_id=trigger, owner=owner)

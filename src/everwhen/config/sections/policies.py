@@ -33,7 +33,7 @@ def read_quiet_hours(node: Node, collector: ScheduleCollector) -> None:
 
 def _policy(policy_id: str, node: Node, collector: ScheduleCollector) -> QuietHoursPolicy:
     fields = node.value
-    name = fields.get("timezone") or collector.timezone
+    name = fields.get("timezone") or collector.rules.timezone
     windows = tuple(
         QuietWindow(
             parse_window(window["between"], "between"),
@@ -44,7 +44,7 @@ def _policy(policy_id: str, node: Node, collector: ScheduleCollector) -> QuietHo
     if not windows and not fields.get("dates"):
         node.complain("closes nothing; give it windows or dates")
     hours = QuietHours(
-        zone(collector.local_zone() if name == "local" else name),
+        zone(collector.rules.local_zone() if name == "local" else name),
         windows,
         parse_dates(fields.get("dates") or ()),
     )

@@ -19,6 +19,7 @@ from psycopg.pq import Format
 
 from everwhen.store.dialect import storable
 from everwhen.store.records import Row
+from everwhen.store.schema.migrations import column_types
 
 FROM_1970_TO_2000 = 946_684_800_000_000
 
@@ -60,21 +61,13 @@ class Flags(Column):
 
 Kind = type[Column]
 
-_INSTANTS = """
-anchor_at next_slot_at next_run_at held_slot_at held_due_at held_since release_at last_slot_at last_fired_at
-last_run_at last_completed_at last_success_at skip_first_at skip_last_at resume_at created_at updated_at slot_at
-due_at not_before started_at deadline_at ended_at released_at ready_at opened_at at in_force_at hour day
-expires_at revoked_at handed_over_at""".split()
-_INTEGERS = """
-row_id revision fire_count outstanding running_jobs waiting retries_waiting current_repeat current_retry run_count
-error_count skip_count schedule_row number retry attempt rescues capacity_limit fence slot_count failure_count
-running hour_fires day_fires widest deliveries failed_slots numbers_skipped free""".split()
-_FLAGS = "is_ready is_counted is_probe cancel_requested".split()
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(_INSTANTS, Instants),
-    **dict.fromkeys(_INTEGERS, Integers),
-    **dict.fromkeys(_FLAGS, Flags),
+_OF_TYPE: dict[str, Kind] = {
+    "INSTANT": Instants,
+    **dict.fromkeys(("INT", "BIGINT", "NUMBERED"), Integers),
+    "FLAG": Flags,
 }
+_KINDS: dict[str, Kind] = {name: _OF_TYPE.get(type_, Texts) for name, type_ in column_types().items()}
+_KINDS["free"] = Integers  # the places of a limit, in a batch
 
 
 def kind_of(column: str) -> Kind:
@@ -111,17 +104,13 @@ class _InstantLoader(Loader):
         return found + FROM_1970_TO_2000
 
 
-def _array(oid: int, count: int, body: bytes, has_null: bool) -> bytes:
-    return pack("!iiIii", 1, has_null, oid, count, 1) + body
-
-
 def _dumper(oid: int, pack_all: Callable[[Sequence[object]], tuple[bytes, bool]]) -> type[Dumper]:
     class ColumnDumper(Dumper):
         format = Format.BINARY
 
         def dump(self, obj: Column) -> bytes:
             body, has_null = pack_all(obj.values)
-            return _array(oid, len(obj.values), body, has_null)
+            return pack("!iiIii", 1, has_null, oid, len(obj.values), 1) + body
 
     ColumnDumper.oid = _ARRAYS[oid]
     return ColumnDumper
@@ -213,7 +202,10 @@ def _varies(values: Row) -> bool:
 @cache
 def _insert(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> str:
     columns = ", ".join(f'"{name}"' for name in names)
-    values = ", ".join(_cast(n, _value(n, varies)) for n, varies in zip(names, varying, strict=True))
+    values = ", ".join(
+        f"{_value(n, varies)}{'::jsonb' if n == 'detail' else ''}"
+        for n, varies in zip(names, varying, strict=True)
+    )
     return f"INSERT INTO {table} ({columns}) SELECT {values} {_source(names, varying)}"
 
 
@@ -228,10 +220,6 @@ def _update(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> st
 
 def _value(name: str, varies: bool) -> str:
     return f'v."{name}"' if varies else "(%s)[1]"
-
-
-def _cast(name: str, value: str) -> str:
-    return f"{value}::jsonb" if name == "detail" else value
 
 
 def _source(names: Sequence[str], varying: Sequence[bool]) -> str:

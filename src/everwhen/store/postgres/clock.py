@@ -2,11 +2,16 @@
 
 Many schedulers must agree on what is due, so `now` is the clock of the database that they share. A query for every
 evaluation would double the cost of an idle one. So the clock is queried once a second, between two readings of this
-host's monotonic clock, which advances the time in between: the error is half a round trip, and within a second no
+host's monotonic clock, which advances the time in between: the error is at most a round trip, and within a second no
 quartz drifts by as much. A difference smaller than that error is ignored, so the time never jitters back. A step of
 the database's clock is seen within the second, and `engine.watches` records it. While the database does not
 answer, the monotonic clock alone advances the time. One thread queries; the others continue meanwhile, because a
 database that does not respond may block it for seconds.
+
+The time is never ahead of the database's, except for up to a second after that clock was set back. Otherwise a node
+would fire slots before they are due, and a pause, which the database dates, could lie before a slot that has fired. So
+the answer counts as given at the end of the round trip. After a slow one the database is asked again: the answer may
+be as old as the round trip is long.
 
 `skew` is how far this host's own clock is from the database's; nodes record it with their heartbeat.
 """
@@ -20,6 +25,8 @@ from everwhen.errors import StoreError
 from everwhen.store.postgres.database import PostgresDatabase
 
 FRESH = 1.0  # seconds
+SLOW = 50_000  # microseconds: a longer round trip says too little
+MOST_QUESTIONS = 3
 
 
 class DatabaseClock:
@@ -63,16 +70,22 @@ class DatabaseClock:
             self._lock.release()
 
     def _ask(self) -> None:
+        for _ in range(MOST_QUESTIONS):
+            least, most = self._bounds()
+            if self._offset is not None and least <= self._offset <= most:
+                return
+            if most - least <= SLOW:
+                break
+        self._offset = least
+
+    def _bounds(self) -> tuple[int, int]:
+        """Ask the database, and return between which offsets the true one lies."""
         with self._database.connection(is_question=True) as connection:
             before = self._host.monotonic()
             row = connection.cursor(binary=True).execute("SELECT clock_timestamp()").fetchone()
-            after = self._host.monotonic()
+            self._asked = after = self._host.monotonic()
         assert row is not None
-        offset = row[0] - _micros((before + after) / 2)
-        error = _micros((after - before) / 2)
-        if self._offset is None or abs(offset - self._offset) > error:
-            self._offset = offset
-        self._asked = after
+        return row[0] - _micros(after), row[0] - _micros(before)
 
 
 def _micros(seconds: float) -> int:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from struct import Struct, error
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 from psycopg import Connection
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from everwhen.errors import CopyError, UncertainCopyError, shown
 from everwhen.model.vitals import Move, Received, ReplacedText
@@ -35,7 +35,7 @@ COPIED = "copied_from"  # the setting with the id of the copy
 # A large table takes longer than any statement of a node may; and the source may pause between two pieces.
 _BEGIN = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
 _COLUMNS = """
-SELECT a.attname, t.typname, a.attidentity <> '', a.attgenerated <> ''
+SELECT a.attname, t.typname, a.attidentity <> ''
 FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 _SET_APPLIED = "UPDATE everwhen_migrations SET applied_at = %s WHERE number = %s AND step = %s"
@@ -46,7 +46,6 @@ class _Column(NamedTuple):
     name: str
     type: str
     is_identity: bool
-    is_generated: bool
 
 
 class PostgresCopyTarget:
@@ -63,9 +62,12 @@ class PostgresCopyTarget:
         place.
         """
         with self._database.connection() as connection, _transaction(connection, self._database.where):
-            _lock(connection, source.tables)
-            if _copy_id(connection) == move.copy_id:
-                return Received(_counts(connection, source.tables), (), 0, source.foreign, is_new=False)
+            names = SQL(", ").join([Identifier(table.name) for table in source.tables])
+            connection.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
+            copied = connection.execute("SELECT value FROM settings WHERE key = %s", (COPIED,)).fetchone()
+            if copied is not None and json.loads(copied[0])["copy_id"] == move.copy_id:
+                counts = {table.name: _number(connection, "count(*)", table) for table in source.tables}
+                return Received(counts, (), 0, source.foreign, is_new=False)
             _refuse_rows(connection, source.tables, self._database.where)
             return _write_all(connection, move, source, progress)
 
@@ -89,23 +91,10 @@ def _transaction(connection: Connection[Any], where: str) -> Iterator[None]:
         ) from error
 
 
-def _lock(connection: Connection[Any], tables: Sequence[SqliteTable]) -> None:
-    names = SQL(", ").join([Identifier(table.name) for table in tables])
-    connection.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
-
-
-def _copy_id(connection: Connection[Any]) -> str | None:
-    found = connection.execute("SELECT value FROM settings WHERE key = %s", (COPIED,)).fetchone()
-    return None if found is None else str(json.loads(found[0])["copy_id"])
-
-
-def _counts(connection: Connection[Any], tables: Sequence[SqliteTable]) -> dict[str, int]:
-    return {table.name: _count(connection, table.name) for table in tables}
-
-
-def _count(connection: Connection[Any], table: str) -> int:
-    found = connection.execute(SQL("SELECT count(*) FROM {}").format(Identifier(table))).fetchone()
-    return int(found[0]) if found else 0
+def _number(connection: Connection[Any], value: LiteralString | Composed, table: SqliteTable) -> int:
+    of = SQL(value) if isinstance(value, str) else value
+    query = SQL("SELECT {} FROM {}").format(of, Identifier(table.name))
+    return int(connection.execute(query).fetchall()[0][0])
 
 
 def _refuse_rows(connection: Connection[Any], tables: Sequence[SqliteTable], where: str) -> None:
@@ -190,11 +179,8 @@ def _set_sequences(connection: Connection[Any], table: SqliteTable, columns: dic
     for column in columns.values():
         if not column.is_identity:
             continue
-        query = SQL("SELECT coalesce(max({}), 0) FROM {}").format(
-            Identifier(column.name), Identifier(table.name)
-        )
-        found = connection.execute(query).fetchone()
-        highest = max(int(found[0]) if found else 0, table.last_number())
+        last = SQL("coalesce(max({}), 0)").format(Identifier(column.name))
+        highest = max(_number(connection, last, table), table.last_number())
         if highest:
             connection.execute(
                 "SELECT setval(pg_get_serial_sequence(%s, %s), %s)", (f'"{table.name}"', column.name, highest)
@@ -248,12 +234,9 @@ class TablePacker:
 
     def _pack(self, row: tuple[Any, ...]) -> bytes:
         try:
-            return _FIELDS.pack(len(row)) + b"".join(
-                [
-                    _NULL if value is None else pack(value)
-                    for pack, value in zip(self._packs, row, strict=True)
-                ]
-            )
+            pairs = zip(self._packs, row, strict=True)
+            packed = [_NULL if value is None else pack(value) for pack, value in pairs]
+            return _FIELDS.pack(len(row)) + b"".join(packed)
         except _Unstorable:
             return self._pack(self._replace(row))  # the replaced row contains nothing unstorable
         except (error, TypeError, KeyError, ValueError):
@@ -314,17 +297,13 @@ def _sized(data: bytes) -> bytes:
 def _text(value: object) -> bytes:
     if not isinstance(value, bytes):
         raise TypeError
-    if b"\0" in value or not (value.isascii() or _is_valid(value)):
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        raise _Unstorable from None
+    if b"\0" in value:
         raise _Unstorable
     return _sized(value)
-
-
-def _is_valid(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _clean_text(value: bytes) -> bytes:
@@ -356,12 +335,6 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
-def _bytea(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise TypeError
-    return _sized(value)
-
-
 _PACKS: dict[str, Pack] = {
     "int4": lambda value: _INT4.pack(4, value),
     "int8": lambda value: _INT8.pack(8, value),
@@ -369,6 +342,6 @@ _PACKS: dict[str, Pack] = {
     "bool": _FLAGS.__getitem__,
     "text": _text,
     "jsonb": _jsonb,
-    "bytea": _bytea,
+    "bytea": _sized,
 }
 _CLEAN: dict[str, Callable[[bytes], bytes]] = {"text": _clean_text, "jsonb": _clean_json}

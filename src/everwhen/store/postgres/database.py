@@ -316,9 +316,11 @@ class PostgresDatabase:
 
     def _refuse_refusal(self) -> None:
         """Raise StoreError if a running server refuses the connection; a server that is starting is waited for."""
-        if (fields := self._refusal()) is not None and _takes_connections(self.url):
+        said = self._refusal()
+        conninfo = make_conninfo(self.url, connect_timeout=int(PATIENCE)).encode()
+        if said is not None and pq.PGconn.ping(conninfo) == pq.Ping.OK:
             raise StoreError(
-                f"the database {self.where} refuses connections ({fields}); "
+                f"the database {self.where} refuses connections ({said}); "
                 "see that user, password and database are right"
             )
 
@@ -369,11 +371,6 @@ def _unreadable(url: str, why: str) -> StoreError:
         f"the database URL “{shown_url(url)}” cannot be read{why}; write postgresql://USER:PASSWORD@HOST/DATABASE, "
         "and / # ? @ in a password as %2F %23 %3F %40"
     )
-
-
-def _takes_connections(url: str) -> bool:
-    fields = make_conninfo(url, connect_timeout=int(PATIENCE))
-    return pq.PGconn.ping(fields.encode()) == pq.Ping.OK
 
 
 def _undo(connection: Connection[Any]) -> None:

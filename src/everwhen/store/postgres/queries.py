@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from psycopg import Connection, errors
@@ -32,12 +32,9 @@ class PostgresQueries(Queries):
         return self._cursor.execute(statement.postgres, _converted(statement, values)).fetchall()
 
     def stream(self, statement: Statement) -> Iterable[Any]:
-        return self._portions(statement.postgres)
-
-    def _portions(self, query: bytes) -> Iterator[Any]:
         with self._cursor.connection.cursor("everwhen_stream", binary=True) as cursor:
             cursor.itersize = _PORTION
-            yield from cursor.execute(query)
+            yield from cursor.execute(statement.postgres)
 
     def run(self, statement: Statement, **values: Any) -> int:
         return self._cursor.execute(statement.postgres, _converted(statement, values)).rowcount

@@ -37,11 +37,20 @@ class QueryConnection:
 
     def ask(self, query: bytes, values: tuple[object, ...]) -> list[Any]:
         if not self._lock.acquire(blocking=False):
-            return self._ask_another(query, values)
+            connection = self._take()
+            try:
+                return connection.execute(query, values, binary=True).fetchall()
+            finally:
+                self._give_back(connection)
         try:
-            return self._kept().execute(query, values).fetchall()
+            if self._cursor is None:
+                self._cursor = self._take().cursor(binary=True)
+                self._kept_since = time.monotonic()
+            return self._cursor.execute(query, values).fetchall()
         finally:
-            self._let_go_if_due()
+            is_old = time.monotonic() - self._kept_since > KEPT
+            if is_old or self._pool.closed or (self._cursor is not None and self._cursor.connection.broken):
+                self._let_go()
             self._lock.release()
 
     def close(self) -> None:
@@ -49,26 +58,6 @@ class QueryConnection:
         if self._lock.acquire(blocking=False):
             self._let_go()
             self._lock.release()
-
-    def _ask_another(self, query: bytes, values: tuple[object, ...]) -> list[Any]:
-        connection = self._take()
-        try:
-            return connection.execute(query, values, binary=True).fetchall()
-        finally:
-            self._give_back(connection)
-
-    def _kept(self) -> Cursor[Any]:
-        if self._cursor is None:
-            self._cursor = self._take().cursor(binary=True)
-            self._kept_since = time.monotonic()
-        return self._cursor
-
-    def _let_go_if_due(self) -> None:
-        if self._cursor is None:
-            return
-        is_old = time.monotonic() - self._kept_since > KEPT
-        if is_old or self._cursor.connection.broken or self._pool.closed:
-            self._let_go()
 
     def _let_go(self) -> None:
         cursor, self._cursor = self._cursor, None

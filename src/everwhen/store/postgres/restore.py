@@ -16,13 +16,14 @@ import psycopg
 from psycopg import Connection, sql
 
 from everwhen.clock import Clock
-from everwhen.errors import BackupError
 from everwhen.runtime import Progress
 from everwhen.store.backup_file import (
     BackupReader,
     BackupWriter,
     Header,
     TableRows,
+    refusal,
+    refuse_newer_backup,
     refuse_other_kind,
     usable_rows,
 )
@@ -30,16 +31,9 @@ from everwhen.store.postgres.builder import PostgresBuilder
 from everwhen.store.postgres.database import PostgresDatabase
 from everwhen.store.postgres.snapshot import PostgresSnapshot
 from everwhen.store.postgres.transaction import PostgresTransaction
-from everwhen.store.postgres.watermark import Marks
-from everwhen.store.restore import (
-    BACKED_UP_AT,
-    Restored,
-    go_on_from_backup,
-    numbers_skipped,
-    refuse_beating,
-)
-from everwhen.store.schema.migrate import Applied, Migration, refuse_newer_backup
-from everwhen.store.schema.postgres import MIGRATIONS
+from everwhen.store.restore import BACKED_UP_AT, Restored, go_on_from_backup, numbers_skipped, refuse_beating
+from everwhen.store.schema.migrate import Applied, Migration
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.version import __version__
 
 _LONGEST_WAIT = 86_400.0  # an index on millions of rows takes its time
@@ -74,7 +68,7 @@ def _restore(
     skipped = _lock_out_nodes(connection, now())
     with BackupReader(path) as reader:
         header = reader.header()
-        refuse_newer_backup(header.applied, MIGRATIONS, path)
+        refuse_newer_backup(header.applied, POSTGRES_MIGRATIONS, path)
         _make_room(connection, builder, header.applied, path)
         tables = set(own_tables(connection))
         for done, rows in enumerate(reader.tables()):
@@ -82,14 +76,17 @@ def _restore(
             _fill(connection, rows, tables, path)
             tables.discard(rows.name)
     if tables:
-        raise BackupError(
-            f"{path} is damaged: it has no table {min(tables)}; restore another backup; nothing was changed",
-            path,
-        )
+        raise refusal(path, f"is damaged: it has no table {min(tables)}")
     with usable_rows(path, psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError):
-        _bring_up_to_date(builder, now())
+        applied = builder.applied()
+        for migration in POSTGRES_MIGRATIONS:
+            if (migration.number, "before") not in applied:
+                builder.run(migration.before)
+                builder.record(migration, "before", now())
         _number_rows(connection)
-        restored = _go_on(connection, header, now(), catch_up, skipped)
+        transaction = PostgresTransaction(connection)
+        transaction.put_setting(BACKED_UP_AT, str(header.taken_at))
+        restored = go_on_from_backup(transaction, now(), catch_up=catch_up, skipped=skipped)
     progress(1.0)
     return restored
 
@@ -100,8 +97,8 @@ def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
     if "nodes" in tables:
-        refuse_beating(PostgresSnapshot(connection, Marks()).nodes(), now)
-    return numbers_skipped(PostgresSnapshot(connection, Marks())) if "settings" in tables else 0
+        refuse_beating(PostgresSnapshot(connection).nodes(), now)
+    return numbers_skipped(PostgresSnapshot(connection)) if "settings" in tables else 0
 
 
 def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
@@ -110,18 +107,15 @@ def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: A
     if builder.applied() == applied:
         connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
         return
-    if max((number for number, _ in applied), default=0) > MIGRATIONS[-1].number:
-        raise BackupError(
-            f"{path} has the schema of a newer release, and the database has not; restore it with that release; "
-            "nothing was changed",
-            path,
-        )
+    if max((number for number, _ in applied), default=0) > POSTGRES_MIGRATIONS[-1].number:
+        what = "has the schema of a newer release, and the database has not; restore it with that release"
+        raise refusal(path, what)
     for view in reversed(named("VIEW")):
         connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(view)))
     for table in tables:  # without CASCADE: objects of others that depend on them make it fail
         connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
     builder.prepare()
-    for migration in MIGRATIONS:
+    for migration in POSTGRES_MIGRATIONS:
         for step, script in (("before", migration.before), ("after", migration.after)):
             if (migration.number, step) in applied:
                 builder.run(script)
@@ -129,26 +123,13 @@ def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: A
 
 def _fill(connection: Connection[Any], rows: TableRows, expected: set[str], path: Path) -> None:
     if rows.name not in expected or not set(rows.columns) <= set(columns_of(connection, rows.name)):
-        raise BackupError(
-            f"{path} does not fit: its table {rows.name} is another one; nothing was changed", path
-        )
+        raise refusal(path, f"does not fit: its table {rows.name} is another one")
     try:
         with connection.cursor().copy(copy_statement(rows.name, rows.columns, "FROM STDIN")) as copy:
             for piece in rows.pieces:
                 copy.write(piece)
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
-        fields = str(error).splitlines()[0]
-        raise BackupError(
-            f"{path} is damaged: {rows.name}: {fields}; restore another backup; nothing was changed", path
-        ) from error
-
-
-def _bring_up_to_date(builder: PostgresBuilder, now: int) -> None:
-    applied = builder.applied()
-    for migration in MIGRATIONS:
-        if (migration.number, "before") not in applied:
-            builder.run(migration.before)
-            builder.record(migration, "before", now)
+        raise refusal(path, f"is damaged: {rows.name}: {str(error).splitlines()[0]}") from error
 
 
 def _number_rows(connection: Connection[Any]) -> None:
@@ -159,12 +140,6 @@ def _number_rows(connection: Connection[Any]) -> None:
         )
         column_name, table_name = sql.Identifier(column), sql.Identifier(table)
         connection.execute(query.format(sql.Literal(table), sql.Literal(column), column_name, table_name))
-
-
-def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool, skipped: int) -> Restored:
-    transaction = PostgresTransaction(connection, Marks())
-    transaction.put_setting(BACKED_UP_AT, str(header.taken_at))
-    return go_on_from_backup(transaction, now, catch_up=catch_up, skipped=skipped)
 
 
 # A copy of a PostgreSQL database, written by the server's own COPY, from one snapshot: no external program is
@@ -186,20 +161,18 @@ SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0
 def back_up(database: PostgresDatabase, path: Path, progress: Progress, clock: Clock) -> None:
     """Write everything that one snapshot sees."""
     with database.snapshot() as connection:
-        _copy(connection, path, progress, clock)
-
-
-def _copy(connection: Connection[Any], path: Path, progress: Progress, clock: Clock) -> None:
-    connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
-    applied = frozenset(connection.execute(f"SELECT number, step FROM {RECORD}").fetchall())
-    # The snapshot is as old as the first query: nothing in it was decided later than this.
-    header = Header(clock.now(), __version__, applied)
-    tables = own_tables(connection)
-    with BackupWriter(path, header) as writer:
-        for done, table in enumerate(tables):
-            progress(done / len(tables))
-            columns = columns_of(connection, table)
-            writer.write_table(table, columns, _rows(connection, table, columns))
+        connection.execute(
+            "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+        )
+        applied = frozenset(connection.execute(f"SELECT number, step FROM {RECORD}").fetchall())
+        # The snapshot is as old as the first query: nothing in it was decided later than this.
+        header = Header(clock.now(), __version__, applied)
+        tables = own_tables(connection)
+        with BackupWriter(path, header) as writer:
+            for done, table in enumerate(tables):
+                progress(done / len(tables))
+                columns = columns_of(connection, table)
+                writer.write_table(table, columns, _rows(connection, table, columns))
     progress(1.0)
 
 
@@ -212,7 +185,7 @@ def own_tables(connection: Connection[Any]) -> list[str]:
     return [name for (name,) in found.fetchall()]
 
 
-def named(kind: str, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
+def named(kind: str, migrations: Sequence[Migration] = POSTGRES_MIGRATIONS) -> list[str]:
     """Return the tables, or the views, that migrations create and do not remove again."""
     names: dict[str, None] = {}
     for script in (script for migration in migrations for script in (migration.before, migration.after)):

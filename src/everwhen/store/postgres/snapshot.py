@@ -6,16 +6,18 @@ then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import Connection
 
+from everwhen.clock import Clock
 from everwhen.model.job import Job
 from everwhen.model.schedule import State
-from everwhen.store.delivery_rows import CAN_GO, NEXT_DELIVERY
 from everwhen.store.dialect import Statement
-from everwhen.store.job_rows import CAN_START, IS_OURS, JOB, NEXT_READY
+from everwhen.store.job_rows import CAN_GO, CAN_START, IS_OURS, JOB, NEXT_DELIVERY, NEXT_READY
+from everwhen.store.load import PlanCache
 from everwhen.store.postgres.queries import PostgresQueries
 from everwhen.store.postgres.watermark import Marks
 from everwhen.store.records import Due, LockHint
@@ -74,12 +76,28 @@ SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs WHERE job_i
 _FIRST_READY = Statement("SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL")
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What the transactions of one process share.
+
+    `skew` is how far this node's clock is from the database's. `has_time`: the nodes use the database's time,
+    otherwise `clock`.
+    """
+
+    skew: Callable[[], int] = lambda: 0
+    has_time: bool = False
+    clock: Clock | None = None
+    marks: Marks = field(default_factory=Marks)
+    plans: PlanCache = field(default_factory=PlanCache)
+
+
 class PostgresSnapshot(PostgresQueries, Snapshot):
     """The reads on one connection."""
 
-    def __init__(self, connection: Connection[Any], marks: Marks) -> None:
+    def __init__(self, connection: Connection[Any], process: Process | None = None) -> None:
         super().__init__(connection)
-        self._marks = marks
+        self._process = process or Process()
+        self._marks, self.plans = self._process.marks, self._process.plans
         self._peeked: list[int] = []  # the rows of the last peek, locked next
 
     # -- peeks --
@@ -104,27 +122,27 @@ class PostgresSnapshot(PostgresQueries, Snapshot):
         return [LockHint(*hint) for _, *hint in rows]
 
     def peek_jobs(self, job_ids: Sequence[str]) -> Sequence[LockHint]:
-        return [LockHint._make(row) for row in self.rows(_PEEK_JOBS, job_ids=job_ids)]
+        return self.many(LockHint._make, _PEEK_JOBS, job_ids=job_ids)
 
     def peek_schedule(self, schedule_id: str) -> Sequence[LockHint]:
-        return [LockHint._make(row) for row in self.rows(_PEEK_SCHEDULE, id=schedule_id)]
+        return self.many(LockHint._make, _PEEK_SCHEDULE, id=schedule_id)
 
     # -- what was peeked at --
 
     def due(self, due: Due) -> list[State]:
         if not self._peeked:
             return []
-        found = self._states(self.rows(TAKE_DUE, row_ids=self._peeked, now=due.now))
+        found = self.many(State._make, TAKE_DUE, row_ids=self._peeked, now=due.now)
         return sorted(found)  # by row_id, so that of equal ones the older goes first on every database
 
     def lock_schedules(self, uids: Collection[str]) -> None:
         self.rows_to_change(_SCHEDULES_OF, uids=uids)
 
     def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]:
-        return self._jobs(self.rows(_TAKE_READY, row_ids=self._peeked, now=now)) if self._peeked else []
+        return self.many(Job._make, _TAKE_READY, row_ids=self._peeked, now=now) if self._peeked else []
 
     def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
-        return self._jobs(self.rows(_TAKE_DELIVERABLE, row_ids=self._peeked, now=now)) if self._peeked else []
+        return self.many(Job._make, _TAKE_DELIVERABLE, row_ids=self._peeked, now=now) if self._peeked else []
 
     # -- searches from a mark on --
 

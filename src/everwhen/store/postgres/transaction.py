@@ -22,11 +22,13 @@ What each operation locks
   finds another fence was overtaken and decides again.
 - A new revision takes a shared lock on the quiet hours that it names; the deletion of a policy locks its row before it
   looks for schedules that use it.
-- The system switch takes an advisory lock that ticks and claims share.
+- The system switch takes an advisory lock that ticks and claims share. Before it, the end of a system pause takes
+  another one, which every change of schedules on request holds from its BEGIN on: the switch then sees all new rows.
 
-A deadlock is therefore possible in rare cases only: a definition edited between peek and lock, so that another key is
-needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL aborts one of the two, and
-`store.postgres.database` runs that one again from its start: nothing in memory has changed.
+A deadlock is therefore possible in rare cases only: a definition edited between peek and lock, or while its slot was
+held for a key, so that another key is needed; a release that meets a settlement of the very schedule that it releases.
+PostgreSQL aborts one of the two, and `store.postgres.database` runs that one again from its start: nothing in memory
+has changed.
 
 When a node dies, its transaction is rolled back and its locks are released; what it had committed is in the rows.
 Whatever happens with locks, the unique keys on (slot_at, uid) prevent a slot from firing twice.
@@ -35,29 +37,30 @@ Whatever happens with locks, the unique keys on (slot_at, uid) prevent a slot fr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from psycopg import Connection, errors
 
-from everwhen.clock import Clock
 from everwhen.model.events import Event
-from everwhen.model.job import Job
 from everwhen.model.limits import Breaker, Limit
-from everwhen.model.queue import Delivery
 from everwhen.store.dialect import Statement
-from everwhen.store.postgres.adapters import insert, together
-from everwhen.store.postgres.database import Overtaken
-from everwhen.store.postgres.snapshot import PostgresSnapshot
-from everwhen.store.postgres.watermark import Marks
-from everwhen.store.records import INSERTED, Declined, Queue, Row
+from everwhen.store.lanes import Lane
+from everwhen.store.postgres.adapters import At, insert, together
+from everwhen.store.postgres.database import Overtaken, PostgresDatabase
+from everwhen.store.postgres.snapshot import PostgresSnapshot, Process
+from everwhen.store.records import INSERTED, Offer, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
-from everwhen.store.schema.postgres import MIGRATIONS
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.store.system_rows import BREAKERS, INSERT_EVENT, LIMITS
-from everwhen.store.transaction import Transaction
+from everwhen.store.transaction import Snapshot, Transaction
+
+T = TypeVar("T")
 
 MOMENT = "100ms"
 EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
+CHANGING = 0x6576_0003  # an advisory lock: transactions that create or change schedules on request share it
 
 # Rows must exist to be locked.
 _MAKE_LIMITS = Statement("""
@@ -101,20 +104,12 @@ WHERE j.row_id = successor.row_id
 # slot is released before it is due: another node, whose time was ahead, may have held it.
 _RELEASE_HELD = Statement("""
 UPDATE schedules s SET release_at = greatest(:now::instant, s.held_due_at)
-FROM batch AS freed(key, free)
+FROM batch AS offer(key, free, due_at, row_id)
 CROSS JOIN LATERAL (
-    SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
-    ORDER BY held_due_at, row_id LIMIT freed.free) AS oldest
-WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL""")
-# idx_schedules_held: the one after the declined slot.
-_RELEASE_NEXT_HELD = Statement("""
-UPDATE schedules s SET release_at = greatest(:now::instant, s.held_due_at)
-FROM batch AS declined(key, due_at, row_id)
-CROSS JOIN LATERAL (
-    SELECT row_id FROM schedules WHERE held_key = declined.key AND release_at IS NULL
-        AND (held_due_at, row_id) > (declined.due_at, declined.row_id)
-    ORDER BY held_due_at, row_id LIMIT 1) AS following
-WHERE s.row_id = following.row_id AND s.held_key = declined.key AND s.release_at IS NULL""")
+    SELECT row_id FROM schedules WHERE held_key = offer.key AND release_at IS NULL
+        AND (held_due_at, row_id) > (offer.due_at, offer.row_id)
+    ORDER BY held_due_at, row_id LIMIT offer.free) AS oldest
+WHERE s.row_id = oldest.row_id AND s.held_key = offer.key AND s.release_at IS NULL""")
 # idx_schedules_next_run, one step from the mark: a sleeping node wakes for an earlier slot anyway. With EXISTS the
 # generic plan expects every third row to be earlier, and reads the whole table to find none.
 ANNOUNCE = Statement("""
@@ -133,20 +128,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=dict).encode
 class PostgresTransaction(PostgresSnapshot, Transaction):
     """The methods of a transaction on one connection."""
 
-    migration = MIGRATIONS[-1].number
+    migration = POSTGRES_MIGRATIONS[-1].number
 
-    def __init__(
-        self,
-        connection: Connection[Any],
-        marks: Marks,
-        skew: Callable[[], int] = lambda: 0,
-        has_time: bool = False,
-        clock: Clock | None = None,
-    ) -> None:
-        super().__init__(connection, marks)
-        self._skew = skew
-        self._has_time = has_time
-        self._clock = clock
+    def __init__(self, connection: Connection[Any], process: Process | None = None) -> None:
+        super().__init__(connection, process)
+        self._clock = self._process.clock
         self._soonest: int | None = None
         self._readied = False
         self.own_revisions: set[tuple[str, int]] = set()
@@ -160,17 +146,13 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     # -- rows that must exist to be locked --
 
-    def limits(self, keys: Collection[str]) -> dict[str, Limit]:
-        return {row[0]: Limit._make(row) for row in self._lock_keys(LIMITS, _MAKE_LIMITS, keys)}
+    def limits(self, keys: Collection[str], *, wait: bool = True) -> dict[str, Limit]:
+        lock = self._lock_keys if wait else self._lock_soon
+        return {row[0]: Limit._make(row) for row in lock(LIMITS, _MAKE_LIMITS, keys)}
 
-    def breakers(self, keys: Collection[str]) -> dict[str, Breaker]:
-        return {row[0]: Breaker._make(row) for row in self._lock_keys(BREAKERS, _MAKE_BREAKERS, keys)}
-
-    def limits_at_hand(self, keys: Collection[str]) -> dict[str, Limit]:
-        return {row[0]: Limit._make(row) for row in self._lock_soon(LIMITS, _MAKE_LIMITS, keys)}
-
-    def breakers_at_hand(self, keys: Collection[str]) -> dict[str, Breaker]:
-        return {row[0]: Breaker._make(row) for row in self._lock_soon(BREAKERS, _MAKE_BREAKERS, keys)}
+    def breakers(self, keys: Collection[str], *, wait: bool = True) -> dict[str, Breaker]:
+        lock = self._lock_keys if wait else self._lock_soon
+        return {row[0]: Breaker._make(row) for row in lock(BREAKERS, _MAKE_BREAKERS, keys)}
 
     def _lock_keys(self, read: Statement, make: Statement, keys: Collection[str]) -> list[Any]:
         rows = self.rows(read.locking, keys=keys)
@@ -220,6 +202,9 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
     def exclude_evaluations(self) -> None:
         self._cursor.execute(f"SELECT pg_advisory_xact_lock({EVALUATING})".encode())
 
+    def exclude_changes(self) -> None:
+        self._cursor.execute(f"SELECT pg_advisory_xact_lock({CHANGING})".encode())
+
     # -- notifying others --
 
     def announce_due(self, due_at: int) -> None:
@@ -236,35 +221,11 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
             mark = self._marks.due.at
             self.rows(ANNOUNCE, words=words, jobs=self._readied, soonest=self._soonest, mark=mark)
 
-    def _ready(self, instants: Iterable[int | None]) -> None:
-        self._readied = True
+    def note_ready(self, instants: Iterable[int | None], *, is_new: bool = True) -> None:
+        self._readied |= is_new
         self._marks.ready.lower(instants)
 
     # -- jobs --
-
-    def insert_jobs(self, rows: Sequence[Row]) -> None:
-        super().insert_jobs(rows)
-        self._ready(row[-1] for row in rows)  # type: ignore[misc]
-
-    def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
-        self._marks.ready.lower(until for _, until in postponed)
-        super().postpone_jobs(postponed)
-
-    def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
-        super().requeue_jobs(jobs, now, is_rescue=is_rescue)
-        self._ready((now,))
-
-    def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
-        self._marks.ready.lower((until,))
-        return super().send_jobs(jobs, now, until)
-
-    def call_back(self, jobs: Sequence[Job], now: int) -> None:
-        super().call_back(jobs, now)
-        self._ready((now,))
-
-    def leave_deliveries(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
-        self._marks.ready.lower(until for _, until in deliveries)
-        super().leave_deliveries(deliveries)
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         own = sorted(queue.uid for queue in queues if queue.line == "own")
@@ -273,11 +234,7 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
         if beside:
             readied += self.run(_READY_BESIDE, now=now, batch=beside)
         if readied:
-            self._ready((now,))
-
-    def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
-        super().let_retries_go(breaker_keys, now)
-        self._ready((now,))
+            self.note_ready((now,))
 
     # -- schedules --
 
@@ -307,12 +264,8 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
             position = columns.index("next_run_at")
             self._marks.due.lower(row[position] for row in rows)  # type: ignore[misc]
 
-    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
-        if self.run(_RELEASE_HELD, now=now, batch=places):
-            self.announce_due(now)
-
-    def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
-        if self.run(_RELEASE_NEXT_HELD, now=now, batch=declined):
+    def release_held(self, offers: Sequence[Offer], now: int) -> None:
+        if self.run(_RELEASE_HELD, now=now, batch=offers):
             self.announce_due(now)
 
     # -- the rest --
@@ -331,7 +284,63 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
             self._cursor.execute(query.encode(), (table, key, by))
 
     def latest(self, now: int) -> int:
-        return max(now, self.value(_TIME)) if self._has_time else super().latest(now)
+        return max(now, self.value(_TIME)) if self._process.has_time else super().latest(now)
 
     def skew(self) -> int:
-        return self._skew()
+        return self._process.skew()
+
+
+# The beginning and end of transactions.
+
+
+# One round trip for both: later reads see what the system switch has committed.
+_BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
+_BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION}
+_BEGIN_CHANGE = f"BEGIN; SELECT pg_advisory_xact_lock_shared({CHANGING})"
+
+
+# idx_schedules_next_run, idx_schedules_release: one step into each, as for NEXT_DUE.
+_EARLIEST_DUE = """
+(SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= %s ORDER BY next_run_at LIMIT 1)
+UNION ALL
+(SELECT release_at FROM schedules WHERE release_at IS NOT NULL ORDER BY release_at LIMIT 1)"""
+
+
+class PostgresStore:
+    """Transactions on one PostgreSQL database."""
+
+    is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
+
+    def __init__(self, database: PostgresDatabase, process: Process | None = None) -> None:
+        self._database = database
+        self._process = process or Process()
+        self._marks, self.plans = self._process.marks, self._process.plans
+
+    def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:
+        def transact(connection: Connection[Any]) -> T:
+            transaction = PostgresTransaction(connection, self._process)
+            result = work(transaction)
+            transaction.announce()
+            return result
+
+        begin = _BEGIN_CHANGE if is_change else _BEGIN.get(lane, "BEGIN")
+        return self._database.transact(transact, begin=begin)
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        with self._database.snapshot() as connection:
+            yield PostgresSnapshot(connection, self._process)
+
+    @contextmanager
+    def look(self) -> Iterator[Snapshot]:
+        with self._database.connection() as connection:
+            yield PostgresSnapshot(connection, self._process)
+
+    def earliest_due_at(self) -> int | None:
+        with self._marks.due.search() as look:
+            rows = self._database.ask(_EARLIEST_DUE, At(look.at))
+            look.found = min([row[0] for row in rows], default=None)
+        return look.found
+
+    def nothing_due_before(self, instant: int) -> None:
+        self._marks.due.raise_to(instant)

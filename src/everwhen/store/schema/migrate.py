@@ -17,10 +17,9 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from everwhen.errors import BackupError, StoreError
+from everwhen.errors import StoreError
 
 Step = Literal["before", "after"]
 Applied = frozenset[tuple[int, str]]
@@ -79,32 +78,13 @@ def refuse_outdated(database: Site, migrations: Sequence[Migration], *, may_be_o
     def look(builder: Builder) -> None:
         builder.prepare()  # rolled back by the error below where it was missing
         applied = builder.applied()
-        _refuse_too_new(applied, newest_known=max((migration.number for migration in migrations), default=0))
-        missing = [m.number for m in migrations if (m.number, "before") not in applied]
+        missing = _missing(applied, migrations)
         if missing and not (may_be_older and applied):
             raise StoreError(
                 f"the database lacks migration {missing[0]}; bring it up to date with `everwhen db migrate`"
             )
 
     database.build(look)
-
-
-def refuse_newer_backup(applied: Applied, migrations: Sequence[Migration], path: Path) -> None:
-    """Raise BackupError for a schema that this release does not know, or that no release has written."""
-    is_sound = all(type(number) is int and step in ("before", "after") for number, step in applied)
-    newest = max((number for number, _ in applied), default=0) if is_sound else 0
-    if not _is_readable(applied, migrations[-1].number):
-        raise BackupError(
-            f"{path} is at migration {newest}, and this release knows {migrations[-1].number}; restore it with the "
-            "newer release; nothing was changed",
-            path,
-        )
-    if not is_sound or not _is_possible(applied, [migration.number for migration in migrations]):
-        raise BackupError(
-            f"{path} is damaged: its list of migrations is not that of any release; restore another backup; nothing "
-            "was changed",
-            path,
-        )
 
 
 def statements(script: str) -> Iterator[str]:
@@ -125,14 +105,6 @@ def statements(script: str) -> Iterator[str]:
         yield rest
 
 
-def _is_possible(applied: Applied, known: Sequence[int]) -> bool:
-    """Return whether some release could have applied these steps: in order, none left out, `before` first."""
-    before = {number for number, step in applied if step == "before"}
-    after = {number for number, step in applied if step == "after"}
-    ours = sorted(number for number in before if number <= known[-1])
-    return bool(ours) and ours == list(known[: len(ours)]) and after <= before
-
-
 def _refuse_disorder(migrations: Sequence[Migration]) -> None:
     for earlier, later in pairwise(migrations):
         if earlier.number >= later.number:
@@ -145,8 +117,7 @@ def _refuse_disorder(migrations: Sequence[Migration]) -> None:
 def _prepare(builder: Builder, migrations: Sequence[Migration], step: Step) -> None:
     builder.prepare()
     applied = builder.applied()
-    _refuse_too_new(applied, newest_known=max((migration.number for migration in migrations), default=0))
-    missing = [m.number for m in migrations if (m.number, "before") not in applied]
+    missing = _missing(applied, migrations)
     if step == "after" and missing:
         raise StoreError(
             f"migration {missing[0]} has not been applied, so nothing may be removed yet; "
@@ -154,16 +125,21 @@ def _prepare(builder: Builder, migrations: Sequence[Migration], step: Step) -> N
         )
 
 
-def _refuse_too_new(applied: Applied, *, newest_known: int) -> None:
-    newest = max((number for number, _ in applied), default=0)
-    if not _is_readable(applied, newest_known):
+def _missing(applied: Applied, migrations: Sequence[Migration]) -> list[int]:
+    """Return the migrations that the database lacks; raise StoreError when it is too new."""
+    newest, known = (
+        max((number for number, _ in applied), default=0),
+        max((m.number for m in migrations), default=0),
+    )
+    if not is_readable(applied, known):
         raise StoreError(
-            f"the database is at migration {newest}, and this release knows {newest_known}, "
+            f"the database is at migration {newest}, and this release knows {known}, "
             "which is too old for it; start the newer release, or restore a backup from before"
         )
+    return [m.number for m in migrations if (m.number, "before") not in applied]
 
 
-def _is_readable(applied: Applied, newest_known: int) -> bool:
+def is_readable(applied: Applied, newest_known: int) -> bool:
     newest = max((number for number, _ in applied if type(number) is int), default=0)
     return newest <= newest_known + 1 and (newest_known + 1, "after") not in applied
 

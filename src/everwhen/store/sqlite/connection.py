@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from everwhen.store.sqlite.errors import translated
 # Large enough for the statements of the whole store; with the module's default of 128 some would be compiled again.
 _STATEMENTS = 512
 
-_FOR_ALL = ("PRAGMA foreign_keys = ON",)
+_FOR_ALL = "PRAGMA foreign_keys = ON"
 
 # The writer checkpoints itself (see sqlite_writer). The log keeps its length, up to 64 MB, to be overwritten. The
 # cache holds what a tick batch touches. A larger one gained nothing measurable with a million schedules, nor did
@@ -34,9 +34,8 @@ _FOR_READER = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4096", "PRAGMA mm
 
 
 def connect_writer(path: str, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
-    connection = _connect(path, "rwc" if create else "rw", busy_timeout)
+    connection = _connect(path, "rwc" if create else "rw", busy_timeout, _FOR_WRITER)
     try:
-        _set(connection, *_FOR_ALL, *_FOR_WRITER)
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreError(
@@ -50,25 +49,21 @@ def connect_writer(path: str, busy_timeout: float, *, create: bool) -> sqlite3.C
 
 
 def connect_reader(path: str, busy_timeout: float) -> sqlite3.Connection:
-    connection = _connect(path, "ro", busy_timeout)
-    try:
-        _set(connection, *_FOR_ALL, *_FOR_READER)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return _connect(path, "ro", busy_timeout, _FOR_READER)
 
 
 def connect_memory() -> sqlite3.Connection:
     connection = sqlite3.connect(
         ":memory:", isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS
     )
-    _set(connection, *_FOR_ALL)
+    connection.execute(_FOR_ALL)
     return connection
 
 
-def _connect(path: str, mode: Literal["ro", "rw", "rwc"], busy_timeout: float) -> sqlite3.Connection:
-    return sqlite3.connect(
+def _connect(
+    path: str, mode: Literal["ro", "rw", "rwc"], busy_timeout: float, pragmas: Sequence[str]
+) -> sqlite3.Connection:
+    connection = sqlite3.connect(
         f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=busy_timeout,
@@ -76,11 +71,13 @@ def _connect(path: str, mode: Literal["ro", "rw", "rwc"], busy_timeout: float) -
         check_same_thread=False,  # passed from thread to thread, never used by two at once
         cached_statements=_STATEMENTS,
     )
-
-
-def _set(connection: sqlite3.Connection, *pragmas: str) -> None:
-    for pragma in pragmas:
-        connection.execute(pragma)
+    try:
+        for pragma in (_FOR_ALL, *pragmas):
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 # Read-only connections to an SQLite file: a small free list.
@@ -134,7 +131,8 @@ class SqliteReaders:
 
     def _taken(self) -> sqlite3.Connection:
         with self._guard:
-            self._refuse_closed()
+            if self._is_closed:
+                raise StoreError(f"the database {self._where} was closed; open it again to use it")
             connection = self._idle.pop() if self._idle else None
             if connection is not None:
                 self._lent.add(connection)
@@ -158,10 +156,6 @@ class SqliteReaders:
                 self._idle.append(connection)
                 return
         _close(connection)
-
-    def _refuse_closed(self) -> None:
-        if self._is_closed:
-            raise StoreError(f"the database {self._where} was closed; open it again to use it")
 
 
 def _close(connection: sqlite3.Connection) -> None:
@@ -217,6 +211,5 @@ class ChangeCounter:
 
     def _drop(self) -> None:
         if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.close()
+            _close(self._connection)
             self._connection = None

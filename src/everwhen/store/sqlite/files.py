@@ -52,7 +52,11 @@ class FileLock:
         pause = _SHORTEST_PAUSE
         while not self._is_taken():
             if time.monotonic() >= deadline:
-                raise StoreError(self._timed_out(), fault="locked")
+                raise StoreError(
+                    f"the lock {shown(self.path)} was held by another process for {self.timeout:g} seconds; "
+                    f"find it with `fuser {shown(self.path)}`, and let it finish or end it",
+                    fault="locked",
+                )
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
@@ -89,12 +93,6 @@ class FileLock:
                 fault="read_only" if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else None,
             ) from error
 
-    def _timed_out(self) -> str:
-        return (
-            f"the lock {shown(self.path)} was held by another process for {self.timeout:g} seconds; "
-            f"find it with `fuser {shown(self.path)}`, and let it finish or end it"
-        )
-
 
 _open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
@@ -129,14 +127,10 @@ def make_private(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
     for suffix in _SUFFIXES:
         with suppress(OSError):
-            _tighten(path + suffix)
-
-
-def _tighten(path: str) -> None:
-    found = os.lstat(path)
-    is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-    if is_ours and stat.S_IMODE(found.st_mode) & ~PRIVATE:
-        os.chmod(path, PRIVATE)  # noqa: PTH101 - like lstat
+            found = os.lstat(path + suffix)
+            is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            if is_ours and stat.S_IMODE(found.st_mode) & ~PRIVATE:
+                os.chmod(path + suffix, PRIVATE)  # noqa: PTH101 - like lstat
 
 
 def share_like(descriptor: int, path: str) -> None:
@@ -154,10 +148,8 @@ def share_like(descriptor: int, path: str) -> None:
 
 
 def _change_owner(descriptor: int, wanted: os.stat_result) -> None:
-    for owner in (
-        wanted.st_uid,
-        -1,
-    ):  # only root may change the owner; a member of the group may set the group
+    # Only root may change the owner; a member of the group may set the group.
+    for owner in (wanted.st_uid, -1):
         with suppress(OSError):
             os.fchown(descriptor, owner, wanted.st_gid)
             return
@@ -209,15 +201,11 @@ def file_system_of(path: str, mountinfo: str) -> str:
         fields = before.split(" ")
         if not separator or len(fields) < 5:
             continue
-        point = PurePosixPath(_unescaped(fields[4]))
+        point = PurePosixPath(_OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4]))
         # Not only deeper but equally deep: a later mount on the same point covers the earlier one.
         if len(point.parts) >= deepest and PurePosixPath(path).is_relative_to(point):
             deepest, kind = len(point.parts), after.split(" ")[0]
     return kind
-
-
-def _unescaped(field: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 # The length of the write-ahead log, determined by two short reads of the file itself.

@@ -24,7 +24,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.vitals import Move
 from everwhen.runtime import Progress
 from everwhen.store.schema.migrate import migrate
-from everwhen.store.schema.sqlite import MIGRATIONS
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _PREFIX = "everwhen_moved_"
 _PORTION = 500
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-_PUT_MARK = """
+_PUT_SETTING = """
 INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
 _BEATING = """
 SELECT node, ? - heartbeat_at FROM nodes
@@ -114,9 +114,8 @@ class SqliteTable:
         """Yield every row; texts come as their bytes."""
         names = ", ".join(map(_quoted, self.columns))
         query = f"SELECT {names} FROM {_quoted(self.name)} {_without_mark(self.name)}"
-        self.connection.text_factory = (
-            bytes  # a text may be invalid UTF-8; only the code that encodes it can name its row
-        )
+        # A text may be invalid UTF-8; only the code that encodes it can name its row.
+        self.connection.text_factory = bytes
         try:
             cursor = self.connection.execute(query)
             while portion := cursor.fetchmany(_PORTION):
@@ -139,7 +138,7 @@ def own_tables() -> list[str]:
     """List the tables that the migrations of this release create."""
     database = SqliteDatabase(None)
     try:
-        migrate(database, MIGRATIONS, applied_at=0)
+        migrate(database, SQLITE_MIGRATIONS, applied_at=0)
         with database.read() as connection:
             return _tables(connection)
     finally:
@@ -152,7 +151,7 @@ def mark_in(connection: sqlite3.Connection) -> Move | None:
 
 
 def _put_mark(connection: sqlite3.Connection, move: Move) -> None:
-    connection.execute(_PUT_MARK, (MARK, json.dumps(move._asdict())))
+    connection.execute(_PUT_SETTING, (MARK, json.dumps(move._asdict())))
 
 
 def _refuse_beating(connection: sqlite3.Connection, now: int, silent: int) -> None:
@@ -195,15 +194,14 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def _close_tables(connection: sqlite3.Connection, to: str) -> None:
-    message = _literal(
-        f"nothing may be written here any more, because `everwhen db copy` moves this database to {to}"
-    )
+    message = f"nothing may be written here any more, because `everwhen db copy` moves this database to {to}"
+    literal = "'" + message.replace("'", "''") + "'"
     for table in set(own_tables()) & set(_tables(connection)):
         for verb, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
             condition = f"WHEN {row}.key <> '{MARK}'" if table == "settings" else ""
             connection.execute(
                 f"CREATE TRIGGER {_quoted(f'{_PREFIX}{table}_{verb.lower()}')} BEFORE {verb} ON {_quoted(table)} "
-                f"{condition} BEGIN SELECT RAISE(ABORT, {message}); END"
+                f"{condition} BEGIN SELECT RAISE(ABORT, {literal}); END"
             )
 
 
@@ -218,10 +216,6 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 # A copy of an SQLite database while it is in use.
 #
 # The copy is made from one snapshot, which stays open until the end. Later commits of others go to the log:
@@ -232,34 +226,23 @@ _PAGES = 1_000  # 4 MB between two reports
 _WRITING = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR_WRITE: errno.EIO}
 
 
-_MARK = """
-INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
-
-
 def back_up(database: SqliteDatabase, path: Path, progress: Progress, clock: Clock) -> None:
     """Copy one snapshot into an empty or new file, and record there when it was taken: after everything in it."""
-    with database.read() as connection:
-        _copy(connection, path, progress, clock)
-
-
-def _copy(source: sqlite3.Connection, path: Path, progress: Progress, clock: Clock) -> None:
-    from everwhen.store.restore import (
-        BACKED_UP_AT,  # commands that only read ask here whether the file was moved
-    )
-
-    source.execute(
-        "SELECT count(*) FROM sqlite_master"
-    ).fetchone()  # the snapshot begins with the first query
-    taken_at = clock.now()  # afterwards: nothing in the copy was decided later
+    # Imported here: commands that only read ask this module whether the file was moved.
+    from everwhen.store.restore import BACKED_UP_AT
 
     def report(_status: int, remaining: int, total: int) -> None:
         progress(1.0 - remaining / total if total else 1.0)
 
-    with _room_in(path), closing(sqlite3.connect(path)) as target:
+    with database.read() as source, _room_in(path), closing(sqlite3.connect(path)) as target:
+        source.execute(
+            "SELECT count(*) FROM sqlite_master"
+        ).fetchone()  # the snapshot begins with the first query
+        taken_at = clock.now()  # afterwards: nothing in the copy was decided later
         source.backup(target, pages=_PAGES, progress=report, sleep=0)
         target.execute("PRAGMA journal_mode = DELETE")  # so that the copy is one file
         if mark_in(target) is None:  # a moved database refuses writes
-            target.execute(_MARK, (BACKED_UP_AT, str(taken_at)))
+            target.execute(_PUT_SETTING, (BACKED_UP_AT, str(taken_at)))
             target.commit()
 
 

@@ -14,18 +14,18 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from everwhen.errors import BackupError, MovedError, StoreError, shown
 from everwhen.runtime import Progress
-from everwhen.store.backup_file import refuse_other_kind, usable_rows
+from everwhen.store.backup_file import refusal, refuse_newer_backup, refuse_other_kind, usable_rows
 from everwhen.store.lanes import Lane
 from everwhen.store.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating
-from everwhen.store.schema.migrate import Applied, migrate, refuse_newer_backup
-from everwhen.store.schema.sqlite import MIGRATIONS
+from everwhen.store.schema.migrate import Applied, migrate
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import SqliteDatabase, usable
 from everwhen.store.sqlite.errors import translated
 from everwhen.store.sqlite.files import PRIVATE, FileLock, share_like
@@ -97,16 +97,14 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
             source.backup(copy, pages=1_000, progress=report, sleep=0)
             (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict != "ok":
-                raise _damaged(path, shown(verdict))
-            refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
+                raise refusal(path, f"is damaged: {shown(verdict)}")
+            refuse_newer_backup(_applied(copy, path), SQLITE_MIGRATIONS, path)
             _refuse_moved(copy, path)
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF in (*_DAMAGED, sqlite3.SQLITE_ERROR):  # the last: a table is missing
-            raise _damaged(path, str(error)) from error
+            raise refusal(path, f"is damaged: {error}") from error
         where = shown(str(growing.parent))
-        raise BackupError(
-            f"{path} cannot be copied to {where}: {error}; nothing was changed", path
-        ) from error
+        raise refusal(path, f"cannot be copied to {where}: {error}") from error
 
 
 def _open_backup(path: Path) -> sqlite3.Connection:
@@ -124,11 +122,7 @@ def _refuse_cut_off(path: Path) -> None:
     page_size = int.from_bytes(header[16:18], "big")
     pages = int.from_bytes(header[28:32], "big")
     if len(header) < 100 or path.stat().st_size < (65_536 if page_size == 1 else page_size) * pages:
-        raise _damaged(path, "it ends too soon")
-
-
-def _damaged(path: Path, what: str) -> BackupError:
-    return BackupError(f"{path} is damaged: {what}; restore another backup; nothing was changed", path)
+        raise refusal(path, "is damaged: it ends too soon")
 
 
 def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
@@ -143,10 +137,10 @@ def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
 
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
-        raise BackupError(f"{path} is no backup of everwhen; nothing was changed", path)
+        raise refusal(path, "is no backup of everwhen")
     columns = {name for _, name, *_ in copy.execute("PRAGMA table_info(everwhen_migrations)").fetchall()}
     if not {"number", "step"} <= columns:
-        raise _damaged(path, "its list of migrations cannot be read")
+        raise refusal(path, "is damaged: its list of migrations cannot be read")
     return frozenset(copy.execute("SELECT number, step FROM everwhen_migrations").fetchall())
 
 
@@ -154,7 +148,7 @@ def _make_ready(growing: Path, path: Path, now: int, catch_up: bool, skipped: in
     database = SqliteDatabase(str(growing))
     try:
         with usable_rows(path, sqlite3.Error):
-            migrate(database, MIGRATIONS, applied_at=now)
+            migrate(database, SQLITE_MIGRATIONS, applied_at=now)
             store = SqliteStore(database)
             restored = store.write(
                 Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)
@@ -173,11 +167,12 @@ def _make_ready(growing: Path, path: Path, now: int, catch_up: bool, skipped: in
 
 def _put_in_place(growing: Path, target: Path, now: int) -> None:
     if not target.exists():
-        _remove_logs(target)  # of a deleted file; SQLite would take them for the new one's
+        for suffix in _LOGS:  # of a deleted file; SQLite would take them for the new one's
+            Path(f"{target}{suffix}").unlink(missing_ok=True)
         growing.replace(target)
         return
-    with _alone_with(target, now) as is_sound:
-        if not is_sound:
+    with translated(str(target)), closing(_connect(target, "rw")) as connection:
+        if not _is_ours(connection, target, now):
             _keep_damaged(target)
         growing.replace(target)
 
@@ -191,15 +186,8 @@ def _refuse_if_used(target: Path, now: int) -> int:
     return 0
 
 
-@contextmanager
-def _alone_with(target: Path, now: int) -> Iterator[bool]:
-    """Lock the file, with its log folded and new connections waiting; yield False for a damaged file."""
-    with translated(str(target)), closing(_connect(target, "rw")) as connection:
-        is_sound = _is_ours(connection, target, now)
-        yield is_sound
-
-
 def _is_ours(connection: sqlite3.Connection, target: Path, now: int) -> bool:
+    """Lock the file, with its log folded and new connections waiting; return False for a damaged file."""
     try:
         _refuse_live(connection, target, now)
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -246,11 +234,6 @@ def _keep_damaged(target: Path) -> None:
     for suffix in _LOGS:
         with suppress(FileNotFoundError):
             Path(f"{target}{suffix}").rename(f"{kept}{suffix}")
-
-
-def _remove_logs(target: Path) -> None:
-    for suffix in _LOGS:
-        Path(f"{target}{suffix}").unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

@@ -20,9 +20,10 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.row_changes import ENDED_WELL
 from everwhen.model.schedule import State
 from everwhen.store.dialect import DuplicateError, Statement
-from everwhen.store.records import Declined, Due, Finished, Queue, Row
+from everwhen.store.load import PlanCache
+from everwhen.store.records import Due, Finished, Offer, Queue, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE, STATE
-from everwhen.store.schema.sqlite import MIGRATIONS
+from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
 from everwhen.store.sqlite.queries import SqliteQueries
 from everwhen.store.transaction import Snapshot, Transaction
@@ -45,12 +46,16 @@ ORDER BY release_at, held_due_at LIMIT :limit""")
 class SqliteSnapshot(SqliteQueries, Snapshot):
     """The reads on one connection."""
 
+    def __init__(self, connection: sqlite3.Connection, plans: PlanCache | None = None) -> None:
+        super().__init__(connection)
+        self.plans = PlanCache() if plans is None else plans
+
     def due(self, due: Due) -> list[State]:
         if due.behind:
-            return self._states(self.rows(_DUE_BEHIND, floor=due.floor, limit=due.limit))
-        released = self.rows(_RELEASED, now=due.now, limit=due.limit)
+            return self.many(State._make, _DUE_BEHIND, floor=due.floor, limit=due.limit)
+        released = self.many(State._make, _RELEASED, now=due.now, limit=due.limit)
         left = due.limit - len(released)
-        return self._states(released + self.rows(DUE_LATELY, floor=due.floor, now=due.now, limit=left))
+        return released + self.many(State._make, DUE_LATELY, floor=due.floor, now=due.now, limit=left)
 
 
 # Three shared statements extract the values of each job from JSON. Jobs that change alike are one list of rows here,
@@ -87,12 +92,7 @@ AND NOT EXISTS (
 _RELEASE_HELD = Statement("""
 UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id IN (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
-    ORDER BY held_due_at, row_id LIMIT :places)""")
-# idx_schedules_held: the one after the declined slot.
-_RELEASE_NEXT_HELD = Statement("""
-UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id = (
-    SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
-        AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT 1)""")
+        AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT :free)""")
 
 _encode = json.JSONEncoder(default=dict).encode
 
@@ -100,10 +100,12 @@ _encode = json.JSONEncoder(default=dict).encode
 class SqliteTransaction(SqliteSnapshot, Transaction):
     """The methods of a transaction on one connection."""
 
-    migration = MIGRATIONS[-1].number
+    migration = SQLITE_MIGRATIONS[-1].number
 
-    def __init__(self, connection: sqlite3.Connection, clock: Clock | None = None) -> None:
-        super().__init__(connection)
+    def __init__(
+        self, connection: sqlite3.Connection, plans: PlanCache | None = None, clock: Clock | None = None
+    ) -> None:
+        super().__init__(connection, plans)
         self._clock = clock
         self._is_sooner = False
         self.own_revisions: set[tuple[str, int]] = set()
@@ -116,13 +118,8 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
             start = (job.started_at, job.deadline_at, job.node, job.is_probe)
             alike.setdefault(start, []).append(job.row_id)
         for (started_at, deadline_at, node, is_probe), row_ids in alike.items():
-            values = {
-                "started_at": started_at,
-                "deadline_at": deadline_at,
-                "node": node,
-                "is_probe": is_probe,
-            }
-            self.run(_START_JOBS, **values, row_ids=row_ids)
+            when = {"started_at": started_at, "deadline_at": deadline_at}
+            self.run(_START_JOBS, **when, node=node, is_probe=is_probe, row_ids=row_ids)
 
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
         loud: list[tuple[Job | Finished, Outcome]] = []
@@ -164,14 +161,10 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         self.run(_COUNT_SUCCESSES, now=now, row_ids=[job.row_id for job in jobs])
 
-    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
-        released = [self.run(_RELEASE_HELD, now=now, key=key, places=free) for key, free in places]
+    def release_held(self, offers: Sequence[Offer], now: int) -> None:
+        released = [self.run(_RELEASE_HELD, now=now, **offer._asdict()) for offer in offers]
         if any(released):
             self.announce_due(now)
-
-    def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
-        for one in declined:
-            self.run(_RELEASE_NEXT_HELD, now=now, **one._asdict())
 
     # -- the rest --
 
@@ -201,15 +194,18 @@ class SqliteStore:
     def __init__(self, database: SqliteDatabase, clock: Clock | None = None) -> None:
         self._database = database
         self._clock = clock
+        self.plans = PlanCache()
 
-    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        clock = self._clock
-        return self._database.write(lane, lambda connection: work(SqliteTransaction(connection, clock)))
+    def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:
+        plans, clock = self.plans, self._clock
+        return self._database.write(
+            lane, lambda connection: work(SqliteTransaction(connection, plans, clock))
+        )
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
         with self._database.read() as connection:
-            yield SqliteSnapshot(connection)
+            yield SqliteSnapshot(connection, self.plans)
 
     look = read
 

@@ -37,8 +37,8 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Protocol, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TypeVar
 
 from everwhen.errors import StoreError, shown
 from everwhen.store.lanes import Lane, LaneMutex
@@ -58,7 +58,10 @@ class SqliteWriter:
     """Turns on one connection, one after the other, by lane."""
 
     def __init__(
-        self, connection: WriterConnection, *, on_read_only: Callable[[], None] = lambda: None
+        self,
+        connection: FileConnection | MemoryConnection,
+        *,
+        on_read_only: Callable[[], None] = lambda: None,
     ) -> None:
         self.commits = 0
         self.checkpoint_error: StoreError | None = None
@@ -79,7 +82,8 @@ class SqliteWriter:
         with self._turn(lane):
             quiet_seconds = time.monotonic() - self._ended_at
             result = self._transact(work)
-            self._fold_after_write(lane, quiet_seconds)
+            came_alone = quiet_seconds >= QUIET_SECONDS and not self._mutex.queue_length
+            self._fold_beyond(FOLD_WHEN_QUIET if came_alone and lane is not Lane.TICK else FOLD_AT_ONCE)
             self._ended_at = time.monotonic()
             return result
 
@@ -179,10 +183,6 @@ class SqliteWriter:
                 self._home.discard()
         self._was_read_only = is_read_only(error)
 
-    def _fold_after_write(self, lane: Lane, quiet_seconds: float) -> None:
-        came_alone = quiet_seconds >= QUIET_SECONDS and not self._mutex.queue_length
-        self._fold_beyond(FOLD_WHEN_QUIET if came_alone and lane is not Lane.TICK else FOLD_AT_ONCE)
-
     def _fold_beyond(self, size: int) -> None:
         if not self._home.log_outgrows(size):
             return
@@ -197,22 +197,7 @@ class SqliteWriter:
 # The connection of the writer, and its storage: a file with its lock and its log, or memory.
 #
 # It owns opening, reopening after damage, and closing. `store.sqlite.writer` decides when to write or to
-# checkpoint.
-
-
-class WriterConnection(Protocol):
-    """The connection as the writer uses it; all but `lock`, `wait_at_most` and `close` need the lock."""
-
-    where: str
-
-    @property
-    def lock(self) -> AbstractContextManager[None]: ...
-    def wait_at_most(self, seconds: float) -> None: ...
-    def get(self) -> sqlite3.Connection: ...
-    def discard(self) -> None: ...
-    def log_outgrows(self, size: int) -> bool: ...
-    def fold_log(self) -> None: ...
-    def close(self) -> None: ...
+# checkpoint. All of it but `lock`, `wait_at_most` and `close` needs the lock.
 
 
 class FileConnection:
@@ -239,7 +224,12 @@ class FileConnection:
         self._patience = self.lock.timeout = min(seconds, self._busy_timeout)
 
     def get(self) -> sqlite3.Connection:
-        self._refuse_moved_file()
+        # SQLite would continue to write to a file that no longer has a name, and every commit would be lost.
+        if _identity(self._path) != self._identity:
+            raise StoreError(
+                f"the database {self.where} was deleted, moved or replaced while it was open; "
+                "put it back, or restart every process that uses it"
+            )
         if self._connection is None:
             self._connection = connect_writer(self._path, self._busy_timeout, create=False)
             self._told = self._busy_timeout
@@ -278,14 +268,6 @@ class FileConnection:
         with suppress(sqlite3.Error):  # another process reads it: the last one to close will empty it
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-
-    def _refuse_moved_file(self) -> None:
-        # SQLite would continue to write to a file that no longer has a name, and every commit would be lost.
-        if _identity(self._path) != self._identity:
-            raise StoreError(
-                f"the database {self.where} was deleted, moved or replaced while it was open; "
-                "put it back, or restart every process that uses it"
-            )
 
 
 class MemoryConnection:

@@ -1,0 +1,54 @@
+"""The previous release, 0.1, on an interpreter of its own: its sources are taken from the history of this repository.
+
+The interpreter sees those sources first, then the packages of the environment that the tests run in: the two releases
+have the same dependencies. So nothing is downloaded, and nothing is built.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sysconfig
+import tarfile
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RELEASE, COMMIT = "0.1", "bdefc73c442f4136e3d99d645dd2184196b464cc"
+
+_LOOK = "import everwhen.stores.migrations.sqlite as found; print(found.__file__, len(found.MIGRATIONS))"
+
+
+def install_previous_release(folder: Path) -> Path:
+    """Install the release in the folder; return its interpreter. Fail the test where the history lacks it."""
+    with tarfile.open(fileobj=io.BytesIO(_archive())) as sources:
+        sources.extractall(folder, filter="data")
+    venv.create(folder / "venv", symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    ours = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    (packages / "previous_release.pth").write_text("\n".join([str(folder / "src"), *ours]) + "\n")
+    found = subprocess.run([python, "-I", "-c", _LOOK], capture_output=True, text=True, check=True).stdout
+    assert found.split() == [str(folder / "src/everwhen/stores/migrations/sqlite.py"), "1"]
+    return python
+
+
+def _archive() -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", "-C", ROOT, "archive", COMMIT, "src"], capture_output=True, timeout=60, check=False
+        )
+    except FileNotFoundError:
+        problem = "the program git is not installed"
+    else:
+        if done.returncode == 0:
+            return done.stdout
+        problem = done.stderr.decode(errors="replace").strip()
+    # Outside the `except`, so that the message appears once and without a chain of tracebacks.
+    pytest.fail(
+        f"release {RELEASE} cannot be taken from the history: commit {COMMIT} is needed in {ROOT} ({problem}); "
+        "run this test in a full clone (`git fetch --unshallow`)",
+        pytrace=False,
+    )
