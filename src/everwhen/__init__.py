@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from everwhen.scheduler.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
     from everwhen.scheduler.async_scheduler import AsyncJobHandle, AsyncScheduler
     from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult
+    from everwhen.scheduler.listeners import SchedulerEvent
     from everwhen.scheduler.options import (
         AddOptions,
         AgentScheduleInfo,
@@ -165,6 +166,7 @@ _HOMES = {
     ),
     "everwhen.scheduler.async_scheduler": ("AsyncJobHandle", "AsyncScheduler"),
     "everwhen.scheduler.handles": ("JobHandle", "JobInfo", "JobResult"),
+    "everwhen.scheduler.listeners": ("SchedulerEvent",),
     "everwhen.scheduler.options": (
         "AddOptions",
         "AgentScheduleInfo",
@@ -254,6 +256,7 @@ __all__ = [
     "ScheduleTriggerError",
     "Scheduler",
     "SchedulerError",
+    "SchedulerEvent",
     "SchedulerLogger",
     "SchedulerOptions",
     "SchedulerShutdownError",

@@ -24,6 +24,7 @@ from everwhen.store.sqlite.transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.model.vitals import Move
+    from everwhen.store.event_cursors import EventCursors
     from everwhen.store.firings import Firings, RowHorizon
     from everwhen.store.load import PlanCache
     from everwhen.store.maintenance import BackUp, Upkeep, Vitals
@@ -114,6 +115,7 @@ def open_stack(
         upkeep=build(parts.upkeep),
         tokens=build(parts.tokens),
         outbox=build(parts.outbox),
+        event_cursors=_deferred(parts.event_cursors),  # only programs with listeners need it
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,
@@ -161,6 +163,11 @@ class _Parts:
         from everwhen.store.outbox import Outbox
 
         return Outbox(self.backend.store)
+
+    def event_cursors(self) -> EventCursors:
+        from everwhen.store.event_cursors import EventCursors
+
+        return EventCursors(self.backend.store)
 
 
 def move_of(stack: Stack) -> Move | None:

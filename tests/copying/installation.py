@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.model.declare import Declarations
+from everwhen.model.event_cursor import EventCursor
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutputPiece, OutputStream, PluginUpdate
 from everwhen.model.schedule import QuietHoursPolicy
@@ -18,6 +19,7 @@ from everwhen.model.token import Answer
 from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
+from everwhen.operations.listening import position_now
 from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
@@ -75,6 +77,8 @@ def _declare(s: ManualScheduler) -> None:
     s.pause_system()
     s.resume_system()
     store_of(s.runtime).messages.subscribe(s.clock.now(), "inbox")
+    heard = position_now(s.runtime, follows=True).stored_in(EventCursor("audit", 0, 0))
+    store_of(s.runtime).event_cursors.create(s.clock.now(), heard)
     nights = QuietHours(zone("UTC"), (QuietWindow(parse_window("10:00-10:30")),))
     store_of(s.runtime).catalogue.add_policy(
         s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer")

@@ -21,6 +21,7 @@ from everwhen.model.instants import instant_of, moment_of
 from everwhen.model.message import Message
 from everwhen.model.vitals import Received
 from everwhen.operations import tokens
+from everwhen.operations.listening import position_of, steps_after
 from everwhen.operations.maintenance import back_up, prove
 from everwhen.store.opened import store_of
 from everwhen.store.postgres.copy import CHUNK, TablePacker
@@ -194,6 +195,17 @@ def test_a_subscriber_goes_on_behind_the_last_message_that_it_had(
     kept = [message.id for message in store_of(target.runtime).messages.after(installation.cursor, limit=100)]
     target.run_until("2026-01-05T10:20:00Z")
     assert [message.id for message in take(target)] == [*kept, kept[-1] + 1]
+
+
+def test_a_named_listener_goes_on_where_it_was(target: ManualScheduler) -> None:
+    cursor = store_of(target.runtime).event_cursors.find("audit")
+    assert cursor is not None
+    position = position_of(target.runtime, cursor, follows=True)
+    heard = steps_after(target.runtime, position, limit=10_000)
+    jobs = {job.row_id for job in target.jobs() if job.status not in ("queued", "running")}
+    assert {step.number for step in heard if step.kind == "end"} == {
+        row for row in jobs if row > cursor.job_row
+    }
 
 
 def test_a_stream_of_events_goes_on_behind_its_cursor_in_the_order_of_commits(

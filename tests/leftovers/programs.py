@@ -21,7 +21,7 @@ from urllib.request import Request, urlopen
 import uvloop
 from click.testing import CliRunner
 
-from everwhen import Run, Scheduler
+from everwhen import Run, Scheduler, SchedulerEvent
 from everwhen.cli.configuration import this_host
 from everwhen.cli.main import everwhen
 from everwhen.config.read import read_configuration
@@ -93,6 +93,21 @@ def run_scheduler(folder: Path) -> None:
         _wait_for(lambda: all(scheduler.get_schedule(one).last_completed_at for one in ids))
 
 
+def run_listeners(folder: Path) -> None:
+    """A thread that listens, its cursor, and the loop of a coroutine."""
+    scheduler = Scheduler(f"sqlite:///{folder}/l.db", name="l")
+    heard: list[str] = []
+    scheduler.every("1h", id="thread")(in_thread)
+    scheduler.on("job.succeeded")(lambda event: heard.append(event.type))
+
+    @scheduler.on("job.succeeded", scope="all", name="audit")
+    async def hear(event: SchedulerEvent) -> None:
+        heard.append(event.type)
+
+    with scheduler:
+        _wait_for(lambda: len(heard) == 2)
+
+
 def run_async_scheduler(folder: Path) -> None:
     async def program() -> None:
         scheduler = Scheduler("sqlite://", name="b")
@@ -158,6 +173,7 @@ def read_commands(folder: Path) -> None:
 
 PROGRAMS: dict[str, Callable[[Path], None]] = {
     "scheduler": run_scheduler,
+    "listeners": run_listeners,
     "async scheduler": run_async_scheduler,
     "nodes": run_nodes,
     "api": run_api,

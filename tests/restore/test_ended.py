@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from everwhen.decide.approval import request
+from everwhen.model.event_cursor import EventCursor
 from everwhen.model.message import message_target
+from everwhen.operations.event_feed import facts_of
+from everwhen.operations.listening import position_now, position_of, steps_after
 from everwhen.operations.tokens import begin_session, create_token, find_session
 from tests.restore.places import Place
 
@@ -76,6 +79,32 @@ def test_subscribers_are_not_told_again_what_they_had_not_had_at_the_backup(plac
     assert messages.take(runtime.now, "inbox", node="n", limit=10, held_until=held_until) == []
     runtime.wait_and_step("55m")
     assert len(messages.take(runtime.now, "inbox", node="n", limit=10, held_until=held_until)) == 1
+    place.leave(runtime)
+
+
+def test_a_named_listener_goes_on_from_the_backup_and_nobody_holds_its_cursor(place: Place) -> None:
+    runtime = place.move_in()
+    position = position_now(runtime.runtime, follows=True)
+    cursors, minute = runtime.runtime.event_cursors, 60_000_000
+    cursors.create(runtime.now, position.stored_in(EventCursor("audit", 0, 0)))
+    held = cursors.take(runtime.now, "audit", node=runtime.node, held_until=runtime.now + minute * 60)
+    assert held is not None
+    runtime.add("a", every="1m")
+    runtime.step()
+    place.back_up(runtime)
+    assert cursors.save(runtime.now, held._replace(event_row=held.event_row + 1)) is not None
+    place.leave(runtime)
+    place.clock.advance("5m")
+    place.restore()
+    runtime = place.move_in("node-2")
+    cursors = runtime.runtime.event_cursors
+    assert cursors.save(runtime.now, held._replace(fence=held.fence + 1)) is None  # of before the restore
+    found = cursors.take(runtime.now, "audit", node=runtime.node, held_until=runtime.now + minute)
+    assert found is not None
+    heard = steps_after(runtime.runtime, position_of(runtime.runtime, found, follows=True), limit=100)
+    kinds = [facts_of(step.entry).type for step in heard if step.entry is not None]
+    assert kinds[:2] == ["schedule.created", "schedule.fired"]
+    assert {"system.restored", "job.cancelled"} <= set(kinds)
     place.leave(runtime)
 
 

@@ -11,7 +11,7 @@ SOUND = Path(__file__).with_name("user_program.py")
 
 # Every line with a mark must be found wrong, and no other.
 MISTAKES = """
-from everwhen import Run, Scheduler, TriggerInfo
+from everwhen import Run, Scheduler, SchedulerEvent, TriggerInfo
 
 scheduler = Scheduler("sqlite://", nam="shop")                      # wrong
 
@@ -48,6 +48,14 @@ scheduler.add("a", every="5m", run=["true"])                        # wrong
 scheduler.add_many([{"every": "5m"}])                               # wrong
 scheduler.start([{"name": "a"}])                                    # wrong
 status: int = scheduler.get_status()                                # wrong
+
+@scheduler.on("job.faild")                                          # wrong
+def seven(event: SchedulerEvent) -> None:
+    event.at = event.at                                             # wrong
+@scheduler.on(scope="host")                                         # wrong
+def eight(event: SchedulerEvent) -> None: ...
+@scheduler.on()                                                     # wrong
+def nine(event: int) -> None: ...
 if scheduler.check_schedule("one").skip_reason == "not_deu": ...    # wrong
 """
 

@@ -17,6 +17,7 @@ from everwhen import (
     ScheduleInfo,
     ScheduleOptions,
     Scheduler,
+    SchedulerEvent,
     SchedulerOptions,
     SchedulerShutdownError,
     SchedulerState,
@@ -120,6 +121,16 @@ def operate(agents: Sequence[AgentScheduleInfo]) -> SchedulerState:
     except SchedulerShutdownError as error:
         print(error.running_job_count, error.timed_out)
     return scheduler.get_state()
+
+
+@scheduler.on("job.failed", "schedule.missed")
+def tell(event: SchedulerEvent) -> str:
+    return f"{event.type} {event.schedule_id} {event.at:%H:%M} {event.detail['error']}"
+
+
+@scheduler.on(scope="all", name="audit")
+async def keep(event: SchedulerEvent) -> None:
+    print(event.slot_at, event.slot_count, event.job_id or "", event.actor, event.reason)
 
 
 async def inside_a_loop() -> None:

@@ -152,6 +152,7 @@ class Progress(NamedTuple):
     started_at: int | None
     ended_at: int | None
     error: str | None
+    node: str | None
     owner: str | None
 
     @property
@@ -173,7 +174,10 @@ class Hold(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """One derived event, with those fields of an audit event that are known."""
+    """One derived event, with those fields of an audit event that are known.
+
+    `node`: of a start or an end, the node that ran the job.
+    """
 
     type: DerivedType
     at: int
@@ -184,6 +188,7 @@ class Derived(NamedTuple):
     reason: str | None
     job_id: str | None
     detail: Mapping[str, object]
+    node: str | None = None
 
 
 # The columns that are read from a job; its schedule has the owner.
@@ -256,4 +261,5 @@ def _derived(
         reason=reason,
         job_id=job_id,
         detail=detail,
+        node=row.node if isinstance(row, Progress) else None,
     )

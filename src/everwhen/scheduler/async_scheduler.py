@@ -12,6 +12,7 @@ from everwhen.model.policy import IfRunning
 from everwhen.scheduler.answers import ScheduleInfo
 from everwhen.scheduler.declaring import Agents
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
+from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
 from everwhen.scheduler.options import (
     AddOptions,
     AnyFunction,
@@ -98,6 +99,11 @@ class AsyncScheduler:
 
     def subscribe(self, callback: Callable[[dict[str, Any]], Any], *, id: str | None = None) -> None:
         self.scheduler.subscribe(callback, id=id)
+
+    def on(
+        self, *types: SchedulerEventType, scope: Scope = "process", name: str | None = None
+    ) -> Callable[[AnyListener], AnyListener]:
+        return self.scheduler.on(*types, scope=scope, name=name)
 
     # -- starting and stopping --
 

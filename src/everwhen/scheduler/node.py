@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everwhen.engine.call_executor import LoopThread
+from everwhen.engine.listeners import Listeners
 from everwhen.engine.service import Service
 from everwhen.model.message import Subscriber
 from everwhen.operations.local_functions import invalidate_orphans, node_name
 from everwhen.runtime import Runtime
 from everwhen.scheduler.declaring import Tasks
+from everwhen.scheduler.listeners import Declaration
 from everwhen.scheduler.options import SchedulerTriggerCallback
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.python_call import DECLARE_AGAIN
@@ -41,11 +43,24 @@ class Node:
     service: Service
     loop: HostLoop
     local_functions: LocalFunctionWatch
+    listeners: Listeners
     process: int = field(default_factory=os.getpid)
 
     @property
     def is_of_this_process(self) -> bool:
         return self.process == os.getpid()
+
+    def listen(self, declared: Declaration) -> None:
+        self.listeners.add(declared.on_loop(self.loop))
+
+    def listen_on_thread(self) -> None:
+        self.loop.keep()
+        self.listeners.start()
+
+    def stop_listening(self) -> None:
+        """Tell the listeners what has happened until now; after that no coroutine of ours needs the loop."""
+        self.listeners.stop()
+        self.loop.let_go()
 
 
 def open_node(
@@ -53,6 +68,7 @@ def open_node(
     tasks: Tasks,
     on_trigger: SchedulerTriggerCallback | None,
     subscribers: Sequence[Subscriber],
+    listeners: Sequence[Declaration],
 ) -> Node:
     """Open the database and put a node together; nothing runs yet."""
     stack = open_node_stack(
@@ -77,7 +93,14 @@ def open_node(
         target_registry=target_registry,
         subscribers=subscribers,
     )
-    return Node(stack, service, loop, watch)
+    node = Node(stack, service, loop, watch, _listeners(stack, service, tasks.name))
+    for declared in listeners:
+        node.listen(declared)
+    return node
+
+
+def _listeners(stack: Stack, service: Service, program: str) -> Listeners:
+    return Listeners(stack.runtime, program=program, node=lambda: service.node, changes=stack.changes)
 
 
 class LocalFunctionWatch:
@@ -104,6 +127,15 @@ class HostLoop:
     def __init__(self) -> None:
         self._own = LoopThread("everwhen-python")
         self._lent: asyncio.AbstractEventLoop | None = None
+        self._is_kept = False
+
+    def keep(self) -> None:
+        """Stay open, also when the jobs are done with it, until `let_go`."""
+        self._is_kept = True
+
+    def let_go(self) -> None:
+        self._is_kept = False
+        self.close()
 
     def lend(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """Use this one from now on; None: our own again."""
@@ -117,5 +149,6 @@ class HostLoop:
             lent.call_soon_threadsafe(work, *arguments)
 
     def close(self) -> None:
-        """Ours ends; the program's is its own affair."""
-        self._own.close()
+        """Ours ends, unless it is kept; the program's is its own affair."""
+        if not self._is_kept:
+            self._own.close()

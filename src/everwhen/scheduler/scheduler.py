@@ -28,6 +28,14 @@ from everwhen.scheduler.declaring import (
     named,
     plain,
 )
+from everwhen.scheduler.listeners import (
+    AnyListener,
+    Declaration,
+    SchedulerEventType,
+    Scope,
+    checked_listening,
+    declaration,
+)
 from everwhen.scheduler.node import Node, NodeOptions, open_node
 from everwhen.scheduler.operations import SchedulerOperations
 from everwhen.scheduler.options import (
@@ -83,6 +91,7 @@ class Scheduler(SchedulerOperations):
         self._on_trigger = on_trigger
         self._agents: Agents = {}
         self._subscribers: list[Subscriber] = []
+        self._listeners: list[Declaration] = []
         self._log_to = None if logger is None else LogTo(logger)
         self._opened: Node | None = None
         self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
@@ -141,6 +150,33 @@ class Scheduler(SchedulerOperations):
             if self._own_node is not None:
                 self._own_node.service.subscribe(subscriber)
 
+    def on(
+        self, *types: SchedulerEventType, scope: Scope = "process", name: str | None = None
+    ) -> Callable[[AnyListener], AnyListener]:
+        """Have a function, plain or async, called with each `SchedulerEvent` of these types; without types, of all.
+
+        It hears what happens while the scheduler runs: job.started, .succeeded, .failed and .timed_out of jobs that
+        this process ran, and everything else about schedules of this program. With `scope="all"` it hears everything
+        in the database at least once, also what happened while nothing ran: the database remembers under `name` what
+        was heard, and of several processes one at a time delivers. An exception is logged and harms nobody.
+
+        >>> scheduler = Scheduler("sqlite://", name="docs")
+        >>> @scheduler.on("job.failed", "schedule.missed")
+        ... def tell(event):
+        ...     print(event.type, event.schedule_id)
+        """
+        found, cursor = checked_listening(types, scope, name)
+
+        def listen(function: AnyListener) -> AnyListener:
+            with self._guard:
+                declared = declaration(function, found, cursor, self._listeners)
+                if self._own_node is not None:
+                    self._own_node.listen(declared)
+                self._listeners.append(declared)
+            return function
+
+        return listen
+
     # -- life --
 
     def run(self, agents: Agents | None = None) -> None:
@@ -166,6 +202,7 @@ class Scheduler(SchedulerOperations):
         try:
             node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
         finally:
+            node.stop_listening()
             if was_running:
                 log.info("scheduler %s stopped", self._name)
             node.loop.lend(None)
@@ -302,7 +339,9 @@ class Scheduler(SchedulerOperations):
                 self._of_parents.append(node)
                 node = None
             if node is None:
-                node = open_node(self._options, self._tasks, self._on_trigger, self._subscribers)
+                node = open_node(
+                    self._options, self._tasks, self._on_trigger, self._subscribers, self._listeners
+                )
                 self._opened = node
             return node
 
@@ -317,10 +356,13 @@ class Scheduler(SchedulerOperations):
             if self._log_to is not None:
                 self._log_to.begin()
             try:
+                node.listeners.begin()
                 node.service.prepare(self._reconcile)
+                node.listen_on_thread()
                 log.info("scheduler %s started as node %s", self._name, node.service.node)
                 node.service.begin()
             except BaseException:
+                node.stop_listening()
                 node.loop.lend(None)
                 if self._log_to is not None:
                     self._log_to.end()

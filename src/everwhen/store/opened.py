@@ -9,6 +9,7 @@ from everwhen.runtime import Runtime
 
 if TYPE_CHECKING:
     from everwhen.store.catalogue import Catalogue
+    from everwhen.store.event_cursors import EventCursors
     from everwhen.store.firings import Firings
     from everwhen.store.ledger import Ledger
     from everwhen.store.maintenance import Upkeep, Vitals
@@ -31,6 +32,7 @@ class OpenStore(Runtime):
     upkeep: Upkeep
     tokens: Tokens
     outbox: Outbox
+    event_cursors: EventCursors
 
 
 def store_of(runtime: Runtime) -> OpenStore:

@@ -322,6 +322,20 @@ ALTER TABLE nodes ADD COLUMN migration INT;
 ALTER TABLE config_revisions ADD COLUMN sections TEXT;
 ALTER TABLE schedule_revisions ADD COLUMN cause TEXT;
 CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
+
+CREATE TABLE event_cursors (
+    name TEXT PRIMARY KEY,
+    event_row, job_row BIGINT NOT NULL,
+    open_jobs, failing TEXT,
+    failures INT NOT NULL DEFAULT 0,
+    next_attempt_at INSTANT,
+    last_error TEXT,
+    node NAME,
+    held_until INSTANT,
+    fence BIGINT NOT NULL DEFAULT 0,
+    created_at INSTANT NOT NULL,
+    updated_at INSTANT NOT NULL
+) WITHOUT ROWID;
 """
 
 

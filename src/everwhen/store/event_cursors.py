@@ -1,0 +1,99 @@
+"""The cursors of named listeners, and the queues of schedules, by which a process knows its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from everwhen.errors import SchedulerError
+from everwhen.model.event_cursor import EventCursor
+from everwhen.model.serialize import definition_in
+from everwhen.store.dialect import Queries, Statement, storable
+from everwhen.store.lanes import Lane
+from everwhen.store.transaction import Store, Transaction
+
+_FIELDS = ", ".join(EventCursor._fields)
+# The primary key of event_cursors.
+_OF_NAME = Statement(f"SELECT {_FIELDS} FROM event_cursors WHERE name = :name::text")
+_CREATE = Statement("""
+INSERT INTO event_cursors (name, event_row, job_row, open_jobs, created_at, updated_at)
+VALUES (:name::text, :event_row, :job_row, :open_jobs::text, :now::instant, :now::instant)
+ON CONFLICT (name) DO NOTHING""")
+_PUT = Statement("""
+UPDATE event_cursors SET event_row = :event_row, job_row = :job_row, open_jobs = :open_jobs::text,
+    failing = :failing::text, failures = :failures, next_attempt_at = :next_attempt_at::instant,
+    last_error = :last_error::text, node = :node::text, held_until = :held_until::instant, fence = :fence + 1,
+    updated_at = :now::instant
+WHERE name = :name::text AND fence = :fence""")
+# The primary key of nodes.
+_IS_LOST = Statement("SELECT 1 FROM nodes WHERE node = :node::text AND lost_at IS NOT NULL")
+# The primary key of schedule_revisions: the newest of each.
+_WORDS = Statement("""
+SELECT r.uid, r.words FROM schedule_revisions r WHERE r.uid = ANY(:uids::texts)
+    AND r.revision = (SELECT max(n.revision) FROM schedule_revisions n WHERE n.uid = r.uid)""")
+
+
+class EventCursors:
+    """The cursors of one database. Each method is one transaction."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def find(self, name: str) -> EventCursor | None:
+        with self._store.look() as tx:
+            return _cursor(tx, name)
+
+    def create(self, now: int, cursor: EventCursor) -> None:
+        """Write a new cursor; where the name has one, that one stays."""
+        values = {key: getattr(cursor, key) for key in ("name", "event_row", "job_row", "open_jobs")}
+        self._store.write(Lane.API, lambda tx: tx.run(_CREATE, **values, now=now))
+
+    def take(self, now: int, name: str, *, node: str, held_until: int) -> EventCursor | None:
+        """Return the cursor, held for this node; None while another node that is alive holds it."""
+        with self._store.read() as tx:  # most calls find it held, and a read costs little
+            if not _is_free(tx, _cursor(tx, name), now, node):
+                return None
+
+        def work(tx: Transaction) -> EventCursor | None:
+            found = _cursor(tx, name)
+            if found is None or not _is_free(tx, found, now, node):
+                return None
+            return _put(tx, now, found._replace(node=node, held_until=held_until))
+
+        return self._store.write(Lane.API, work)
+
+    def save(self, now: int, cursor: EventCursor) -> EventCursor | None:
+        """Write a cursor that this node holds, and return it; None when another node has taken it."""
+        kept = cursor._replace(last_error=None if cursor.last_error is None else storable(cursor.last_error))
+        return self._store.write(Lane.API, lambda tx: _put(tx, now, kept))
+
+    def queues_of(self, uids: Collection[str]) -> dict[str, str]:
+        """Return the queues of schedules, deleted ones included, by their newest revisions."""
+        with self._store.look() as tx:
+            rows = tx.rows(_WORDS, uids=list(uids))
+        return {uid: queue for uid, words in rows if (queue := _queue_in(words)) is not None}
+
+
+def _cursor(tx: Queries, name: str) -> EventCursor | None:
+    rows = tx.rows_to_change(_OF_NAME, name=name)
+    return EventCursor._make(rows[0]) if rows else None
+
+
+def _is_free(tx: Queries, cursor: EventCursor | None, now: int, node: str) -> bool:
+    """Check that no other node holds it: a hold ends when its time is over, or when its node is known to be lost."""
+    if cursor is None:
+        return False
+    if cursor.node in (None, node) or cursor.held_until is None or cursor.held_until <= now:
+        return True
+    return bool(tx.rows(_IS_LOST, node=cursor.node))
+
+
+def _put(tx: Transaction, now: int, cursor: EventCursor) -> EventCursor | None:
+    changed = tx.run(_PUT, **cursor._asdict(), now=now)
+    return cursor._replace(fence=cursor.fence + 1) if changed else None
+
+
+def _queue_in(words: str) -> str | None:
+    try:
+        return definition_in(words).queue
+    except (SchedulerError, LookupError, TypeError, ValueError):  # of another release
+        return None
