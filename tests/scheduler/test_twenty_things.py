@@ -1,7 +1,4 @@
-"""Twenty everyday things of APScheduler 3, as its users would write them here; docs/guide lists them side by side.
-
-The test of listeners is missing: `scheduler.on` does not exist yet.
-"""
+"""Twenty everyday things of APScheduler 3, as its users would write them here; docs/guide lists them side by side."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from everwhen import (
     DuplicateScheduleError,
     Run,
     Scheduler,
+    SchedulerEvent,
     UnknownJobError,
     UnknownScheduleError,
 )
@@ -240,6 +238,23 @@ def test_16_all_are_paused_and_resumed(scheduler: Scheduler) -> None:
     assert "system" in str(scheduler.why("a"))
     scheduler.resume_all()
     until(lambda: ticks_of(scheduler, "a") > stopped[0] and ticks_of(scheduler, "b") > stopped[1])
+
+
+def test_17_a_listener_hears_of_failures() -> None:
+    scheduler = Scheduler("sqlite://", name="shop")
+    heard: list[tuple[str, str | None]] = []
+
+    @scheduler.on("job.failed", "job.succeeded")
+    def listen(event: SchedulerEvent) -> None:
+        heard.append((event.type, event.schedule_id))
+
+    with scheduler:
+        scheduler.add("broken", lambda: 1 / 0, cron="0 0 1 1 *")
+        scheduler.add("sound", signatures.defaults, cron="0 0 1 1 *")
+        scheduler.trigger("broken").wait(LONG)
+        scheduler.trigger("sound").wait(LONG)
+        until(lambda: len(heard) == 2)
+    assert sorted(heard) == [("job.failed", "broken"), ("job.succeeded", "sound")]
 
 
 def test_18_the_number_of_instances_is_bounded(scheduler: Scheduler) -> None:
