@@ -107,6 +107,7 @@ def arguments(scene: Scene) -> dict[str, list[str]]:
         "name": [HOSTILE],
         "token_id": [scene.token],
         "file": [str(crontab)],
+        "scheduler": ["tests.cli.hostile_scheduler:scheduler"],
         "target": [str(scene.folder / "backup")],
         "source": [str(scene.folder / HOSTILE.replace("/", ""))],
         "directory": [str(scene.folder / HOSTILE.replace("/", ""))],
