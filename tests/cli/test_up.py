@@ -16,6 +16,7 @@ from everwhen.model.instants import SECOND
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
+from tests.targets.running import until
 
 CONFIG = """
 schedules:
@@ -49,6 +50,37 @@ def lines_until(stream: IO[str] | None, word: str, count: int) -> list[str]:
         assert line, found
         found.append(line)
     return found
+
+
+NOTING = """
+schedules: [{id: tick, every: 1s, run: {command: [sh, -c, "echo $EVERWHEN_SLOT_AT >> slots"]}}]
+"""
+
+
+def slots_in(folder: Path) -> int:
+    path = folder / "slots"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_work_goes_on_while_the_log_is_on_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "everwhen.yaml").write_text(NOTING)
+    command = [str(Path(sys.executable).parent / "everwhen"), "up"]
+    with Path("/dev/full").open("w") as full:
+        up = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=full)
+        until(lambda: slots_in(tmp_path) >= 3)
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(60) == 0
+
+
+def test_work_goes_on_when_the_reader_of_the_log_goes_away(tmp_path: Path) -> None:
+    up = start(tmp_path, NOTING)
+    lines_until(up.stderr, "started", 1)
+    assert up.stderr is not None
+    up.stderr.close()
+    seen = slots_in(tmp_path)
+    until(lambda: slots_in(tmp_path) >= seen + 3)
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(60) == 0
 
 
 def test_the_api_listens_before_the_first_job_starts(tmp_path: Path) -> None:

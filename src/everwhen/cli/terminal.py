@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -51,8 +51,13 @@ def escape_controls(text: str, *, keep: str = "") -> str:
 
 
 def echo(*parts: str | Styled, err: bool = False) -> None:
-    """Print one line; a line break in a value is escaped, so that a value cannot forge a line."""
-    click.echo("".join(_render(part) for part in parts), err=err)
+    """Print one line; a line break in a value is escaped, so that a value cannot forge a line.
+
+    A line for stderr that cannot be written is lost: a full disk, or a reader that went away, must not stop the work
+    that the line is about.
+    """
+    with suppress(OSError, ValueError) if err else nullcontext():
+        click.echo("".join(_render(part) for part in parts), err=err)
 
 
 def secho(text: str, *, err: bool = False, **style: Any) -> None:

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from everwhen.errors import QueueError, StoreError
 
@@ -52,7 +52,8 @@ class Loop:
                 # An unreachable database or queue needs one line; any other error is logged with its traceback.
                 self.error = error
                 is_away = isinstance(error, StoreError | QueueError)
-                log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
+                with suppress(Exception):  # a handler of the program that fails must not end the loop either
+                    log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
                 if isinstance(error, StoreError) and error.fault == "locked":
                     pause = (
                         FIRST_PAUSE  # the step has waited for seconds, and must retry as soon as it is free

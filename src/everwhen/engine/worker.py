@@ -227,7 +227,9 @@ class Worker:
         count = self._slots.give_back(self._clock.now(), node=self.node, held=held, is_lost=is_lost)
         if count:
             word = "lost with the lease of this node" if is_lost else "interrupted"
-            log.warning("%d job(s) were %s: they are given back, and run again", count, word)
+            log.warning(
+                "%d job(s) were %s: they are given back, and run again unless on_lost is fail", count, word
+            )
         with self._lock:
             for one in held:
                 self._running.pop(one, None)
@@ -435,7 +437,8 @@ class Worker:
         try:
             tell(*what)
         except Exception:
-            log.warning("an observer failed", exc_info=True)
+            with suppress(Exception):  # nor may a handler of the log that fails
+                log.warning("an observer failed", exc_info=True)
 
 
 def _ends(ended: Sequence[Ended]) -> list[JobEnd]:

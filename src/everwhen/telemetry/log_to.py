@@ -33,13 +33,11 @@ class LogTo(logging.Handler):
         self._say = {logging.DEBUG: logger.debug, logging.INFO: logger.info, logging.WARNING: logger.warning}
 
     def emit(self, record: logging.LogRecord) -> None:
-        if isinstance(self._logger, logging.Logger):  # it gets the record with all its fields
-            if self._logger.isEnabledFor(record.levelno):
-                self._logger.handle(record)
-            return
-        say = self._say.get(record.levelno, self._logger.error)
         try:
-            say(self.format(record))
+            if not isinstance(self._logger, logging.Logger):
+                self._say.get(record.levelno, self._logger.error)(self.format(record))
+            elif self._logger.isEnabledFor(record.levelno):
+                self._logger.handle(record)  # with all its fields
         except Exception:  # a failing logger must not stop the scheduler
             self.handleError(record)
 
