@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         QueueError,
         QuietHoursChangedError,
         QuotaError,
+        RefusedRequestError,
         RemovalError,
         RepeatedRequestError,
         RequestError,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         TimetableError,
         TokenError,
         UncertainCopyError,
+        UncommittedRequestError,
         UnknownBreakerError,
         UnknownGroupError,
         UnknownJobError,
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         SchedulerTriggerCallback,
         StopOptions,
     )
+    from everwhen.scheduler.requests import AsyncRequestHandle, RequestHandle
     from everwhen.scheduler.scheduler import Scheduler
     from everwhen.targets.python_function import TriggerInfo, TriggerMetadata
     from everwhen.timetable.cron import CronExpression
@@ -123,6 +126,7 @@ _HOMES = {
         "QueueError",
         "QuietHoursChangedError",
         "QuotaError",
+        "RefusedRequestError",
         "RemovalError",
         "RepeatedRequestError",
         "RequestError",
@@ -137,6 +141,7 @@ _HOMES = {
         "TimetableError",
         "TokenError",
         "UncertainCopyError",
+        "UncommittedRequestError",
         "UnknownBreakerError",
         "UnknownGroupError",
         "UnknownJobError",
@@ -165,6 +170,7 @@ _HOMES = {
     ),
     "everwhen.scheduler.async_scheduler": ("AsyncJobHandle", "AsyncScheduler"),
     "everwhen.scheduler.handles": ("JobHandle", "JobInfo", "JobResult"),
+    "everwhen.scheduler.requests": ("AsyncRequestHandle", "RequestHandle"),
     "everwhen.scheduler.options": (
         "AddOptions",
         "AgentScheduleInfo",
@@ -212,6 +218,7 @@ __all__ = [
     "AddOptions",
     "AgentScheduleInfo",
     "AsyncJobHandle",
+    "AsyncRequestHandle",
     "AsyncScheduler",
     "BackfillError",
     "Backfilled",
@@ -239,9 +246,11 @@ __all__ = [
     "QueueError",
     "QuietHoursChangedError",
     "QuotaError",
+    "RefusedRequestError",
     "RemovalError",
     "RepeatedRequestError",
     "RequestError",
+    "RequestHandle",
     "Run",
     "RunScheduleOptions",
     "ScheduleCheckResult",
@@ -271,6 +280,7 @@ __all__ = [
     "TriggerInfo",
     "TriggerMetadata",
     "UncertainCopyError",
+    "UncommittedRequestError",
     "UnknownBreakerError",
     "UnknownGroupError",
     "UnknownJobError",

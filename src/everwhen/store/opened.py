@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from everwhen.store.maintenance import Upkeep, Vitals
     from everwhen.store.messages import Messages
     from everwhen.store.outbox import Outbox
+    from everwhen.store.requests import Requests
     from everwhen.store.slots import Slots
     from everwhen.store.tokens import Tokens
 
@@ -31,6 +32,7 @@ class OpenStore(Runtime):
     upkeep: Upkeep
     tokens: Tokens
     outbox: Outbox
+    requests: Requests
 
 
 def store_of(runtime: Runtime) -> OpenStore:
