@@ -158,8 +158,9 @@ def get_request(runtime: Runtime, request_id: str) -> Request | None:
 
 
 def carry_out_requests(runtime: Runtime, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Carry out what waits, each request in one transaction of its own; return how many were ended by it.
+    """Pass once over what waits, and end each request in one transaction of its own; return how many were ended.
 
+    Of the requests about one schedule a pass may leave the later ones to the next pass.
     A request that fails for a reason that lies in this node harms no other one: it is tried again later.
     """
     requests, ended, after = store_of(runtime).requests, 0, 0
