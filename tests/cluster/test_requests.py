@@ -197,15 +197,14 @@ def test_a_request_that_this_release_does_not_understand_waits_and_harms_no_othe
 ) -> None:
     runtime.add("a", every="24h")
     connection.execute("""
-INSERT INTO requests (request_id, action, schedule_id, body, created_at) VALUES ('x', 'rename', 'b', '{}', now())""")
+INSERT INTO requests (request_id, action, schedule_id, body, created_at)
+VALUES ('x', 'rename', 'b', '{}', now()), ('y', 'add', 'c', '{}', now())""")
     trigger(runtime, connection, "a")
     connection.commit()
     assert carry_out_requests(runtime.runtime) == 1
-    with pytest.raises(KeyError, match="rename"):
+    with pytest.raises(KeyError, match="definition"):
         carry_out_requests(runtime.runtime)
-    assert status(runtime, "x") == "waiting"
-    connection.execute("DELETE FROM requests WHERE request_id = 'x'")
-    connection.commit()
+    assert (status(runtime, "x"), status(runtime, "y")) == ("waiting", "waiting")
 
 
 def test_an_outcome_is_kept_for_a_day_and_what_waits_for_ever(

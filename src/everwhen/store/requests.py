@@ -132,7 +132,7 @@ class Requests(StorePart):
 
     @property
     def _submission(self) -> Statement:
-        return composed(_SUBMIT.format(schema=self._place[0]))
+        return composed(_SUBMIT.format(schema=self._place[0].replace("%", "%%")))
 
     def _values(self, request: Request, doubt: SchedulerError | None) -> dict[str, object]:
         fields = ("request_id", "action", "schedule_id", "body", "actor")
