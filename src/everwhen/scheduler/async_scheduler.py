@@ -23,7 +23,7 @@ from everwhen.scheduler.options import (
     SchedulerOptions,
     SchedulerStatus,
     TaskOptions,
-    TriggerOptions,
+    UpdateOptions,
 )
 from everwhen.scheduler.requests import AsyncRequestHandle
 from everwhen.scheduler.scheduler import Scheduler
@@ -211,12 +211,12 @@ class AsyncScheduler:
 
     @overload
     async def update(
-        self, schedule_id: str, *, connection: None = None, **changes: Unpack[TriggerOptions]
+        self, schedule_id: str, *, connection: None = None, **changes: Unpack[UpdateOptions]
     ) -> ScheduleInfo: ...
 
     @overload
     async def update(
-        self, schedule_id: str, *, connection: CallerConnection, **changes: Unpack[TriggerOptions]
+        self, schedule_id: str, *, connection: CallerConnection, **changes: Unpack[UpdateOptions]
     ) -> AsyncRequestHandle[ScheduleInfo]: ...
 
     async def update(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -40,11 +41,19 @@ from everwhen.scheduler.answers import (
     upcoming_of,
     why_of,
 )
-from everwhen.scheduler.callables import ON_TRIGGER, callee_of, function_target, id_of, is_local
+from everwhen.scheduler.callables import (
+    ON_TRIGGER,
+    callee_of,
+    function_target,
+    id_of,
+    is_local,
+    with_arguments,
+)
 from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
 from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult, job_info
-from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, TriggerOptions
+from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, UpdateOptions
 from everwhen.scheduler.requests import RequestHandle
+from everwhen.targets.arguments import Arguments
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
 
@@ -160,12 +169,12 @@ class SchedulerOperations:
 
     @overload
     def update(
-        self, schedule_id: str, *, connection: None = None, **changes: Unpack[TriggerOptions]
+        self, schedule_id: str, *, connection: None = None, **changes: Unpack[UpdateOptions]
     ) -> ScheduleInfo: ...
 
     @overload
     def update(
-        self, schedule_id: str, *, connection: SyncConnection, **changes: Unpack[TriggerOptions]
+        self, schedule_id: str, *, connection: SyncConnection, **changes: Unpack[UpdateOptions]
     ) -> RequestHandle[ScheduleInfo]: ...
 
     def update(
@@ -425,12 +434,22 @@ class SchedulerOperations:
     def _rewriting(self, changes: Mapping[str, Any]) -> Callable[[Schedule], Declared]:
         """Return what changes these keys of a schedule."""
         around = rules_of(self._runtime, self._name)
-        fields = plain(changes, keep_none=True)
+        fields: dict[str, Any] = plain(changes, keep_none=True)
+        given: dict[str, Any] = {key: fields.pop(key) for key in ("args", "kwargs") if key in fields}
 
         def rewrite(schedule: Schedule) -> Declared:
-            return read_change(fields, schedule.state.schedule_id, schedule.definition, around)
+            declared = read_change(fields, schedule.state.schedule_id, schedule.definition, around)
+            return declared if not given else self._with_arguments(declared, given)
 
         return rewrite
+
+    def _with_arguments(self, declared: Declared, changes: Mapping[str, Any]) -> Declared:
+        """Return the declaration with other arguments of its function; those that are not named stay."""
+        spec = json.loads(declared.target.spec)
+        given = Arguments.of_spec({**spec, **changes})
+        function = self._tasks.find(declared.schedule_id, spec.get("function", ""))
+        target = with_arguments(declared.schedule_id, declared.target, function, given)
+        return replace(declared, target=target, definition=replace(declared.definition, target=target))
 
     def _declared(
         self,
