@@ -39,8 +39,11 @@ T = TypeVar("T")
 _REQUEST = ", ".join(Request._fields)
 # The schema that has the table, for connections with another search path; and the database, for connections to
 # another one.
-_PLACE = Statement("""
-SELECT relnamespace::regnamespace::text, current_database()::text FROM pg_class WHERE oid = to_regclass('requests')""")
+_PLACE = Statement(
+    sqlite="SELECT 'main', ''",
+    postgres="""
+SELECT relnamespace::regnamespace::text, current_database()::text FROM pg_class WHERE oid = to_regclass('requests')""",
+)
 # idx_requests_of_schedule. With :is_doubtful the request makes sense only after another one of the same transaction.
 _SUBMIT = """
 WITH written AS (
@@ -51,9 +54,10 @@ WITH written AS (
     RETURNING 1)
 SELECT pg_notify('everwhen', 'requests') FROM written"""
 # idx_requests_waiting, from a row on; idx_requests_of_schedule.
-_WAITING = Statement(f"""
-SELECT {_REQUEST} FROM requests AS r WHERE status = 'waiting' AND id > :after AND NOT EXISTS (
-    SELECT 1 FROM requests AS e WHERE e.schedule_id = r.schedule_id AND e.status = 'waiting' AND e.id < r.id)
+WAITING = Statement(f"""
+SELECT {_REQUEST} FROM requests AS first WHERE status = 'waiting' AND id > :after AND NOT EXISTS (
+    SELECT 1 FROM requests AS earlier
+    WHERE earlier.schedule_id = first.schedule_id AND earlier.status = 'waiting' AND earlier.id < first.id)
 ORDER BY id LIMIT :limit""")
 # The unique key on request_id.
 _GET = Statement(f"SELECT {_REQUEST} FROM requests WHERE request_id = :request_id::text")
@@ -156,7 +160,7 @@ class Requests(StorePart):
 
     def waiting(self, *, after: int = 0, limit: int) -> list[Request]:
         """Return requests that may be carried out, in the order in which they were written; the first per schedule."""
-        return self._many(Request._make, _WAITING, after=after, limit=limit)
+        return self._many(Request._make, WAITING, after=after, limit=limit)
 
     def get(self, request_id: str) -> Request | None:
         """Return a request that is committed, and that retention has not deleted yet."""
