@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         QueueError,
         QuietHoursChangedError,
         QuotaError,
+        RefusedRequestError,
         RemovalError,
         RepeatedRequestError,
         RequestError,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         TimetableError,
         TokenError,
         UncertainCopyError,
+        UncommittedRequestError,
         UnknownBreakerError,
         UnknownGroupError,
         UnknownJobError,
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
         SchedulerTriggerCallback,
         StopOptions,
     )
+    from everwhen.scheduler.requests import AsyncRequestHandle, RequestHandle
     from everwhen.scheduler.scheduler import Scheduler
     from everwhen.targets.python_function import TriggerInfo, TriggerMetadata
     from everwhen.timetable.cron import CronExpression
@@ -124,6 +127,7 @@ _HOMES = {
         "QueueError",
         "QuietHoursChangedError",
         "QuotaError",
+        "RefusedRequestError",
         "RemovalError",
         "RepeatedRequestError",
         "RequestError",
@@ -138,6 +142,7 @@ _HOMES = {
         "TimetableError",
         "TokenError",
         "UncertainCopyError",
+        "UncommittedRequestError",
         "UnknownBreakerError",
         "UnknownGroupError",
         "UnknownJobError",
@@ -167,6 +172,7 @@ _HOMES = {
     "everwhen.scheduler.async_scheduler": ("AsyncJobHandle", "AsyncScheduler"),
     "everwhen.scheduler.handles": ("JobHandle", "JobInfo", "JobResult"),
     "everwhen.scheduler.listeners": ("SchedulerEvent",),
+    "everwhen.scheduler.requests": ("AsyncRequestHandle", "RequestHandle"),
     "everwhen.scheduler.options": (
         "AddOptions",
         "AgentScheduleInfo",
@@ -214,6 +220,7 @@ __all__ = [
     "AddOptions",
     "AgentScheduleInfo",
     "AsyncJobHandle",
+    "AsyncRequestHandle",
     "AsyncScheduler",
     "BackfillError",
     "Backfilled",
@@ -241,9 +248,11 @@ __all__ = [
     "QueueError",
     "QuietHoursChangedError",
     "QuotaError",
+    "RefusedRequestError",
     "RemovalError",
     "RepeatedRequestError",
     "RequestError",
+    "RequestHandle",
     "Run",
     "RunScheduleOptions",
     "ScheduleCheckResult",
@@ -274,6 +283,7 @@ __all__ = [
     "TriggerInfo",
     "TriggerMetadata",
     "UncertainCopyError",
+    "UncommittedRequestError",
     "UnknownBreakerError",
     "UnknownGroupError",
     "UnknownJobError",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from everwhen.store.maintenance import BackUp, Upkeep, Vitals
     from everwhen.store.messages import Messages
     from everwhen.store.outbox import Outbox
+    from everwhen.store.requests import Requests
     from everwhen.store.slots import Slots
     from everwhen.store.tokens import Tokens
     from everwhen.store.transaction import Store
@@ -116,6 +117,7 @@ def open_stack(
         tokens=build(parts.tokens),
         outbox=build(parts.outbox),
         event_cursors=_deferred(parts.event_cursors),  # only programs with listeners need it
+        requests=build(parts.requests),
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,
@@ -168,6 +170,11 @@ class _Parts:
         from everwhen.store.event_cursors import EventCursors
 
         return EventCursors(self.backend.store)
+
+    def requests(self) -> Requests:
+        from everwhen.store.requests import Requests
+
+        return Requests(self.backend.store)
 
 
 def move_of(stack: Stack) -> Move | None:
@@ -260,7 +267,12 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
         raise
 
     def listen(runtime: Runtime) -> Callable[[], None]:
-        listener = postgres.Listener(url, on_slots=runtime.wake_scheduler, on_jobs=runtime.wake_workers)
+        listener = postgres.Listener(
+            url,
+            on_slots=runtime.wake_scheduler,
+            on_jobs=runtime.wake_workers,
+            on_requests=runtime.wake_requests,
+        )
         close: Callable[[], None] = listener.close
         return close
 

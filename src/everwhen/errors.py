@@ -161,6 +161,26 @@ class RequestError(SchedulerError):
         self.schedule_id = schedule_id
 
 
+class UncommittedRequestError(SchedulerError):
+    """A request was waited for before the transaction that it is part of was committed."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"request {request_id} is not committed: commit first, then wait; after a rollback there is nothing to "
+            "wait for"
+        )
+        self.request_id = request_id
+
+
+class RefusedRequestError(SchedulerError):
+    """A request was refused when it was carried out, after the commit; `error` says why."""
+
+    def __init__(self, request_id: str, error: str) -> None:
+        super().__init__(f"request {request_id} was refused after the commit: {error}")
+        self.request_id = request_id
+        self.error = error
+
+
 class PreconditionError(SchedulerError):
     """The schedule was changed by another caller after it was read."""
 

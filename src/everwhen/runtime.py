@@ -33,3 +33,4 @@ class Runtime:
     clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's
     wake_scheduler: Callable[[], None] = _nobody
     wake_workers: Callable[[], None] = _nobody
+    wake_requests: Callable[[], None] = _nobody

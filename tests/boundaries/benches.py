@@ -247,5 +247,6 @@ _STANDING = {
     "jobs": "job_id, status, attempt, fence, node, reason, ready_at, released_at",
     "limits": "key, outstanding, running",
     "circuit_breakers": "key, state, failure_count",
+    "requests": "request_id, status, job_id, error",
     "nodes": "node, heartbeat_at, stopped_at, lost_at",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
 from everwhen.model.retention import Retention
 from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.model.serialize import fields_of
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import quiet_hours as quiet_operations
 from everwhen.operations import schedules as operations
@@ -19,7 +21,10 @@ from everwhen.operations.apply import apply
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.jobs import fire_schedule
 from everwhen.operations.maintenance import prune
+from everwhen.operations.requests import carry_out_requests
 from everwhen.operations.tokens import create_token, list_tokens, revoke_token
+from everwhen.store.dialect import Insert
+from everwhen.store.lanes import Lane
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.conformance.tenant import FAILED, LEASE, TRUE, Tenant, end_of, submission
@@ -296,7 +301,40 @@ def reporting(runtime: Tenant, found: Any) -> None:
     job_operations.report_outcome(runtime.runtime, found[0].job.job_id, TOKEN, status="succeeded")
 
 
+def requested(action: str, schedule_id: str, body: dict[str, Any]) -> Prepare:
+    """Add one schedule, `a`, and a request that a program has committed."""
+
+    def prepare(runtime: Tenant) -> None:
+        runtime.add("a", every="1m", source="python", uid=UID)
+        columns = ("request_id", "action", "schedule_id", "body", "created_at")
+        rows = [("request", action, schedule_id, json.dumps(body), runtime.now)]
+        store = runtime.runtime.catalogue._store
+        store.write(Lane.API, lambda tx: tx.insert(Insert("requests", columns), rows))
+
+    return prepare
+
+
+def carrying_out(runtime: Tenant, _: Any) -> None:
+    carry_out_requests(runtime.runtime)
+
+
+NEW = {
+    "definition": fields_of(declare("b", {"every": "2m"}, target=TRUE, now=0)),
+    "enabled": True,
+    "replace": False,
+}
+
 FLOWS = (
+    Flow("carry out an addition", requested("add", "b", NEW), carrying_out),
+    Flow("refuse an addition", requested("add", "a", NEW), carrying_out),
+    Flow("carry out a replacement", requested("add", "a", {**NEW, "replace": True}), carrying_out),
+    Flow("carry out an update", requested("update", "a", {"set": {"name": "A"}, "unset": []}), carrying_out),
+    Flow(
+        "carry out a trigger",
+        requested("trigger", "a", {"payload": None, "if_running": "queue"}),
+        carrying_out,
+    ),
+    Flow("carry out a removal", requested("remove", "a", {"cancel_running": True}), carrying_out),
     Flow(
         "create",
         nothing,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import psycopg
+
 from everwhen.decide.approval import request
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.message import message_target
 from everwhen.operations.event_feed import facts_of
 from everwhen.operations.listening import position_now, position_of, steps_after
+from everwhen.operations.requests import carry_out_requests, get_request, request_trigger, submit_request
 from everwhen.operations.tokens import begin_session, create_token, find_session
 from tests.restore.places import Place
 
@@ -29,6 +32,30 @@ def test_waiting_approvals_and_sessions_are_over(place: Place) -> None:
     assert (declined.actor, declined.detail["note"]) == ("restore", "a backup was restored")
     assert find_session(runtime.runtime, secret) is None
     assert runtime.check().is_clean, runtime.check()
+    place.leave(runtime)
+
+
+def test_requests_that_waited_are_refused_because_they_may_have_been_carried_out(
+    postgres_place: Place,
+) -> None:
+    place = postgres_place
+    runtime = place.move_in()
+    runtime.add("a", every="24h")
+    wanted = request_trigger(runtime.runtime, "a", payload=None, if_running="queue")
+    with psycopg.connect(place.url) as connection:
+        submit_request(runtime.runtime, wanted, connection)
+    place.back_up(runtime)
+    assert carry_out_requests(runtime.runtime) == 1
+    place.leave(runtime)
+    place.clock.advance("5m")
+    place.restore()
+    runtime = place.move_in("node-2")
+    assert carry_out_requests(runtime.runtime) == 0
+    request = get_request(runtime.runtime, wanted.request.request_id)
+    assert request is not None
+    assert (request.status, request.error) == ("refused", "a backup was restored")
+    (event,) = runtime.events("a", "request.refused")
+    assert event.detail["request_id"] == request.request_id
     place.leave(runtime)
 
 

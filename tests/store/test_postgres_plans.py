@@ -13,6 +13,7 @@ from everwhen.store.dialect import EARLIEST, Statement
 from everwhen.store.job_rows import NEXT_READY
 from everwhen.store.postgres.adapters import At
 from everwhen.store.postgres.snapshot import PEEK_READY
+from everwhen.store.requests import WAITING
 from everwhen.wiring import Stack, open_stack
 
 _HERD = """
@@ -47,6 +48,16 @@ def test_a_claim_looks_at_the_first_of_a_herd_and_not_at_all_of_it(stack: Stack)
         values = {"now": At(now), "mark": At(EARLIEST), "queues": None}
         assert pages_read(connection, PEEK_READY, {**values, "limit": 10}) < 40
         assert pages_read(connection, NEXT_READY, values) < 20
+
+
+def test_a_look_for_requests_passes_over_those_that_are_carried_out(stack: Stack) -> None:
+    with stack.database.connection() as connection:
+        connection.execute("VACUUM (ANALYZE) requests")  # it is known to be empty
+        connection.execute("""
+INSERT INTO requests (request_id, action, schedule_id, body, created_at, status, ended_at)
+SELECT 'r' || n, 'trigger', 's' || n, '{}', now(), CASE WHEN n % 500 = 0 THEN 'waiting' ELSE 'done' END,
+    CASE WHEN n % 500 = 0 THEN NULL ELSE now() END FROM generate_series(1, 5000) AS n""")
+        assert pages_read(connection, WAITING, {"after": 0, "limit": 100}) < 60
 
 
 def test_who_reads_the_ledger_may_go_through_whole_tables(stack: Stack) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import psycopg
+from psycopg.rows import DictRow, TupleRow
+
 from everwhen import (
     AgentScheduleInfo,
+    AsyncRequestHandle,
     AsyncScheduler,
     CronExpression,
     CronParseError,
+    JobHandle,
     JobInfo,
     JobResult,
+    RequestHandle,
     Run,
     ScheduleCheckResult,
     ScheduleInfo,
@@ -145,3 +151,24 @@ def times() -> datetime:
         print(error.expression, error.field, error.example)
         raise
     return calculate_next_trigger(None, parse_interval("5m") if expression.text else "1h")
+
+
+def inside_a_transaction(connection: psycopg.Connection[TupleRow]) -> JobResult:
+    added: RequestHandle[ScheduleInfo] = scheduler.add("a", poll, every="1h", connection=connection)
+    same: RequestHandle[ScheduleInfo] = scheduler.add(poll, id="b", every="1h", connection=connection)
+    changed: RequestHandle[ScheduleInfo] = scheduler.update("a", every="2h", connection=connection)
+    removed: RequestHandle[None] = scheduler.remove("b", connection=connection)
+    ran: RequestHandle[JobResult] = scheduler.trigger("a", {"n": 1}, connection=connection)
+    at_once: JobHandle = scheduler.trigger("a", connection=None)
+    infos: list[ScheduleInfo | None] = [added.result, same.result, changed.result]
+    removed.wait(1.0)
+    return ran.wait(1.0) if ran.status == "done" and infos else at_once.wait()
+
+
+async def inside_an_asynchronous_one(
+    own: AsyncScheduler, connection: psycopg.AsyncConnection[DictRow]
+) -> ScheduleInfo:
+    handle: AsyncRequestHandle[ScheduleInfo] = await own.add("a", poll, every="1h", connection=connection)
+    result: JobResult = await (await own.trigger("a", connection=connection))
+    plain: ScheduleInfo = await own.update("a", every="1h")
+    return await handle.wait(1.0) if result.is_success else plain

@@ -9,8 +9,11 @@ clock step stays on record until everything that it moved is old.
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS
+from everwhen.model.request import REQUESTS_KEPT
 from everwhen.model.retention import Cutoffs, Retention
 
 OF_HISTORIES = STOPS.keys() | STARTS | {"schedule.created", "schedule.updated"}
@@ -20,7 +23,8 @@ _INSTANTS = ("first", "last", "from", "to")
 
 def cutoffs(retention: Retention, now: int) -> Cutoffs:
     """Return the instants before which everything that is over may be deleted."""
-    return Cutoffs._make(now - getattr(retention, name) for name in Cutoffs._fields)
+    ages = {kept.name: getattr(retention, kept.name) for kept in fields(Retention)}
+    return Cutoffs(**{name: now - age for name, age in ages.items()}, requests=now - REQUESTS_KEPT)
 
 
 def retained_from(before: Cutoffs) -> int:

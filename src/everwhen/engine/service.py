@@ -27,6 +27,7 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
+from everwhen.operations.requests import carry_out_requests
 from everwhen.operations.system import describe_fault
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -86,10 +87,11 @@ class Service:
         self._chain_watch = chain_watch  # over schedules that continue by themselves
         self._on_beat = on_beat  # called after each heartbeat
         self._heal = heal  # reactivates schedules that could not run, and can now (R7)
-        self._scheduler_wake, self._worker_wake = Wake(), Wake()
+        self._scheduler_wake, self._worker_wake, self._request_wake = Wake(), Wake(), Wake()
         self._scheduler_sleep = WakeableSleep(self._scheduler_wake, changes)
         self._worker_sleep = WakeableSleep(self._worker_wake, changes)
         runtime.wake_scheduler = self._scheduler_wake.set
+        runtime.wake_requests = self._request_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(runtime, role=role, seconds=lease, service=name)
         self.ticker = Ticker(store.slots, store.clock, on_decided=on_decided)
@@ -202,6 +204,7 @@ class Service:
         self._stopped.set()
         self._scheduler_wake.set()
         self._worker_wake.set()
+        self._request_wake.set()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Deliver messages to one more subscriber, if this node delivers any."""
@@ -353,6 +356,8 @@ class Service:
             step = self._schedule_once if self._chain_watch is None else self._watch_once
             loops.append(Loop("scheduler", "schedule check", step, self._stopped))
             loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
+            if self._runtime.requests.is_supported:
+                loops.append(Loop("requests", "requests", self._carry_out_once, self._stopped))
         if self.is_worker:
             loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
         elif self._dispatcher is not None:
@@ -387,6 +392,12 @@ class Service:
             self._deliveries.wake()
         if not self._stopped.is_set():
             self._scheduler_sleep.sleep(self._check_interval)
+
+    def _carry_out_once(self) -> None:
+        """Carry out what programs requested; on a thread of its own, because a change may wait for a locked row."""
+        carried_out = carry_out_requests(self._runtime, self._stopped.is_set)
+        if not carried_out and not self._stopped.is_set():
+            self._request_wake.wait(self._check_interval)
 
     def _work_once(self) -> None:
         self._worker_sleep.begin()

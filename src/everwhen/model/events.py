@@ -52,6 +52,7 @@ EventType = Literal[
     "node.lost",
     "alert.sent",
     "budget.reached",
+    "request.refused",
     "system.paused",
     "system.resumed",
     "system.restored",

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from everwhen.model.instants import DAY
 
-Kept = Literal["output", "jobs", "audit", "breaker_transitions", "messages", "nodes"]
+Kept = Literal["output", "jobs", "audit", "breaker_transitions", "messages", "requests", "nodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Cutoffs(NamedTuple):
     breaker_transitions: int
     messages: int
     output: int
+    requests: int = 0
 
 
 class RetentionPosition(NamedTuple):
@@ -39,7 +40,7 @@ class RetentionPosition(NamedTuple):
 
 
 PASS_START = RetentionPosition("output")
-ORDER: tuple[Kept, ...] = ("output", "jobs", "audit", "breaker_transitions", "messages", "nodes")
+ORDER: tuple[Kept, ...] = ("output", "jobs", "audit", "breaker_transitions", "messages", "requests", "nodes")
 
 
 class Portion(NamedTuple):

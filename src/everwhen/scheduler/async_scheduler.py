@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from everwhen.model.policy import IfRunning
+from everwhen.model.request import Request
+from everwhen.operations.requests import Submission, submit_request_async
 from everwhen.scheduler.answers import ScheduleInfo
 from everwhen.scheduler.declaring import Agents
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
@@ -22,8 +24,13 @@ from everwhen.scheduler.options import (
     SchedulerOptions,
     SchedulerStatus,
     TaskOptions,
+    UpdateOptions,
 )
+from everwhen.scheduler.requests import AsyncRequestHandle
 from everwhen.scheduler.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from everwhen.operations.requests import CallerConnection
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -147,20 +154,105 @@ class AsyncScheduler:
 
     @overload
     async def add(
-        self, id: str, function: Function | None = None, /, **options: Unpack[AddOptions]
+        self,
+        id: str,
+        function: Function | None = None,
+        /,
+        *,
+        connection: None = None,
+        **options: Unpack[AddOptions],
     ) -> ScheduleInfo: ...
 
     @overload
     async def add(
-        self, function: Function, /, *, id: str | None = None, **options: Unpack[AddOptions]
+        self,
+        function: Function,
+        /,
+        *,
+        id: str | None = None,
+        connection: None = None,
+        **options: Unpack[AddOptions],
     ) -> ScheduleInfo: ...
 
-    async def add(self, *args: Any, **options: Any) -> ScheduleInfo:
-        return await asyncio.to_thread(self.scheduler.add, *args, **options)
+    @overload
+    async def add(
+        self,
+        id: str,
+        function: Function | None = None,
+        /,
+        *,
+        connection: CallerConnection,
+        **options: Unpack[AddOptions],
+    ) -> AsyncRequestHandle[ScheduleInfo]: ...
+
+    @overload
+    async def add(
+        self,
+        function: Function,
+        /,
+        *,
+        id: str | None = None,
+        connection: CallerConnection,
+        **options: Unpack[AddOptions],
+    ) -> AsyncRequestHandle[ScheduleInfo]: ...
+
+    async def add(
+        self,
+        first: Any,
+        second: Any = None,
+        /,
+        *,
+        id: str | None = None,
+        connection: CallerConnection | None = None,
+        **options: Any,
+    ) -> ScheduleInfo | AsyncRequestHandle[ScheduleInfo]:
+        own = self.scheduler
+        if connection is None:
+            add: Callable[..., ScheduleInfo] = own.add
+            return await asyncio.to_thread(add, first, second, id=id, **options)
+        submission = await asyncio.to_thread(own._request_add, first, second, id, options)
+        return await self._submit(submission, connection, own._schedule_of)
 
     add_many = _awaitable(Scheduler.add_many)
-    update = _awaitable(Scheduler.update)
-    remove = _awaitable(Scheduler.remove)
+
+    @overload
+    async def update(
+        self, schedule_id: str, *, connection: None = None, **changes: Unpack[UpdateOptions]
+    ) -> ScheduleInfo: ...
+
+    @overload
+    async def update(
+        self, schedule_id: str, *, connection: CallerConnection, **changes: Unpack[UpdateOptions]
+    ) -> AsyncRequestHandle[ScheduleInfo]: ...
+
+    async def update(
+        self, schedule_id: str, *, connection: CallerConnection | None = None, **changes: Any
+    ) -> ScheduleInfo | AsyncRequestHandle[ScheduleInfo]:
+        own = self.scheduler
+        if connection is None:
+            return await asyncio.to_thread(lambda: own.update(schedule_id, **changes))
+        submission = await asyncio.to_thread(own._request_update, schedule_id, changes)
+        return await self._submit(submission, connection, own._schedule_of)
+
+    @overload
+    async def remove(
+        self, schedule_id: str, *, cancel_running: bool = False, connection: None = None
+    ) -> None: ...
+
+    @overload
+    async def remove(
+        self, schedule_id: str, *, cancel_running: bool = False, connection: CallerConnection
+    ) -> AsyncRequestHandle[None]: ...
+
+    async def remove(
+        self, schedule_id: str, *, cancel_running: bool = False, connection: CallerConnection | None = None
+    ) -> AsyncRequestHandle[None] | None:
+        own = self.scheduler
+        if connection is None:
+            return await asyncio.to_thread(own.remove, schedule_id, cancel_running=cancel_running)
+        submission = await asyncio.to_thread(own._request_removal, schedule_id, cancel_running)
+        return await self._submit(submission, connection, lambda _request: None)
+
     remove_all = _awaitable(Scheduler.remove_all)
     pause = _awaitable(Scheduler.pause)
     pause_all = _awaitable(Scheduler.pause_all)
@@ -176,15 +268,40 @@ class AsyncScheduler:
 
     # -- jobs --
 
+    @overload
     async def trigger(
         self,
         schedule_id: str,
         payload: Mapping[str, Any] | None = None,
         *,
         if_running: IfRunning = "queue",
-    ) -> AsyncJobHandle:
-        handle = await asyncio.to_thread(self.scheduler.trigger, schedule_id, payload, if_running=if_running)
-        return AsyncJobHandle(handle)
+        connection: None = None,
+    ) -> AsyncJobHandle: ...
+
+    @overload
+    async def trigger(
+        self,
+        schedule_id: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        if_running: IfRunning = "queue",
+        connection: CallerConnection,
+    ) -> AsyncRequestHandle[JobResult]: ...
+
+    async def trigger(
+        self,
+        schedule_id: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        if_running: IfRunning = "queue",
+        connection: CallerConnection | None = None,
+    ) -> AsyncJobHandle | AsyncRequestHandle[JobResult]:
+        own = self.scheduler
+        if connection is None:
+            handle = await asyncio.to_thread(own.trigger, schedule_id, payload, if_running=if_running)
+            return AsyncJobHandle(handle)
+        submission = await asyncio.to_thread(own._request_trigger, schedule_id, payload, if_running)
+        return await self._submit(submission, connection, own._job_of, is_awaited=True)
 
     async def rerun(self, job_id: str, *, if_running: IfRunning = "queue") -> AsyncJobHandle:
         return AsyncJobHandle(await asyncio.to_thread(self.scheduler.rerun, job_id, if_running=if_running))
@@ -193,3 +310,16 @@ class AsyncScheduler:
     cancel = _awaitable(Scheduler.cancel)
     get_job = _awaitable(Scheduler.get_job)
     jobs = _awaitable(Scheduler.jobs)
+
+    # -- requests inside the program's own transaction --
+
+    async def _submit(
+        self,
+        submission: Submission,
+        connection: CallerConnection,
+        answer: Callable[[Request], T | None],
+        *,
+        is_awaited: bool = False,
+    ) -> AsyncRequestHandle[T]:
+        await submit_request_async(self.scheduler._runtime, submission, connection)
+        return AsyncRequestHandle(self.scheduler._request_handle(submission, answer, is_awaited=is_awaited))

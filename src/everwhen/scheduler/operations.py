@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
@@ -16,16 +16,18 @@ from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.job import JobStatus
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import JobFilter, ScheduleFilter
-from everwhen.model.reasons import ScheduleCheckResult
+from everwhen.model.reasons import ScheduleCheckResult, SkipReason
+from everwhen.model.request import Request
 from everwhen.model.schedule import Schedule, State, Status
 from everwhen.model.token import NO_LIMITS, Token
-from everwhen.operations import job_access
+from everwhen.operations import job_access, requests
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
 from everwhen.operations.access import Caller, list_entries
 from everwhen.operations.jobs import Firing, trigger_schedule
+from everwhen.operations.requests import Submission
 from everwhen.operations.submissions import ADDED
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import (
@@ -48,11 +50,17 @@ from everwhen.scheduler.callables import (
     with_arguments,
 )
 from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
-from everwhen.scheduler.handles import JobHandle, JobInfo, job_info
+from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult, job_info
 from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, UpdateOptions
+from everwhen.scheduler.requests import RequestHandle
 from everwhen.targets.arguments import Arguments
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
+
+if TYPE_CHECKING:
+    from everwhen.operations.requests import SyncConnection
+
+T = TypeVar("T")
 
 _PAGE = 500
 
@@ -69,17 +77,58 @@ class SchedulerOperations:
 
     @overload
     def add(
-        self, id: str, function: Function | None = None, /, **options: Unpack[AddOptions]
+        self,
+        id: str,
+        function: Function | None = None,
+        /,
+        *,
+        connection: None = None,
+        **options: Unpack[AddOptions],
     ) -> ScheduleInfo: ...
 
     @overload
     def add(
-        self, function: Function, /, *, id: str | None = None, **options: Unpack[AddOptions]
+        self,
+        function: Function,
+        /,
+        *,
+        id: str | None = None,
+        connection: None = None,
+        **options: Unpack[AddOptions],
     ) -> ScheduleInfo: ...
 
+    @overload
     def add(
-        self, first: Any, second: Any = None, /, *, id: str | None = None, **options: Any
-    ) -> ScheduleInfo:
+        self,
+        id: str,
+        function: Function | None = None,
+        /,
+        *,
+        connection: SyncConnection,
+        **options: Unpack[AddOptions],
+    ) -> RequestHandle[ScheduleInfo]: ...
+
+    @overload
+    def add(
+        self,
+        function: Function,
+        /,
+        *,
+        id: str | None = None,
+        connection: SyncConnection,
+        **options: Unpack[AddOptions],
+    ) -> RequestHandle[ScheduleInfo]: ...
+
+    def add(
+        self,
+        first: Any,
+        second: Any = None,
+        /,
+        *,
+        id: str | None = None,
+        connection: SyncConnection | None = None,
+        **options: Any,
+    ) -> ScheduleInfo | RequestHandle[ScheduleInfo]:
         """Create a schedule that stays until it is removed, also when the program starts again.
 
         It runs a function, or any target (`run={"command": […]}`), or `on_trigger`: `add("sum", sum_up, every="5m")`
@@ -88,7 +137,13 @@ class SchedulerOperations:
 
         `replace_existing=True` changes the schedule of that id where there is one: its counters stay, and where the
         definition is the same nothing happens.
+
+        With `connection`, a psycopg connection of the program to the same PostgreSQL database, it takes effect when
+        the program's transaction commits, or not at all.
         """
+        if connection is not None:
+            submission = self._request_add(first, second, id, options)
+            return self._submit(submission, connection, self._schedule_of)
         function, schedule_id = (first, id) if callable(first) else (second, first)
         may_replace = bool(options.pop("replace_existing", False))
         around = rules_of(self._runtime, self._name)
@@ -112,25 +167,46 @@ class SchedulerOperations:
                 )
         return [schedule_info(state) for state in self._create(declared)]
 
-    def update(self, schedule_id: str, **changes: Unpack[UpdateOptions]) -> ScheduleInfo:
+    @overload
+    def update(
+        self, schedule_id: str, *, connection: None = None, **changes: Unpack[UpdateOptions]
+    ) -> ScheduleInfo: ...
+
+    @overload
+    def update(
+        self, schedule_id: str, *, connection: SyncConnection, **changes: Unpack[UpdateOptions]
+    ) -> RequestHandle[ScheduleInfo]: ...
+
+    def update(
+        self, schedule_id: str, *, connection: SyncConnection | None = None, **changes: Any
+    ) -> ScheduleInfo | RequestHandle[ScheduleInfo]:
         """Change some keys of a schedule that was added, at once; a key of its trigger replaces the trigger."""
-        around = rules_of(self._runtime, self._name)
-        fields: dict[str, Any] = plain(changes, keep_none=True)
-        given: dict[str, Any] = {key: fields.pop(key) for key in ("args", "kwargs") if key in fields}
-
-        def rewrite(schedule: Schedule) -> Declared:
-            declared = read_change(fields, schedule.state.schedule_id, schedule.definition, around)
-            return declared if not given else self._with_arguments(declared, given)
-
+        if connection is not None:
+            submission = self._request_update(schedule_id, changes)
+            return self._submit(submission, connection, self._schedule_of)
         state = operations.rewrite_schedule(
-            self._runtime, schedule_id, rewrite, source=ADDED, actor=self._name
+            self._runtime, schedule_id, self._rewriting(changes), source=ADDED, actor=self._name
         )
         return schedule_info(state)
 
-    def remove(self, schedule_id: str, *, cancel_running: bool = False) -> None:
+    @overload
+    def remove(self, schedule_id: str, *, cancel_running: bool = False, connection: None = None) -> None: ...
+
+    @overload
+    def remove(
+        self, schedule_id: str, *, cancel_running: bool = False, connection: SyncConnection
+    ) -> RequestHandle[None]: ...
+
+    def remove(
+        self, schedule_id: str, *, cancel_running: bool = False, connection: SyncConnection | None = None
+    ) -> RequestHandle[None] | None:
         """Delete it; its record stays, and so does what is running, unless that is to be cancelled."""
+        if connection is not None:
+            submission = self._request_removal(schedule_id, cancel_running)
+            return self._submit(submission, connection, lambda _request: None)
         operations.delete_schedule(self._runtime, schedule_id, cancel_running=cancel_running, by=self._name)
         self._tasks.drop_local(schedule_id)
+        return None
 
     def remove_all(self, *, cancel_running: bool = False) -> int:
         """Delete all that was added to this database from Python; return how many there were."""
@@ -163,14 +239,38 @@ class SchedulerOperations:
 
     # -- runs beside the clock's --
 
+    @overload
     def trigger(
         self,
         schedule_id: str,
         payload: Mapping[str, Any] | None = None,
         *,
         if_running: IfRunning = "queue",
-    ) -> JobHandle:
+        connection: None = None,
+    ) -> JobHandle: ...
+
+    @overload
+    def trigger(
+        self,
+        schedule_id: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        if_running: IfRunning = "queue",
+        connection: SyncConnection,
+    ) -> RequestHandle[JobResult]: ...
+
+    def trigger(
+        self,
+        schedule_id: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        if_running: IfRunning = "queue",
+        connection: SyncConnection | None = None,
+    ) -> JobHandle | RequestHandle[JobResult]:
         """Run it now, beside its slots; the payload is merged over the schedule's."""
+        if connection is not None:
+            submission = self._request_trigger(schedule_id, payload, if_running)
+            return self._submit(submission, connection, self._job_of, is_awaited=True)
         return self._handle(
             trigger_schedule(self._runtime, schedule_id, payload=payload, if_running=if_running)
         )
@@ -237,6 +337,63 @@ class SchedulerOperations:
         instant = None if at is None else self._instant(schedule_id, at)
         return why_of(reasons.why(self._runtime, schedule_id, instant))
 
+    # -- requests inside the program's own transaction --
+
+    def _request_add(self, first: Any, second: Any, id: str | None, options: Mapping[str, Any]) -> Submission:
+        function, schedule_id = (first, id) if callable(first) else (second, first)
+        fields = dict(options)
+        may_replace = bool(fields.pop("replace_existing", False))
+        declared = self._declared(schedule_id, function, fields, rules_of(self._runtime, self._name))
+        if is_local(declared.target):
+            raise ConfigError(
+                f'schedule "{shown(declared.schedule_id)}": its function cannot be imported, and a request with '
+                "connection= is carried out by any process; move the function to the top level of a module"
+            )
+        known = operations.find_schedule(self._runtime, declared.schedule_id)
+        may_replace = may_replace or (known is not None and is_local(known.definition.target))
+        return requests.request_add(self._runtime, declared, may_replace=may_replace, actor=self._name)
+
+    def _request_update(self, schedule_id: str, changes: Mapping[str, Any]) -> Submission:
+        rewrite = self._rewriting(changes)
+        return requests.request_update(self._runtime, schedule_id, rewrite, actor=self._name)
+
+    def _request_removal(self, schedule_id: str, cancel_running: bool) -> Submission:
+        return requests.request_removal(
+            self._runtime, schedule_id, cancel_running=cancel_running, actor=self._name
+        )
+
+    def _request_trigger(
+        self, schedule_id: str, payload: Mapping[str, Any] | None, if_running: IfRunning
+    ) -> Submission:
+        return requests.request_trigger(self._runtime, schedule_id, payload=payload, if_running=if_running)
+
+    def _submit(
+        self,
+        submission: Submission,
+        connection: SyncConnection,
+        answer: Callable[[Request], T | None],
+        *,
+        is_awaited: bool = False,
+    ) -> RequestHandle[T]:
+        requests.submit_request(self._runtime, submission, connection)
+        return self._request_handle(submission, answer, is_awaited=is_awaited)
+
+    def _request_handle(
+        self, submission: Submission, answer: Callable[[Request], T | None], *, is_awaited: bool = False
+    ) -> RequestHandle[T]:
+        def look(request_id: str) -> Request | None:
+            return requests.get_request(self._runtime, request_id)
+
+        return RequestHandle(submission.request, look, answer, is_awaited=is_awaited)
+
+    def _schedule_of(self, request: Request) -> ScheduleInfo:
+        return self.get_schedule(request.schedule_id)
+
+    def _job_of(self, request: Request) -> JobResult | None:
+        """Return how the job of a trigger ended; None while it is queued or runs."""
+        reason: SkipReason | None = request.reason  # type: ignore[assignment]  # as a decision said it
+        return JobHandle(self.get_job, request.job_id, reason).ended()
+
     # -- inside --
 
     @property
@@ -273,6 +430,18 @@ class SchedulerOperations:
             return operations.replace_schedule(self._runtime, declared, source=ADDED, actor=self._name)
         (added,) = self._create([declared])
         return added
+
+    def _rewriting(self, changes: Mapping[str, Any]) -> Callable[[Schedule], Declared]:
+        """Return what changes these keys of a schedule."""
+        around = rules_of(self._runtime, self._name)
+        fields: dict[str, Any] = plain(changes, keep_none=True)
+        given: dict[str, Any] = {key: fields.pop(key) for key in ("args", "kwargs") if key in fields}
+
+        def rewrite(schedule: Schedule) -> Declared:
+            declared = read_change(fields, schedule.state.schedule_id, schedule.definition, around)
+            return declared if not given else self._with_arguments(declared, given)
+
+        return rewrite
 
     def _with_arguments(self, declared: Declared, changes: Mapping[str, Any]) -> Declared:
         """Return the declaration with other arguments of its function; those that are not named stay."""

@@ -58,6 +58,10 @@ SELECT id, key, at < :before::instant FROM circuit_breaker_transitions WHERE id 
 # The primary key of messages.
 _MESSAGES = Statement("""
 SELECT id, event_id, at < :before::instant FROM messages WHERE id > :after ORDER BY id LIMIT :limit""")
+# The primary key of requests.
+_REQUESTS = Statement("""
+SELECT id, request_id, created_at < :before::instant, ended_at IS NOT NULL AND ended_at < :before::instant
+FROM requests WHERE id > :after ORDER BY id LIMIT :limit""")
 _HAS_OUTPUT = Statement("SELECT 1 FROM job_output LIMIT 1")
 # nodes has one row per start of a process; idx_jobs_unreleased. The row of the last scheduler is never deleted: it
 # shows since when none was alive.
@@ -140,6 +144,9 @@ class Upkeep(StorePart):
                 return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
             case "nodes":
                 return _Going([("nodes", "node", tx.column(_NODES, before=before.audit, limit=limit))], None)
+            case "requests":
+                rows, last = old(_REQUESTS, before.requests)
+                return _Going([("requests", "id", [row[0] for row in rows if row[3]])], last)
             case "messages":
                 # A subscriber that has not received them continues with the rest, so none keeps a message.
                 rows, last = old(_MESSAGES, before.messages)

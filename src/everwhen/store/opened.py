@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from everwhen.store.maintenance import Upkeep, Vitals
     from everwhen.store.messages import Messages
     from everwhen.store.outbox import Outbox
+    from everwhen.store.requests import Requests
     from everwhen.store.slots import Slots
     from everwhen.store.tokens import Tokens
 
@@ -33,6 +34,7 @@ class OpenStore(Runtime):
     tokens: Tokens
     outbox: Outbox
     event_cursors: EventCursors
+    requests: Requests
 
 
 def store_of(runtime: Runtime) -> OpenStore:

@@ -25,6 +25,7 @@ from everwhen.store.load import NUMBERS_SKIPPED as SKIPPED
 from everwhen.store.load import add_shared, schedules_of, with_jobs
 from everwhen.store.messages import SUBSCRIPTIONS, last_message_id, put_subscription
 from everwhen.store.outbox import NEEDLESS, OVERDUE, delivery_of, put_back, withdraw
+from everwhen.store.requests import refuse_all
 from everwhen.store.settle import end_jobs
 from everwhen.store.tokens import END_SESSIONS
 from everwhen.store.transaction import Snapshot, Transaction
@@ -96,6 +97,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
             end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
         _pass_messages_over(tx, now)
     _end_deliveries(tx, now)
+    refuse_all(tx, now, _NOTE)  # they may have been carried out after the backup
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
     sessions = tx.run(END_SESSIONS)
     return Restored(

@@ -1,7 +1,7 @@
 """Receiving notifications of other processes: one connection that listens, one thread that wakes the loops (E6).
 
 A missed notification costs no slot, only time: the loops check by themselves every check_interval. After a lost
-connection the missed notifications are unknown, so both loops are woken as soon as it is back.
+connection the missed notifications are unknown, so all loops are woken as soon as it is back.
 """
 
 from __future__ import annotations
@@ -23,12 +23,20 @@ log = logging.getLogger("everwhen")
 
 
 class Listener:
-    """A thread that calls `on_slots` and `on_jobs` when another process announces them."""
+    """A thread that calls `on_slots`, `on_jobs` and `on_requests` when another process announces them."""
 
-    def __init__(self, url: str, *, on_slots: Callable[[], None], on_jobs: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        on_slots: Callable[[], None],
+        on_jobs: Callable[[], None],
+        on_requests: Callable[[], None] = lambda: None,
+    ) -> None:
         self._url = url
         self._on_slots = on_slots
         self._on_jobs = on_jobs
+        self._on_requests = on_requests
         self._stopped = threading.Event()
         self._bell, self._rope = socket.socketpair()
         self.is_listening = threading.Event()
@@ -60,7 +68,7 @@ class Listener:
         with psycopg.connect(self._url, **describe_connection(self._url)) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self.is_listening.set()
-            self._wake("slots jobs")
+            self._wake("slots jobs requests")
             while not self._stopped.is_set():
                 select.select([connection.fileno(), self._bell.fileno()], [], [])
                 for notify in connection.notifies(timeout=0):
@@ -71,3 +79,5 @@ class Listener:
             self._on_slots()
         if "jobs" in fields:
             self._on_jobs()
+        if "requests" in fields:
+            self._on_requests()

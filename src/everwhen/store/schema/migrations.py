@@ -314,7 +314,7 @@ FROM schedules;
 # `nodes.migration` is the newest one that the process knows, `schedule_revisions.cause` why a revision was written:
 # processes of the previous release leave both empty. A restore adds the same number to `fire_count`, which every
 # release uses as the number of the last job, and to `numbers_skipped`: so a process of the previous release reuses no
-# number either.
+# number either. Programs write `requests` inside their own transactions (`store.requests`); on SQLite it stays empty.
 _SECOND = """
 ALTER TABLE schedules ADD COLUMN failed_slots INT NOT NULL DEFAULT 0;
 ALTER TABLE schedules ADD COLUMN numbers_skipped BIGINT NOT NULL DEFAULT 0;
@@ -336,6 +336,23 @@ CREATE TABLE event_cursors (
     created_at INSTANT NOT NULL,
     updated_at INSTANT NOT NULL
 ) WITHOUT ROWID;
+
+CREATE TABLE requests (
+    id NUMBERED,
+    request_id NAME NOT NULL UNIQUE,
+    action TEXT NOT NULL,
+    schedule_id NAME NOT NULL,
+    body TEXT NOT NULL,
+    actor TEXT,
+    created_at INSTANT NOT NULL,
+    status TEXT NOT NULL DEFAULT 'waiting' CHECK (status IN ('waiting', 'done', 'refused')),
+    ended_at INSTANT,
+    job_id NAME,
+    reason, error TEXT,
+    CHECK ((status = 'waiting') = (ended_at IS NULL))
+);
+CREATE INDEX idx_requests_waiting ON requests (id) WHERE status = 'waiting';
+CREATE INDEX idx_requests_of_schedule ON requests (schedule_id, id) WHERE status = 'waiting';
 """
 
 

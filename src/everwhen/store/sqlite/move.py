@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 MARK = "moved"
 # Not copied: the target has its own schema. The instants at which its steps were applied are copied.
-LEFT_BEHIND = {"everwhen_migrations": "the target was migrated by itself; the instants of its steps are set"}
+LEFT_BEHIND = {
+    "everwhen_migrations": "the target was migrated by itself; the instants of its steps are set",
+    "requests": "a program writes them inside its own transaction, which it has on PostgreSQL only",
+}
 _PREFIX = "everwhen_moved_"
 _PORTION = 500
 
