@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from everwhen.model.policy import IfRunning
 from everwhen.scheduler.answers import ScheduleInfo
@@ -15,6 +15,7 @@ from everwhen.scheduler.handles import JobHandle, JobResult, pauses
 from everwhen.scheduler.options import (
     AddOptions,
     AnyFunction,
+    ApiOptions,
     Duration,
     Function,
     Instant,
@@ -23,6 +24,9 @@ from everwhen.scheduler.options import (
     TaskOptions,
 )
 from everwhen.scheduler.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from everwhen.scheduler.web import MountedApi
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,6 +102,13 @@ class AsyncScheduler:
 
     def subscribe(self, callback: Callable[[dict[str, Any]], Any], *, id: str | None = None) -> None:
         self.scheduler.subscribe(callback, id=id)
+
+    # -- inside another application --
+
+    def asgi(self, **options: Unpack[ApiOptions]) -> MountedApi:
+        return self.scheduler.asgi(**options)
+
+    create_token = _awaitable(Scheduler.create_token)
 
     # -- starting and stopping --
 

@@ -21,6 +21,7 @@ __all__ = [
     "AddOptions",
     "AgentScheduleInfo",
     "AnyFunction",
+    "ApiOptions",
     "Duration",
     "Function",
     "Instant",
@@ -52,6 +53,20 @@ class SchedulerOptions(TypedDict, total=False):
     max_workers: int
     lease: float
     queues: Sequence[str]
+
+
+class ApiOptions(TypedDict, total=False):
+    """The keys of `asgi`, as in the `api` section of a configuration file.
+
+    `allowed_hosts`: the Host headers that the API answers to; `*` (the default) is any, `.example.com` stands for all
+    names below it. `trusted_proxies`: networks whose X-Forwarded-For counts, if the server does not read it.
+    """
+
+    allowed_hosts: Sequence[str]
+    allow_code_targets: bool
+    max_payload: int | str
+    max_body: int | str
+    trusted_proxies: Sequence[str]
 
 
 class StopOptions(TypedDict, total=False):

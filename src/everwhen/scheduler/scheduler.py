@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from everwhen.clock import local_zone_name
 from everwhen.engine.service import Service
@@ -32,6 +32,7 @@ from everwhen.scheduler.node import Node, NodeOptions, open_node
 from everwhen.scheduler.operations import SchedulerOperations
 from everwhen.scheduler.options import (
     AnyFunction,
+    ApiOptions,
     Duration,
     Instant,
     SchedulerLogger,
@@ -43,6 +44,9 @@ from everwhen.signals import ProcessSignals, wait_until
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.telemetry.log_to import LogTo
 from everwhen.timetable.civil_time import zone
+
+if TYPE_CHECKING:
+    from everwhen.scheduler.web import MountedApi
 
 log = logging.getLogger("everwhen")
 
@@ -140,6 +144,18 @@ class Scheduler(SchedulerOperations):
             self._subscribers.append(subscriber)
             if self._own_node is not None:
                 self._own_node.service.subscribe(subscriber)
+
+    # -- inside another application --
+
+    def asgi(self, **options: Unpack[ApiOptions]) -> MountedApi:
+        """Return the REST API as an ASGI application, to mount under any prefix; it starts no scheduler.
+
+        The first request opens the database. The hosting application decides which Host headers it answers to,
+        unless `allowed_hosts` names them here.
+        """
+        from everwhen.scheduler.web import MountedApi  # the web framework takes time to import
+
+        return MountedApi(self._name, options, own_node=lambda: self._own_node, open_node=lambda: self._node)
 
     # -- life --
 
