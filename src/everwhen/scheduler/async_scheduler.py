@@ -8,6 +8,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
+from everwhen.model.node import Role
 from everwhen.model.policy import IfRunning
 from everwhen.scheduler.answers import ScheduleInfo
 from everwhen.scheduler.declaring import Agents
@@ -121,7 +122,14 @@ class AsyncScheduler:
 
     async def run(self, agents: Agents | None = None) -> None:
         """Start, and go on until the task is cancelled; then stop, and wait for what runs."""
-        await self.start(agents)
+        await self._run(agents, "up")
+
+    async def run_worker(self) -> None:
+        """Only run the jobs that other processes of this name fire, until the task is cancelled."""
+        await self._run(None, "worker")
+
+    async def _run(self, agents: Agents | None, role: Role) -> None:
+        await self.scheduler.start_on_loop(agents, role)
         try:
             await asyncio.Event().wait()
         finally:

@@ -13,8 +13,8 @@ from everwhen.scheduler.schedule_options import (
     ScheduleOptions,
     TriggerOptions,
 )
+from everwhen.targets.python_function import JobContext, SchedulerTriggerCallback
 from everwhen.targets.python_function import PythonRun as Run
-from everwhen.targets.python_function import SchedulerTriggerCallback
 from everwhen.telemetry.log_to import SchedulerLogger
 
 __all__ = [
@@ -53,6 +53,7 @@ class SchedulerOptions(TypedDict, total=False):
     max_workers: int
     lease: float
     queues: Sequence[str]
+    context: JobContext | None
 
 
 class ApiOptions(TypedDict, total=False):
