@@ -52,7 +52,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
             report = prove(stack.runtime)
         finally:
             stack.close()
-        self.stdout.write(f"{declared} schedules are declared")
+        self.stdout.write("1 schedule is declared" if declared == 1 else f"{declared} schedules are declared")
         self._tell(report)
 
     def _tell(self, report: LedgerReport) -> None:
