@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -24,6 +25,7 @@ from tests.scheduler.mounted_client import (
 from tests.scheduler.test_frameworks import PROGRAMS, ROOT, serving
 from tests.scheduler.test_mounted_api import QUIET, token_for
 from tests.scheduler.waiting import PATIENCE, until
+from tests.servers.everwhen_database import PostgresDatabase
 
 PROJECT = f"{PROGRAMS}.django_project"
 
@@ -107,6 +109,18 @@ def test_the_database_of_the_settings_is_used_or_one_of_its_own() -> None:
         assert database_url({"ENGINE": "django.db.backends.sqlite3", "NAME": name}) == "sqlite://"
     with pytest.raises(ImproperlyConfigured, match=r'is "django\.db\.backends\.mysql"; name a database'):
         database_url({"ENGINE": "django.db.backends.mysql", "NAME": "shop"})
+
+
+def test_the_address_of_a_postgresql_in_the_settings_can_be_opened(everwhen_on_18: PostgresDatabase) -> None:
+    url = urlsplit(everwhen_on_18.empty())
+    fields = {"NAME": url.path[1:], "USER": url.username, "PASSWORD": url.password, "PORT": url.port}
+    options = {"connect_timeout": 10, "sslmode": "prefer", **dict(parse_qsl(url.query)), "pool": True}
+    settings = {"ENGINE": "django.db.backends.postgresql", "HOST": url.hostname, "OPTIONS": options, **fields}
+    scheduler = Scheduler(database_url(settings), name="shop")
+    try:
+        assert scheduler.schedules() == []
+    finally:
+        scheduler.close()
 
 
 def test_unknown_keys_of_the_setting_are_refused() -> None:

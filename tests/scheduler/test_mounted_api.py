@@ -20,6 +20,7 @@ from tests.scheduler.mounted_client import (
     use_a_session,
 )
 from tests.scheduler.test_frameworks import PROGRAMS, serving
+from tests.scheduler.waiting import PATIENCE
 from tests.servers.everwhen_database import PostgresDatabase
 
 QUIET = ["--log-level", "error"]
@@ -77,17 +78,20 @@ def test_settings_that_a_mounted_api_does_not_have_are_refused() -> None:
         scheduler.asgi(max_body="much")
 
 
+def scope_of(path: str, host: str, headers: dict[str, str]) -> dict[str, Any]:
+    sent = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
+    scope: dict[str, Any] = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http"}
+    return scope | {
+        "path": path,
+        "query_string": b"",
+        "headers": sent,
+        "client": ("127.0.0.1", 5),
+        "root_path": "/tools/",
+    }
+
+
 def ask(app: Any, path: str, host: str = "shop.example.com", **headers: str) -> tuple[int, Any]:
     """Pass one request to an application, on a loop of its own; return the status and the fields of the answer."""
-    sent = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
-    scope: dict[str, Any] = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": path,
-    }
-    scope |= {"query_string": b"", "headers": sent, "client": ("127.0.0.1", 5), "root_path": "/tools/"}
     answered: list[Any] = []
 
     async def receive() -> Any:
@@ -96,7 +100,7 @@ def ask(app: Any, path: str, host: str = "shop.example.com", **headers: str) -> 
     async def send(message: Any) -> None:
         answered.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    asyncio.run(app(scope_of(path, host, headers), receive, send))
     return answered[0]["status"], json.loads(answered[1]["body"])
 
 
@@ -128,6 +132,26 @@ def test_the_mounted_api_goes_on_after_the_scheduler_was_closed(tmp_path: Path) 
             scheduler.stop()
     finally:
         scheduler.close()
+
+
+def test_streams_of_the_mounted_api_end_when_the_scheduler_is_closed(tmp_path: Path) -> None:
+    scheduler = Scheduler(f"sqlite:///{tmp_path}/shop.db", name="shop")
+    app = scheduler.asgi()
+    bearer = f"Bearer {scheduler.create_token('of the test', 'viewer')}"
+    answered: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def stay() -> Any:
+        return await asyncio.Event().wait()
+
+    async def listen() -> None:
+        scope = scope_of("/tools/api/v1/events/stream/", "localhost", {"authorization": bearer})
+        streaming = asyncio.create_task(app(scope, stay, answered.put))
+        assert (await answered.get())["status"] == 200
+        assert (await answered.get())["body"].startswith(b"retry:")
+        await asyncio.to_thread(scheduler.close)
+        await asyncio.wait_for(streaming, PATIENCE)
+
+    asyncio.run(listen())
 
 
 def test_a_database_that_cannot_be_opened_is_told_once_and_answered_without_its_place(

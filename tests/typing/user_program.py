@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+
+from fastapi import FastAPI
 
 from everwhen import (
     AgentScheduleInfo,
@@ -83,6 +86,15 @@ def operate(agents: Sequence[AgentScheduleInfo]) -> SchedulerState:
     except SchedulerShutdownError as error:
         print(error.running_job_count, error.timed_out)
     return scheduler.get_state()
+
+
+def inside_an_application() -> FastAPI:
+    app = FastAPI()
+    app.mount("/tools/everwhen", scheduler.asgi(allowed_hosts=["shop.example.com"], max_body="2MiB"))
+    secret: str = scheduler.create_token("me", role="admin")
+    print(secret)
+    Scheduler("sqlite://", name="shop", context=lambda: suppress(KeyError)).run_worker()
+    return app
 
 
 async def inside_a_loop() -> None:

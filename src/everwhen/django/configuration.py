@@ -7,15 +7,16 @@ would wait for each other, and slots would be late. On PostgreSQL both use one d
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from django import conf
 from django.core.exceptions import ImproperlyConfigured
-from django.db import close_old_connections
+from django.db import close_old_connections, reset_queries
 
 from everwhen.model.scalars import unknown
 from everwhen.scheduler.options import SchedulerOptions
@@ -107,19 +108,24 @@ def _postgres_url(fields: Mapping[str, Any]) -> str:
 
 @contextmanager
 def job_context() -> Iterator[None]:
-    """Close connections of Django that are too old or broken, before and after a job, as around a request."""
-    _close_old_connections()
+    """Do around a job what Django does around a request: close connections that are too old or broken.
+
+    On an event loop Django opens no connection itself, and refuses to close one.
+    """
+    if _is_on_event_loop():
+        yield
+        return
+    reset_queries()
+    close_old_connections()
     try:
         yield
     finally:
-        _close_old_connections()
+        close_old_connections()
 
 
-def _close_old_connections() -> None:
-    # On an event loop Django opens no connection itself, and closing one is refused.
-    from asyncio import get_running_loop
-
-    with suppress(RuntimeError):
-        get_running_loop()
-        return
-    close_old_connections()
+def _is_on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

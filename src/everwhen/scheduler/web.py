@@ -105,7 +105,11 @@ class MountedApi:
                     node.stack.leave.append(self._close_streams)
                 context = self._context(node)
                 served = Served(node, create_app(context), context)
-                others = {one: known for one, known in self._served.items() if not one.is_closed()}
+                others = {
+                    one: known
+                    for one, known in self._served.items()
+                    if known.node.is_of_this_process and not one.is_closed()
+                }
                 self._served = {**others, loop: served}
             return served
 
