@@ -105,3 +105,64 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     result = CliRunner().invoke(everwhen, ["import", "crontab", str(tmp_path / "none")])
     assert result.exit_code == 1
     assert "cannot be read: No such file or directory" in str(result.exception)
+
+
+JOBS = """
+from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from apscheduler.schedulers.background import BackgroundScheduler
+
+def poll(place: str, *, deep: bool = False) -> None: ...
+
+class App:
+    scheduler = BackgroundScheduler(
+        timezone="Europe/Berlin", jobstores={"default": SQLAlchemyJobStore("sqlite:///jobs.db")}
+    )
+
+scheduler = App.scheduler
+scheduler.add_job(poll, "interval", minutes=5, args=["no"], kwargs={"deep": True}, jitter=30, id="poll")
+scheduler.add_job(poll, "cron", day_of_week="mon-fri", hour=7, minute=30, args=["a: b"], misfire_grace_time=None)
+scheduler.add_job(poll, "date", run_date="2090-01-01 12:00:00", args=["%"], id="new year", next_run_time=None)
+scheduler.add_job(lambda: None, "interval", hours=1, id="nobody")
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the present folder, which no other test imports."""
+    name = f"jobs_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(JOBS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+@pytest.mark.parametrize("path", ["scheduler", "App.scheduler"])
+def test_the_jobs_of_a_scheduler_object_pass_the_check(jobs: str, tmp_path: Path, path: str) -> None:
+    printed = CliRunner().invoke(everwhen, ["import", "apscheduler", f"{jobs}:{path}"])
+    assert printed.exit_code == 0, printed.output
+    assert "note: nobody: left out: " in printed.stderr
+    (tmp_path / "everwhen.yaml").write_text(printed.stdout)
+    checked = CliRunner().invoke(everwhen, ["config", "check", "--config", str(tmp_path / "everwhen.yaml")])
+    assert (checked.stdout, checked.exit_code) == ("", 0)
+    found = CliRunner().invoke(everwhen, ["import", "apscheduler", f"{jobs}:{path}", "--json"])
+    schedules = json.loads(found.stdout)["document"]["schedules"]
+    assert [one["id"] for one in schedules] == ["poll", "poll-2", "new-year"]
+    program = CliRunner().invoke(everwhen, ["import", "apscheduler", f"{jobs}:{path}", "--python"])
+    compile(program.stdout, "program", "exec")
+    assert f"import {jobs}" in program.stdout
+    assert "note: nobody: left out: " in program.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("jobs", "'jobs' is not of the form \"module:scheduler\""),
+        ("no_such_module:scheduler", "cannot be imported: ModuleNotFoundError"),
+        ("json:scheduler", "cannot be imported: AttributeError"),
+        ("json:dumps", "this is a builtins.function, not a scheduler of APScheduler 3"),
+    ],
+)
+def test_a_name_that_is_no_scheduler_is_one_sentence(name: str, message: str) -> None:
+    result = CliRunner().invoke(everwhen, ["import", "apscheduler", name])
+    assert result.exit_code == 1
+    assert message in str(result.exception)

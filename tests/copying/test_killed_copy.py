@@ -38,7 +38,7 @@ if where == "before the mark":
 elif where == "before the commit":
     postgres_copy._set_sequences = lambda connection, table, columns: die() if table.name == "tokens" else None
 elif where == "before the first row":
-    postgres_copy._lock = die
+    postgres_copy._refuse_rows = die
 wiring.move_database(source, target)
 """
 MOMENTS = {"before the first row": 0, "before the commit": 0, "before the mark": 20}

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[2] / "examples" / "pigeon-post"
 RUN = """
 import json, sys, threading
 from everwhen.store.opened import store_of
-from everwhen.model.agent_schedule import agent_target
+from everwhen.model.group import agent_target
 from everwhen.model.schedule import Target
 from tests.submissions import Submission, create_schedule
 from everwhen.model.queries import JobFilter

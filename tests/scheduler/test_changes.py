@@ -77,6 +77,18 @@ def test_an_update_changes_the_named_keys_and_no_other(scheduler: Scheduler) -> 
     assert scheduler.get_schedule("a").revision == 2
 
 
+def test_an_update_changes_the_arguments_of_a_function(scheduler: Scheduler) -> None:
+    scheduler.add("a", signatures.greet, args=["Ada"], kwargs={"greeting": "hi"}, cron=NEVER)
+    scheduler.update("a", args=["Bo"])
+    assert scheduler.trigger("a").wait(LONG).result == "hi Bo"
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'tone'"):
+        scheduler.update("a", kwargs={"tone": "low"})
+    scheduler.add("b", cron=NEVER, run={"command": ["true"]})
+    with pytest.raises(ConfigError, match="runs no function"):
+        scheduler.update("b", args=[1])
+    assert scheduler.get_schedule("a").revision == 2
+
+
 def test_an_update_keeps_a_function_of_this_process_and_the_queue_of_its_program(
     scheduler: Scheduler,
 ) -> None:

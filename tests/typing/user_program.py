@@ -1,4 +1,4 @@
-"""A program as somebody writes it who checks types strictly; `mypy` must have nothing to say about it."""
+"""A program as somebody writes it who checks types strictly; `mypy` and pyright must have nothing to say about it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from fastapi import FastAPI
 
 from everwhen import (
     AgentScheduleInfo,
+    AsyncScheduler,
     CronExpression,
     CronParseError,
+    JobInfo,
+    JobResult,
     Run,
     ScheduleCheckResult,
     ScheduleInfo,
@@ -65,6 +68,40 @@ def nothing_to_take() -> None: ...
 def later() -> None: ...
 
 
+@scheduler.every("1h", args=["Ada"], kwargs={"tone": "low"})
+def greet(name: str, run: Run, *, tone: str) -> str:
+    return f"{name} {tone} {run.schedule_id}"
+
+
+def change() -> list[JobInfo]:
+    said: str = greet("Bo", _a_run(), tone="high")  # the signature stays
+    scheduler.add(greet, every="5m", args=["Ada"], kwargs={"tone": said}, replace_existing=True)
+    scheduler.add("local", lambda: None, cron="@daily")
+    scheduler.update("local", every=timedelta(minutes=5), max_retries=3)
+    ended: JobResult = scheduler.trigger("local").wait(timeout=30)
+    names: list[str] = [one.id for one in scheduler.schedules(status="active")]
+    scheduler.print_schedules()
+    if not ended.is_success:
+        scheduler.rerun(scheduler.jobs(names[0], status="failed")[0].id).wait()
+    scheduler.pause_all()
+    scheduler.resume_all()
+    removed: int = scheduler.remove_all()
+    return scheduler.jobs(limit=removed)
+
+
+def _a_run() -> Run: ...  # type: ignore[empty-body]
+
+
+async def wait_for_it() -> str | None:
+    async with AsyncScheduler("sqlite://", name="shop") as shop:
+        await shop.add("a", greet, every="5m", args=["Ada"], kwargs={"tone": "low"})
+        info: ScheduleInfo = await shop.pause("a", note="tea")
+        handle = await shop.trigger(info.id)
+        result: JobResult = await handle
+        jobs: list[JobInfo] = await shop.jobs("a", status="succeeded")
+        return result.result if jobs else await handle.result()
+
+
 def operate(agents: Sequence[AgentScheduleInfo]) -> SchedulerState:
     number: int = poll.__code__.co_argcount  # a decorator leaves the function what it is
     added: ScheduleInfo = scheduler.add("added", poll, every=timedelta(minutes=number))
@@ -107,4 +144,5 @@ def times() -> datetime:
         expression: CronExpression = parse_cron_expression("@daily")
     except CronParseError as error:
         print(error.expression, error.field, error.example)
+        raise
     return calculate_next_trigger(None, parse_interval("5m") if expression.text else "1h")

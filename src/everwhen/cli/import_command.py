@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import click
 from everwhen.cli.screen import Answers, answering
 from everwhen.cli.terminal import echo, print_lines, secho
 from everwhen.compat.importers import Imported
+from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
 from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
 from everwhen.compat.importers.herdctl import import_herdctl
+from everwhen.compat.importers.python_text import written_as_python
 from everwhen.config.problems import Report
 from everwhen.config.yaml_text import read_document, written
 from everwhen.errors import ConfigError
@@ -70,6 +73,42 @@ def celery(file: Path, app: str | None) -> Answers:
     return _told(import_celery(_text(file), app=app), file)
 
 
+@command.command()
+@click.argument("scheduler", metavar="MODULE:SCHEDULER")
+@click.option(
+    "--python", "as_python", is_flag=True, help="Print a program that adds them with Scheduler.add."
+)
+@answering
+def apscheduler(scheduler: str, as_python: bool) -> Answers:
+    """Import the jobs of a scheduler object of APScheduler 3.
+
+    The module is imported, from this folder too; the scheduler is not started, and its job store is only read.
+    """
+    imported = import_apscheduler(_object(scheduler))
+    if not as_python:
+        yield from _told(imported, scheduler)
+        return
+    yield {"document": imported.document, "notes": imported.notes}
+    echo(f"# imported from {scheduler}")
+    print_lines("\n".join(written_as_python(imported.document["schedules"])))
+    _show_notes(imported)
+
+
+def _object(name: str) -> Any:
+    module, colon, path = name.partition(":")
+    if not (module and colon and path):
+        raise ConfigError(f'{name!r} is not of the form "module:scheduler"')
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # the user's code runs during its import
+        raise ConfigError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+    return found
+
+
 def _document(file: Path) -> Any:
     report = Report()
     document = read_document(_text(file), str(file), report)
@@ -86,9 +125,13 @@ def _text(file: Path) -> str:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start})") from error
 
 
-def _told(imported: Imported, file: Path) -> Answers:
+def _told(imported: Imported, source: Path | str) -> Answers:
     yield {"document": imported.document, "notes": imported.notes}
-    echo(f"# imported from {file}; `everwhen config check` checks whether it is complete")
+    echo(f"# imported from {source}; `everwhen config check` checks whether it is complete")
     print_lines(written(imported.document))
+    _show_notes(imported)
+
+
+def _show_notes(imported: Imported) -> None:
     for note in imported.notes:
         secho(f"note: {note}", err=True, fg="yellow")

@@ -39,6 +39,8 @@ def is_own(origin: Origin) -> bool:
 
 # The `node` of a job that was handed over to an external system: it is not a node, and it has no lease to expire.
 EXTERNAL = "elsewhere"
+# The `node` of a message's job: the transaction that fires it settles it, and no node runs it.
+MESSAGE_NODE = "scheduler"
 
 
 class NewJob(NamedTuple):

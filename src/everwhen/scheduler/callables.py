@@ -81,6 +81,22 @@ def function_target(
     return Target("python", json.dumps({key: value for key, value in spec.items() if value}))
 
 
+def with_arguments(
+    schedule_id: str, target: Target, function: Callable[..., Any] | None, given: Arguments
+) -> Target:
+    """Return the target of a function with other arguments; refuse those that it cannot take."""
+    if target.kind != "python":
+        raise ConfigError(f'schedule "{shown(schedule_id)}" runs no function that could take arguments')
+    spec = json.loads(target.spec)
+    try:
+        named = function or load(spec["function"])
+    except UnknownFunctionError as error:
+        raise ConfigError(f'schedule "{shown(schedule_id)}": {error}') from error
+    callee = callee_of(schedule_id, named, given.args, given.kwargs)
+    spec |= {"args": list(callee.given.args), "kwargs": dict(callee.given.kwargs)}
+    return Target("python", json.dumps({key: value for key, value in spec.items() if value}))
+
+
 def is_local(target: Target) -> bool:
     """Return whether only the process that added its function can run it."""
     return target.kind == "python" and "process" in json.loads(target.spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -38,10 +39,18 @@ from everwhen.scheduler.answers import (
     upcoming_of,
     why_of,
 )
-from everwhen.scheduler.callables import ON_TRIGGER, callee_of, function_target, id_of, is_local
+from everwhen.scheduler.callables import (
+    ON_TRIGGER,
+    callee_of,
+    function_target,
+    id_of,
+    is_local,
+    with_arguments,
+)
 from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
 from everwhen.scheduler.handles import JobHandle, JobInfo, job_info
-from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, TriggerOptions
+from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, UpdateOptions
+from everwhen.targets.arguments import Arguments
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
 
@@ -103,13 +112,15 @@ class SchedulerOperations:
                 )
         return [schedule_info(state) for state in self._create(declared)]
 
-    def update(self, schedule_id: str, **changes: Unpack[TriggerOptions]) -> ScheduleInfo:
+    def update(self, schedule_id: str, **changes: Unpack[UpdateOptions]) -> ScheduleInfo:
         """Change some keys of a schedule that was added, at once; a key of its trigger replaces the trigger."""
         around = rules_of(self._runtime, self._name)
-        fields = plain(changes, keep_none=True)
+        fields: dict[str, Any] = plain(changes, keep_none=True)
+        given: dict[str, Any] = {key: fields.pop(key) for key in ("args", "kwargs") if key in fields}
 
         def rewrite(schedule: Schedule) -> Declared:
-            return read_change(fields, schedule.state.schedule_id, schedule.definition, around)
+            declared = read_change(fields, schedule.state.schedule_id, schedule.definition, around)
+            return declared if not given else self._with_arguments(declared, given)
 
         state = operations.rewrite_schedule(
             self._runtime, schedule_id, rewrite, source=ADDED, actor=self._name
@@ -268,6 +279,14 @@ class SchedulerOperations:
             return operations.replace_schedule(self._runtime, declared, source=ADDED, actor=self._name)
         (added,) = self._create([declared])
         return added
+
+    def _with_arguments(self, declared: Declared, changes: Mapping[str, Any]) -> Declared:
+        """Return the declaration with other arguments of its function; those that are not named stay."""
+        spec = json.loads(declared.target.spec)
+        given = Arguments.of_spec({**spec, **changes})
+        function = self._tasks.find(declared.schedule_id, spec.get("function", ""))
+        target = with_arguments(declared.schedule_id, declared.target, function, given)
+        return replace(declared, target=target, definition=replace(declared.definition, target=target))
 
     def _declared(
         self,

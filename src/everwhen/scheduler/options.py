@@ -97,6 +97,10 @@ class AddOptions(TriggerOptions, Call, total=False):
     replace_existing: bool
 
 
+class UpdateOptions(TriggerOptions, Call, total=False):
+    """The keys of `update`: those that change; None clears a key."""
+
+
 class NewSchedule(TriggerOptions, Call, total=False):
     """One schedule of `add_many`."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
-from everwhen.model.job import Job
+from everwhen.model.job import MESSAGE_NODE, Job
 from everwhen.model.limits import FOR_EVER, Breaker, Limit, Transition
 from everwhen.model.outcome import OutputPiece, OutputStream
 from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
@@ -36,7 +36,6 @@ from everwhen.store.job_pages import (
 )
 from everwhen.store.job_rows import JOB
 from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
-from everwhen.store.publish import MESSAGE_NODE
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.transaction import Snapshot, StorePart
 

@@ -33,7 +33,7 @@ from everwhen.decide.claim import claim
 from everwhen.decide.hand_over import OnTheirWay, hand_over
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
 from everwhen.model.instants import SECOND
-from everwhen.model.job import Job
+from everwhen.model.job import MESSAGE_NODE, Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import MOST_RESCUES
@@ -43,7 +43,6 @@ from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import row_ids
 from everwhen.store.lanes import Lane
 from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
-from everwhen.store.publish import MESSAGE_NODE
 from everwhen.store.rescue import event_about
 from everwhen.store.settle import end_jobs
 from everwhen.store.transaction import StorePart, Transaction

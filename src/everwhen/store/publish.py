@@ -15,7 +15,7 @@ from everwhen.decide.claim import claim
 from everwhen.decide.fast_path import end_fast
 from everwhen.model.changes import Decision
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.job import Job
+from everwhen.model.job import MESSAGE_NODE, Job
 from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, MessageJob, message_of
 from everwhen.model.outcome import JobEnd, NewMessage, Outcome
@@ -28,7 +28,6 @@ from everwhen.store.messages import insert_messages
 from everwhen.store.settle import end_jobs, settle_fast
 from everwhen.store.transaction import Row, Transaction
 
-MESSAGE_NODE = "scheduler"  # the value of `node` for these jobs
 MOST_ROUNDS = 1_000
 
 # Columns that a firing and a success change on the row of a schedule; the others stay as they are.

@@ -8,6 +8,7 @@
 ['Mon 09:00 succeeded', 'Tue 09:00 succeeded']
 """
 
+from everwhen.model.outcome import Outcome
 from everwhen.testing.manual import ManualClock, ManualJob, ManualScheduler, manual_scheduler
 
-__all__ = ["ManualClock", "ManualJob", "ManualScheduler", "manual_scheduler"]
+__all__ = ["ManualClock", "ManualJob", "ManualScheduler", "Outcome", "manual_scheduler"]

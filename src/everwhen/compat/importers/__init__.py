@@ -1,4 +1,7 @@
-"""Importers of other schedulers' files as `everwhen.yaml`, with a list of differences. No file is executed."""
+"""Importers of other schedulers' files as `everwhen.yaml`, with a list of differences.
+
+No file is executed, except the module that holds a scheduler object, which the user names.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from everwhen.model.kinds import NAME
 
 _OTHER = re.compile(r"[^a-z0-9]+")
 
@@ -52,6 +57,18 @@ class Names:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+
+    def keep(self, name: str) -> str:
+        """Return the name itself where it is an unused id, else an id like it.
+
+        >>> names = Names()
+        >>> names.keep("Back_up"), names.keep("Back_up"), names.keep("back up")
+        ('Back_up', 'back-up', 'back-up-2')
+        """
+        if not NAME.fullmatch(name) or name in self._taken:
+            return self.take(name)
+        self._taken.add(name)
+        return name
 
     def take(self, wish: str, fallback: str = "job") -> str:
         """Return an unused id.
