@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,13 @@ from everwhen.targets.guardian import MARK, Guardian
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.process import Processes
 from everwhen.targets.python_call import call_on
-from everwhen.targets.python_function import Functions, TriggerCallback, TriggerInfo, python_run
+from everwhen.targets.python_function import (
+    Functions,
+    JobContext,
+    TriggerCallback,
+    TriggerInfo,
+    python_run,
+)
 from everwhen.targets.registry import Resources, fault_of, make_targets
 from everwhen.targets.workflow import WorkflowRegistry
 from everwhen.work_sources import installed_sources
@@ -62,6 +69,7 @@ def open_target_registry(
     guardian = Guardian()  # one watches all processes
     call_executor = CallExecutor(max_workers, loop)
     plugins = PluginFolders(plugin_dirs)
+    context = nullcontext if functions is None else functions.context
     resources = Resources(
         runtime.clock,
         processes=Processes(guardian=guardian),
@@ -71,7 +79,7 @@ def open_target_registry(
         workflows=workflows or WorkflowRegistry(),
         sources=installed_sources(also={MARK: guardian.mark}),
         functions=functions,
-        host=None if on_trigger is None else partial(_hand_over, call_executor, on_trigger),
+        host=None if on_trigger is None else partial(_hand_over, call_executor, on_trigger, context),
         allow_private_urls=allow_private_urls,
     )
     targets = make_targets(resources, installed_targets())
@@ -84,6 +92,7 @@ def open_target_registry(
 async def _hand_over(
     hands: CallExecutor,
     on_trigger: TriggerCallback,
+    context: JobContext,
     fields: Mapping[str, Any],
     run: Run,
     item: WorkItem | None,
@@ -92,4 +101,4 @@ async def _hand_over(
     """Let the host perform an agent's run."""
     about = python_run(run, partial(run.output.write, "log"))
     info = TriggerInfo(fields.get("agent"), local_id(run.schedule_id), prompt, about, item)
-    return await call_on(hands, on_trigger, info, run)
+    return await call_on(hands, on_trigger, info, run, context=context)

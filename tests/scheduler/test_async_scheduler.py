@@ -21,7 +21,8 @@ def public_names(of: type) -> set[str]:
 
 def test_it_has_every_name_of_the_plain_scheduler() -> None:
     # What a test or another part of everwhen asks of a scheduler, and what is asked of `.scheduler`.
-    own = {"declare_on", "functions", "name", "on_trigger", "queues", "start_on_loop", "timezone"}
+    own = {"check_on", "database", "declare_on", "functions", "name", "on_trigger", "queues", "start_on_loop"}
+    own |= {"timezone"}
     assert public_names(Scheduler) - own <= public_names(AsyncScheduler)
 
 

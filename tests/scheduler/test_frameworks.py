@@ -26,11 +26,11 @@ ENOUGH = 3
 
 
 @contextmanager
-def serving(url: str, *fields: str) -> Iterator[subprocess.Popen[str]]:
+def serving(url: str, *fields: str, folder: Path = ROOT, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """A server, until it is told to end and has done so, without a word of trouble."""
-    environ = {**os.environ, "SHOP_DATABASE": url, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "SHOP_DATABASE": url, "PYTHONPATH": str(folder), **variables}
     command = [sys.executable, "-m", *fields]
-    process = subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True)
     try:
         yield process
         process.send_signal(signal.SIGTERM)

@@ -42,6 +42,8 @@ scheduler.update("one", evry="5m")                                  # wrong
 def on_trigger(info: str) -> None: ...
 Scheduler("sqlite://", on_trigger=on_trigger)                       # wrong
 scheduler.stop(timeout="30s")                                       # wrong
+scheduler.asgi(allowed_host=["shop.example.com"])                   # wrong
+scheduler.create_token("me", role="boss")                           # wrong
 scheduler.stop(True)                                                # wrong
 scheduler.pause("one", until=5)                                     # wrong
 scheduler.add("a", every="5m", run=["true"])                        # wrong

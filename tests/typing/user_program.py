@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import psycopg
+from fastapi import FastAPI
 from psycopg.rows import DictRow, TupleRow
 
 from everwhen import (
@@ -137,6 +139,15 @@ def tell(event: SchedulerEvent) -> str:
 @scheduler.on(scope="all", name="audit")
 async def keep(event: SchedulerEvent) -> None:
     print(event.slot_at, event.slot_count, event.job_id or "", event.actor, event.reason)
+
+
+def inside_an_application() -> FastAPI:
+    app = FastAPI()
+    app.mount("/tools/everwhen", scheduler.asgi(allowed_hosts=["shop.example.com"], max_body="2MiB"))
+    secret: str = scheduler.create_token("me", role="admin")
+    print(secret)
+    Scheduler("sqlite://", name="shop", context=lambda: suppress(KeyError)).run_worker()
+    return app
 
 
 async def inside_a_loop() -> None:

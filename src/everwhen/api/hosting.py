@@ -26,12 +26,12 @@ class Reload(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeHooks:
-    """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process; `dispatch`: who
-    runs jobs, by its configuration."""
+    """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process, None while it
+    does not run; `dispatch`: who runs jobs, by its configuration."""
 
     read: Callable[[], Declarations] | None = None
     reload: Reload | None = None
-    figures: Callable[[], LoopFigures] | None = None
+    figures: Callable[[], LoopFigures | None] | None = None
     dispatch: str = "local"
 
 

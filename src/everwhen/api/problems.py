@@ -66,6 +66,12 @@ def _answered(fields: Fields, headers: Mapping[str, str] | None = None) -> Respo
     return Response(problem_bytes(fields), fields["status"], dict(headers or {}), MEDIA_TYPE)
 
 
+def problem_of(error: Exception) -> Response:
+    """Return the answer to a request that ended with this error of the error tree."""
+    wait = getattr(error, "retry_after", None)
+    return _answered(fields_of(error), None if wait is None else {"retry-after": str(wait)})
+
+
 def refusal_to_json(error: RefusedError) -> Fields:
     return problem_fields(error.status, BY_STATUS[error.status], error.detail, error.faults)
 
@@ -76,8 +82,7 @@ def refusal_to_json(error: RefusedError) -> Fields:
 async def on_error(request: Request, error: Exception) -> Response:
     if isinstance(error, errors.StoreError):
         request.app.state.context.log_outage(error)
-    wait = getattr(error, "retry_after", None)
-    return _answered(fields_of(error), None if wait is None else {"retry-after": str(wait)})
+    return problem_of(error)
 
 
 async def on_refusal(_request: Request, error: Exception) -> Response:

@@ -33,6 +33,7 @@ _CLOSE = {"connection": "close"}
 # Whoever asks these knows an address, not a name, and learns one word.
 ANY_HOST = frozenset(("/healthz", "/readyz"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+ANY_NAME = "*"  # among the allowed hosts: somebody else looks at the Host header
 
 
 class RequestGuard:
@@ -43,13 +44,15 @@ class RequestGuard:
         self._body_within = body_within
         self._settings = settings
         self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)}
+        # `.example.com` stands for all names below it, as Django has it.
+        self._endings = tuple(name for name in self._names if name.startswith(".") and len(name) > 1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers, send = Headers(scope=scope), add_security_headers(send)
-        path = scope["path"]
+        path = path_below_root(scope)
         most = self._most(path, headers)
         refusal = None if path in ANY_HOST else self._refusal(scope["method"], headers, most)
         if refusal is not None:
@@ -60,7 +63,7 @@ class RequestGuard:
             await answer(scope, receive, send)
             return
         if path.startswith(PREFIX) and not path.endswith("/"):
-            scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
+            scope = {**scope, "path": f"{scope['path']}/", "raw_path": (scope.get("raw_path") or b"") + b"/"}
         with ExitStack() as work:
             await self._app(scope, _bounded(receive, most, self._body_within, work), send)
 
@@ -82,10 +85,27 @@ class RequestGuard:
         return None
 
     def _is_ours(self, name: str) -> bool:
-        if name in self._names:
+        if name in self._names or ANY_NAME in self._names or f".{name}".endswith(self._endings):
             return True
         # Without a list of names an address is taken as it is: a foreign page can lead a name here, not an address.
         return not self._settings.is_local and not self._settings.allowed_hosts and _is_address(name)
+
+
+def root_of(scope: Scope) -> str:
+    """Return the path that this application is mounted under, without a slash at its end; the root is empty."""
+    root: str = scope.get("root_path", "")
+    return root.rstrip("/")
+
+
+def path_below_root(scope: Scope) -> str:
+    """Return the path of a request as this application knows it, wherever it is mounted.
+
+    >>> path_below_root({"path": "/tools/everwhen/healthz", "root_path": "/tools/everwhen"})
+    '/healthz'
+    """
+    path: str = scope["path"]
+    root = root_of(scope)
+    return path[len(root) :] if path.startswith(f"{root}/") else path
 
 
 def media_type(headers: Headers) -> str:

@@ -8,6 +8,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
+from everwhen.model.node import Role
 from everwhen.model.policy import IfRunning
 from everwhen.model.request import Request
 from everwhen.operations.requests import Submission, submit_request_async
@@ -18,6 +19,7 @@ from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
 from everwhen.scheduler.options import (
     AddOptions,
     AnyFunction,
+    ApiOptions,
     Duration,
     Function,
     Instant,
@@ -31,6 +33,7 @@ from everwhen.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from everwhen.operations.requests import CallerConnection
+    from everwhen.scheduler.web import MountedApi
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,6 +115,13 @@ class AsyncScheduler:
     ) -> Callable[[AnyListener], AnyListener]:
         return self.scheduler.on(*types, scope=scope, name=name)
 
+    # -- inside another application --
+
+    def asgi(self, **options: Unpack[ApiOptions]) -> MountedApi:
+        return self.scheduler.asgi(**options)
+
+    create_token = _awaitable(Scheduler.create_token)
+
     # -- starting and stopping --
 
     async def start(self, agents: Agents | None = None) -> None:
@@ -123,7 +133,14 @@ class AsyncScheduler:
 
     async def run(self, agents: Agents | None = None) -> None:
         """Start, and go on until the task is cancelled; then stop, and wait for what runs."""
-        await self.start(agents)
+        await self._run(agents, "up")
+
+    async def run_worker(self) -> None:
+        """Only run the jobs that other processes of this name fire, until the task is cancelled."""
+        await self._run(None, "worker")
+
+    async def _run(self, agents: Agents | None, role: Role) -> None:
+        await self.scheduler.start_on_loop(agents, role)
         try:
             await asyncio.Event().wait()
         finally:

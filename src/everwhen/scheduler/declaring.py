@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from everwhen.operations.quiet_hours import policy_ids
 from everwhen.runtime import Runtime
 from everwhen.scheduler.callables import ON_TRIGGER, Callee, checked_name, function_target
 from everwhen.scheduler.options import AgentScheduleInfo
-from everwhen.targets.python_function import PythonRun, TriggerCallback, TriggerInfo, is_async
+from everwhen.targets.python_function import JobContext, PythonRun, TriggerCallback, TriggerInfo, is_async
 
 log = logging.getLogger("everwhen")
 
@@ -47,6 +47,13 @@ def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
     applied = apply(runtime, found, source=source, may_remove_most=True, may_be_past=False)
     for note in upgrade_notes(applied):
         log.warning(note)
+
+
+def check_declarations(runtime: Runtime, tasks: Tasks, agents: Agents) -> int:
+    """Raise what a start would refuse, and write nothing; return how many schedules are declared."""
+    around = rules_of(runtime, tasks.name)
+    declared = [_read_task(task, tasks.name, around) for task in tasks]
+    return len(declared) + len(read_agents(agents, around, has_host=tasks.has_host))
 
 
 def _read_task(task: Task, name: str, around: SubmissionRules) -> Declared:
@@ -117,8 +124,11 @@ class Task(NamedTuple):
 class Tasks:
     """What is declared under one name in this process."""
 
-    def __init__(self, name: str, on_trigger: TriggerCallback | None) -> None:
+    def __init__(
+        self, name: str, on_trigger: TriggerCallback | None, context: JobContext = nullcontext
+    ) -> None:
         self.name = name
+        self.context = context
         self.process = secrets.token_hex(4)  # of this process: what is local belongs to it
         self._on_trigger = on_trigger
         self._tasks: dict[str, Task] = {}

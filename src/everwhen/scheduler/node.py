@@ -12,6 +12,7 @@ from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.listeners import Listeners
 from everwhen.engine.service import Service
 from everwhen.model.message import Subscriber
+from everwhen.model.node import Role
 from everwhen.operations.local_functions import invalidate_orphans, node_name
 from everwhen.runtime import Runtime
 from everwhen.scheduler.declaring import Tasks
@@ -33,6 +34,7 @@ class NodeOptions:
     max_workers: int
     lease: float
     queues: Sequence[str]
+    role: Role = "up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def open_node(
     engine_log = EngineLog()
     service = build_service(
         stack,
+        role=options.role,
         observer=engine_log,
         on_decided=engine_log.decided,
         name=node_name(tasks.name, tasks.process),

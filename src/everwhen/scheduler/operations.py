@@ -19,8 +19,8 @@ from everwhen.model.queries import JobFilter, ScheduleFilter
 from everwhen.model.reasons import ScheduleCheckResult, SkipReason
 from everwhen.model.request import Request
 from everwhen.model.schedule import Schedule, State, Status
-from everwhen.model.token import NO_LIMITS, Token
-from everwhen.operations import job_access, requests
+from everwhen.model.token import NO_LIMITS, AccessRole, Token
+from everwhen.operations import job_access, requests, tokens
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
@@ -299,6 +299,12 @@ class SchedulerOperations:
             self._runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )
         return backfilled(found)
+
+    # -- who may call the API --
+
+    def create_token(self, name: str, role: AccessRole = "viewer", *, owner: str | None = None) -> str:
+        """Create a token for the REST API and return its secret, which cannot be shown again."""
+        return tokens.create_token(self._runtime, name, role, owner=owner).secret
 
     # -- questions --
 

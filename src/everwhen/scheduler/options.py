@@ -13,14 +13,15 @@ from everwhen.scheduler.schedule_options import (
     ScheduleOptions,
     TriggerOptions,
 )
+from everwhen.targets.python_function import JobContext, SchedulerTriggerCallback
 from everwhen.targets.python_function import PythonRun as Run
-from everwhen.targets.python_function import SchedulerTriggerCallback
 from everwhen.telemetry.log_to import SchedulerLogger
 
 __all__ = [
     "AddOptions",
     "AgentScheduleInfo",
     "AnyFunction",
+    "ApiOptions",
     "Duration",
     "Function",
     "Instant",
@@ -52,6 +53,21 @@ class SchedulerOptions(TypedDict, total=False):
     max_workers: int
     lease: float
     queues: Sequence[str]
+    context: JobContext | None
+
+
+class ApiOptions(TypedDict, total=False):
+    """The keys of `asgi`, as in the `api` section of a configuration file.
+
+    `allowed_hosts`: the Host headers that the API answers to; `*` (the default) is any, `.example.com` stands for all
+    names below it. `trusted_proxies`: networks whose X-Forwarded-For counts, if the server does not read it.
+    """
+
+    allowed_hosts: Sequence[str]
+    allow_code_targets: bool
+    max_payload: int | str
+    max_body: int | str
+    trusted_proxies: Sequence[str]
 
 
 class StopOptions(TypedDict, total=False):

@@ -6,15 +6,17 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from everwhen.clock import local_zone_name
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
 from everwhen.model.instants import optional_moment
 from everwhen.model.message import Subscriber
+from everwhen.model.node import Role
 from everwhen.model.values import bound_queue
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import SchedulerState
@@ -23,6 +25,7 @@ from everwhen.scheduler.declaring import (
     Agents,
     Task,
     Tasks,
+    check_declarations,
     declare_on,
     judge_task,
     named,
@@ -40,6 +43,7 @@ from everwhen.scheduler.node import Node, NodeOptions, open_node
 from everwhen.scheduler.operations import SchedulerOperations
 from everwhen.scheduler.options import (
     AnyFunction,
+    ApiOptions,
     Duration,
     Instant,
     SchedulerLogger,
@@ -48,9 +52,13 @@ from everwhen.scheduler.options import (
     TaskOptions,
 )
 from everwhen.signals import ProcessSignals, wait_until
+from everwhen.targets.python_function import JobContext
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.telemetry.log_to import LogTo
 from everwhen.timetable.civil_time import zone
+
+if TYPE_CHECKING:
+    from everwhen.scheduler.web import MountedApi
 
 log = logging.getLogger("everwhen")
 
@@ -79,9 +87,11 @@ class Scheduler(SchedulerOperations):
         max_workers: int = 8,
         lease: float = 30.0,
         queues: Sequence[str] = ("default",),
+        context: JobContext | None = None,
     ) -> None:
+        """`context` makes a context manager that each function runs inside, in the thread or task that runs it."""
         checked_name("name", name)
-        super().__init__(Tasks(name, on_trigger), lambda: self._node.stack.runtime)
+        super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._node.stack.runtime)
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
         own_queues = [
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
@@ -104,6 +114,10 @@ class Scheduler(SchedulerOperations):
     @property
     def timezone(self) -> str:
         return self._options.timezone
+
+    @property
+    def database(self) -> str:
+        return self._options.database
 
     @property
     def queues(self) -> Sequence[str]:
@@ -177,12 +191,32 @@ class Scheduler(SchedulerOperations):
 
         return listen
 
+    # -- inside another application --
+
+    def asgi(self, **options: Unpack[ApiOptions]) -> MountedApi:
+        """Return the REST API as an ASGI application, to mount under any prefix; it starts no scheduler.
+
+        The first request opens the database. The hosting application decides which Host headers it answers to,
+        unless `allowed_hosts` names them here.
+        """
+        from everwhen.scheduler.web import MountedApi  # the web framework takes time to import
+
+        return MountedApi(self._name, options, own_node=lambda: self._own_node, open_node=lambda: self._node)
+
     # -- life --
 
     def run(self, agents: Agents | None = None) -> None:
         """Start, and go on until SIGINT or SIGTERM; then stop, and wait for what runs."""
+        self._run(agents, "up")
+
+    def run_worker(self) -> None:
+        """Only run the jobs that other processes of this name fire, until SIGINT or SIGTERM; declare nothing."""
+        self._run(None, "worker")
+
+    def _run(self, agents: Agents | None, role: Role) -> None:
+        self._take_role(role)
         with _stop_signals(self._node.service) as stopped:
-            self.start(agents)
+            self._start(agents, None, role)
             try:
                 wait_until(stopped, self.is_running)
             finally:
@@ -234,9 +268,10 @@ class Scheduler(SchedulerOperations):
         await self.start_on_loop()
         return self
 
-    async def start_on_loop(self, agents: Agents | None = None) -> None:
+    async def start_on_loop(self, agents: Agents | None = None, role: Role = "up") -> None:
         """Start; coroutines run on the loop that this is awaited on."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self._start, agents, asyncio.get_running_loop()))
+        loop = asyncio.get_running_loop()
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, agents, loop, role))
         try:
             await asyncio.shield(starting)
         except asyncio.CancelledError:  # its thread goes on: what it has started is stopped again
@@ -345,8 +380,11 @@ class Scheduler(SchedulerOperations):
                 self._opened = node
             return node
 
-    def _start(self, agents: Agents | None, loop: asyncio.AbstractEventLoop | None) -> None:
+    def _start(
+        self, agents: Agents | None, loop: asyncio.AbstractEventLoop | None, role: Role = "up"
+    ) -> None:
         with self._guard:
+            self._take_role(role)
             if self.get_status() != "stopped":
                 raise SchedulerError(f"the scheduler is {self.get_status()}; stop it before it starts again")
             if agents is not None:
@@ -357,7 +395,7 @@ class Scheduler(SchedulerOperations):
                 self._log_to.begin()
             try:
                 node.listeners.begin()
-                node.service.prepare(self._reconcile)
+                node.service.prepare(self._reconcile if node.service.is_scheduler else None)
                 node.listen_on_thread()
                 log.info("scheduler %s started as node %s", self._name, node.service.node)
                 node.service.begin()
@@ -377,6 +415,19 @@ class Scheduler(SchedulerOperations):
     def declare_on(self, runtime: Runtime) -> None:
         """What a start does to the database, done to this one; for tests."""
         declare_on(runtime, self._tasks, self._agents)
+
+    def check_on(self, runtime: Runtime) -> int:
+        """Raise what a start on this database would refuse, and write nothing; return how many are declared."""
+        return check_declarations(runtime, self._tasks, self._agents)
+
+    def _take_role(self, role: Role) -> None:
+        with self._guard:
+            if role == self._options.role:
+                return
+            if self.get_status() != "stopped":
+                raise SchedulerError(f"the scheduler is {self.get_status()}; stop it before it starts again")
+            self.close()
+            self._options = replace(self._options, role=role)
 
     def _close_file(self) -> None:
         """What is in memory would be lost, and can still be asked about."""

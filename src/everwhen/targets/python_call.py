@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from everwhen.targets.process import Launch, Processes, environment_of
 from everwhen.targets.python_function import (
     Cancellable,
     Functions,
+    JobContext,
     UnknownFunctionError,
     call,
     call_async,
@@ -48,6 +50,8 @@ async def call_on(
     about: Cancellable,
     run: Run,
     given: Arguments = NO_ARGUMENTS,
+    *,
+    context: JobContext = nullcontext,
 ) -> Outcome:
     """Call the function with its arguments, and with `about` where it wants the run, on the executor of a node.
 
@@ -55,8 +59,8 @@ async def call_on(
     """
     bound = bind(function, about, given)
     if not is_async(function):
-        return await run.until_told(hands.hand_over(partial(call, bound)))
-    ended, cancel = hands.submit(call_async(bound, about))
+        return await run.until_told(hands.hand_over(partial(call, bound, context)))
+    ended, cancel = hands.submit(call_async(bound, about, context))
     try:
         return await run.until_told(ended)
     except asyncio.CancelledError:
@@ -110,7 +114,8 @@ class PythonTarget:
             except UnknownFunctionError as error:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
-        return await call_on(self._hands, function, about, run, Arguments.of_spec(fields))
+        context = nullcontext if self._functions is None else self._functions.context
+        return await call_on(self._hands, function, about, run, Arguments.of_spec(fields), context=context)
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}

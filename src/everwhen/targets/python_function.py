@@ -10,6 +10,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +23,10 @@ from everwhen.target import Run, StopFlag
 LONGEST_RESULT = 64 * 1024
 NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
 _log = logging.getLogger("everwhen.run")
+
+
+JobContext = Callable[[], AbstractContextManager[object]]
+"""Makes what each function of a program runs inside."""
 
 
 class UnknownFunctionError(Exception):
@@ -40,6 +45,9 @@ class Functions(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def context(self) -> JobContext: ...
 
     def find(self, schedule_id: str, label: str) -> Callable[..., Any] | None: ...
 
@@ -71,21 +79,26 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def call(function: Callable[[], Any]) -> Outcome:
+def call(function: Callable[[], Any], context: JobContext = nullcontext) -> Outcome:
     """Call a plain function; whatever it does is an outcome."""
     try:
-        returned = function()
-        if inspect.isawaitable(returned):
-            returned = asyncio.run(_awaited(returned))
+        with context():
+            returned = function()
+            if inspect.isawaitable(returned):
+                returned = asyncio.run(_awaited(returned))
         return outcome_of(returned)
     except BaseException as error:
         return failure_of(error)
 
 
-async def call_async(function: Callable[[], Any], about: Cancellable) -> Outcome:
+async def call_async(
+    function: Callable[[], Any], about: Cancellable, context: JobContext = nullcontext
+) -> Outcome:
     """Await an async function; whatever it does is an outcome. A CancelledError that it raises itself is a failure."""
     try:
-        return outcome_of(await function())
+        with context():
+            returned = await function()
+        return outcome_of(returned)
     except asyncio.CancelledError as error:
         return Outcome("cancelled") if about.cancelled else failure_of(error)
     except BaseException as error:

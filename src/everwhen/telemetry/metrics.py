@@ -63,7 +63,7 @@ class Metrics(Collector):
         self,
         runtime: Runtime,
         *,
-        loop: Callable[[], LoopFigures] | None = None,
+        loop: Callable[[], LoopFigures | None] | None = None,
         durations: JobDurations | None = None,
         service: str = "everwhen",
     ) -> None:
@@ -106,8 +106,8 @@ class Metrics(Collector):
 
     def _own(self) -> Iterator[Metric]:
         """Yield the metrics that only this process has."""
-        if self._loop is not None:
-            loop = self._loop()
+        loop = None if self._loop is None else self._loop()
+        if loop is not None:
             yield _counter("loop_checks", "Evaluations of the loop of this process.", {(): loop.check_count})
             if loop.last_check_at is not None:
                 at = loop.last_check_at / SECOND

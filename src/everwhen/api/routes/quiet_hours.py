@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
+from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, Viewer
@@ -12,7 +13,7 @@ from everwhen.api.calls import Context, JsonBody, answer, described, nothing, re
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import or_null
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import ROOT
+from everwhen.api.request_guard import ROOT, root_of
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.submission import read_policy
 from everwhen.model.schedule import QuietHoursPolicy
@@ -49,7 +50,9 @@ def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     **described("Create quiet hours", QuietHours, "The new policy.", 409, status=201),
     openapi_extra=request_body(_BODY_SCHEMA, {"nights": NIGHTS}),
 )
-def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody) -> Response:
+def create_quiet_hours(
+    request: Request, context: Context, _caller: GlobalOperator, body: JsonBody
+) -> Response:
     """Windows, dates, or both; the days of a window that wraps midnight are those on which it begins."""
     fields = dict(body.fields) if isinstance(body.fields, dict) else body.fields
     policy_id = fields.pop("id", None) if isinstance(fields, dict) else None
@@ -59,7 +62,8 @@ def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody
         raise InvalidError("id", "is no name", "id is a name.")
     policy = _read(context, fields, policy_id)
     quiet_hours.create_quiet_hours(context.runtime, policy)
-    return answer(QuietHours.of(policy, source="api"), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
+    location = f"{root_of(request.scope)}{ROOT}/quiet-hours/{policy_id}/"
+    return answer(QuietHours.of(policy, source="api"), 201, {"location": location})
 
 
 @router.get("/quiet-hours/{policy_id}/", **described("Look at quiet hours", QuietHours, "The policy.", 404))

@@ -38,7 +38,7 @@ from everwhen.api.calls import (
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY, model_of
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import NDJSON, ROOT
+from everwhen.api.request_guard import NDJSON, ROOT, root_of
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
@@ -120,9 +120,9 @@ def create_schedule(
     context = context_of(request)
     if idempotency_key is None:
         declared = _declared(context, caller, body.fields)
-        return _created(*submissions.create_entries(context.runtime, [declared], caller))
+        return _created(request, *submissions.create_entries(context.runtime, [declared], caller))
     known = _known(context, caller, idempotency_key, body)
-    return known or _created_once(context, caller, idempotency_key, body)
+    return known or _created_once(request, caller, idempotency_key, body)
 
 
 async def _batch_body(request: Request) -> Body | None:
@@ -179,9 +179,9 @@ def _wanted(fields: Any) -> list[Any]:
     return wanted
 
 
-def _created(entry: Entry) -> Response:
+def _created(request: Request, entry: Entry) -> Response:
     fields = schedule_to_json(entry)
-    location = f"/api/v1/schedules/{fields['id']}/"
+    location = f"{root_of(request.scope)}{ROOT}/schedules/{fields['id']}/"
     return answer(fields, 201, {"etag": etag(entry), "location": location})
 
 
@@ -191,11 +191,12 @@ def _declared(context: ApiContext, caller: Caller, fields: Any) -> Declared:
     return read_submission(fields, submissions.new_id(around.now), around)
 
 
-def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> Response:
+def _created_once(request: Request, caller: Caller, key: str, body: Body) -> Response:
     """Create, and remember the answer in the same transaction."""
+    context = context_of(request)
 
     def remembered(entries: Any) -> Answer:
-        text = _created(entries[0]).body
+        text = _created(request, entries[0]).body
         return Answer(caller.token.token_id, key, _digest(body), bytes(text).decode())
 
     declared = _declared(context, caller, body.fields)
@@ -206,7 +207,7 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
         if known is None:
             raise
         return known
-    return _created(entry)
+    return _created(request, entry)
 
 
 def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
@@ -233,6 +234,7 @@ def _digest(body: Body) -> str:
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def put_schedule(
+    request: Request,
     context: Context,
     caller: Operator,
     key: Key,
@@ -245,7 +247,7 @@ def put_schedule(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
     if is_new:
-        return _created(get_entry(context.runtime, schedule_id, caller))
+        return _created(request, get_entry(context.runtime, schedule_id, caller))
     return shown(context, caller, schedule_id)
 
 

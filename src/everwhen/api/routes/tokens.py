@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from everwhen.api.access import COOKIE, Admin, AuthenticatedRoute, Viewer, forget, known, session_in
 from everwhen.api.calls import Context, answer, described, nothing
-from everwhen.api.context import ApiContext
+from everwhen.api.context import context_of
 from everwhen.api.payloads import MODELS, Identifier, Shape
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import ROOT
+from everwhen.api.request_guard import ROOT, root_of
 from everwhen.model import token as model
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of
@@ -130,7 +130,7 @@ async def begin_session(request: Request, context: Context, body: SessionBody) -
     made = await run_sync(tokens.begin_session, context.runtime, token)
     found = answer(_me(token, made.secret), 201, {"cache-control": "no-store"})
     age = (made.session.expires_at - made.session.created_at) // SECOND
-    _set_cookie(context, found, made.secret, age)
+    _set_cookie(request, found, made.secret, age)
     return found
 
 
@@ -142,11 +142,14 @@ def end_session(request: Request, context: Context, caller: Viewer) -> Response:
         tokens.end_session(context.runtime, secret)
         forget(context, caller.token.token_id)
     found = nothing()
-    _set_cookie(context, found, "", 0)
+    _set_cookie(request, found, "", 0)
     return found
 
 
-def _set_cookie(context: ApiContext, found: Response, secret: str, age: int) -> None:
-    settings = context.settings
-    is_encrypted = settings.tls is not None or bool(settings.trusted_proxies)
-    found.set_cookie(COOKIE, secret, age, secure=is_encrypted, httponly=True, samesite="strict")
+def _set_cookie(request: Request, found: Response, secret: str, age: int) -> None:
+    """Set the cookie for the paths of this application only: one that hosts it does not get it."""
+    settings = context_of(request).settings
+    # Where another server hosts the application, it knows the scheme.
+    is_encrypted = request.url.scheme == "https" or settings.tls is not None or bool(settings.trusted_proxies)
+    path = f"{root_of(request.scope)}/"
+    found.set_cookie(COOKIE, secret, age, path=path, secure=is_encrypted, httponly=True, samesite="strict")
