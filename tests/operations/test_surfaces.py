@@ -19,7 +19,7 @@ STORE = {field.name for field in fields(OpenStore)} - HELD
 
 
 def test_the_type_that_surfaces_hold_has_no_store() -> None:
-    assert {"clock", "timezone", "clock_skew", "wake_scheduler", "wake_workers"} == HELD
+    assert {"clock", "timezone", "clock_skew", "wake_scheduler", "wake_requests", "wake_workers"} == HELD
     assert {"slots", "catalogue", "ledger"} <= STORE
 
 
