@@ -621,3 +621,55 @@ def test_every_instant_of_an_answer_has_its_zone() -> None:
         sentence = said(s, "a", text)
         instants = re.findall(r"\d\d:\d\d(?::\d\d)? (?:(\S+) )?on \w+day", sentence)
         assert instants and set(instants) == {"Europe/Berlin"}, sentence
+
+
+def test_a_slot_that_is_held_until_an_opening_is_the_last_one_and_the_first_to_come() -> None:
+    s = scheduler("05:30:00")
+    s.add("a", cron="47 * * * *", only_between="05:51-05:42", outside_window="defer")
+    s.advance("19m30s")
+    answer = why(s.runtime, "a")
+    assert (answer.fate, answer.reason, answer.slot_at) == ("held", "outside_window", at("05:47"))
+    assert answer.sentence.startswith(
+        "05:47 UTC on Monday, 5 January 2026 is held until 05:51 UTC on Monday, 5 January 2026: 05:47 is outside"
+    )
+    held, following = s.upcoming("a", 2)
+    assert (held.slot_at, held.due_at) == (at("05:47"), at("05:47"))
+    assert (held.skip_reason, held.hold_reason, held.until) == (None, "outside_window", at("05:51"))
+    assert following.slot_at == at("06:47")
+    s.advance("2m")
+    assert [job.slot_at for job in s.jobs("a")] == [at("05:47")]  # as foretold
+    assert [slot.slot_at for slot in s.upcoming("a", 1)] == [at("06:47")]
+
+
+def test_a_slot_that_waits_for_a_place_is_told_before_the_one_that_was_decided_last() -> None:
+    s = scheduler()
+    for name in ("g.one", "g.two"):
+        s.add(name, every="1m", group="g", max_concurrent=1)
+    s.tick()
+    name = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    s.sleep("1m")
+    s.tick()
+    assert s.state(name).last_slot_at == at("08:00")  # superseded
+    answer = why(s.runtime, name)
+    assert (answer.fate, answer.slot_at) == ("held", at("08:01"))
+    found = [(slot.slot_at, slot.hold_reason, slot.until) for slot in s.upcoming(name, 2)]
+    assert found == [(at("08:01"), "at_capacity", None), (at("08:02"), None, None)]
+
+
+def test_a_held_slot_whose_opening_comes_after_the_next_one_will_be_superseded() -> None:
+    s = scheduler()
+    s.add("a", cron="30 * * * *", only_between="10:00-18:00", outside_window="defer")
+    s.advance("45m")
+    found = [(slot.slot_at, slot.skip_reason, slot.hold_reason) for slot in s.upcoming("a", 2)]
+    assert found == [(at("08:30"), "superseded", None), (at("09:30"), None, "outside_window")]
+
+
+def test_the_held_slot_of_a_schedule_without_another_is_to_come_and_waits_for_the_system() -> None:
+    s = scheduler()
+    s.add("once", at="2026-01-05T08:30:00Z", only_between="10:00-18:00", outside_window="defer")
+    s.advance("45m")
+    assert [(slot.hold_reason, slot.until) for slot in s.upcoming("once")] == [
+        ("outside_window", at("10:00"))
+    ]
+    pause_system(s.runtime)
+    assert [slot.skip_reason for slot in s.upcoming("once")] == ["system"]

@@ -15,7 +15,7 @@ from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, moment_of
-from everwhen.model.limits import Shared
+from everwhen.model.limits import FOR_EVER, Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.timetable.civil_time import Zone
@@ -68,7 +68,10 @@ def foresee(plan: Plan, calendar: Calendar, slot_at: int, due_at: int, condition
 
 
 def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[ComingSlot]:
-    """Yield the slots of one schedule that are due from `start` on, each with its prediction."""
+    """Yield the slots of one schedule that are due from `start` on, each with its prediction; first a held one."""
+    held = _held(schedule, conditions)
+    if held is not None and held.due_at >= start:
+        yield held
     begins = _begin(schedule)
     if begins is None:
         return
@@ -149,6 +152,20 @@ def _spent(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
 
 
 # -- which slots --
+
+
+def _held(schedule: Schedule, conditions: Conditions) -> ComingSlot | None:
+    """Return the slot that the schedule holds: until its opening, or until its key has a place, which nobody knows."""
+    state = schedule.state
+    if state.held_slot_at is None or state.held_due_at is None:
+        return None
+    opening = state.release_at if state.held_key is None else None
+    outlook = Outlook("held", state.held_reason, opening)
+    if conditions.system_paused_at is not None:
+        outlook = Outlook("skipped", SYSTEM)
+    elif opening is not None and (state.next_run_at or FOR_EVER) <= opening:
+        outlook = Outlook("skipped", "superseded")
+    return ComingSlot(state.held_slot_at, state.held_due_at, outlook)
 
 
 def _begin(schedule: Schedule) -> NextSlot | None:
