@@ -504,6 +504,25 @@ def test_a_schedule_that_is_over_says_how_to_start_it_anew() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        ("config", " in the configuration file."),
+        ("python:shop", " in the program that declares it."),
+        ("python", ": everwhen schedules update once."),
+    ],
+)
+def test_a_schedule_without_another_slot_gets_its_new_time_where_it_is_declared(
+    source: str, where: str
+) -> None:
+    s = scheduler()
+    s.add("once", at="2026-01-05T08:10:00Z", source=source)
+    s.advance("20m")
+    hint = f"The schedule is done. It has no slot to come; to use it again, give it a new time{where}"
+    assert said(s, "once").endswith(hint)
+    assert explain_silence(s.runtime, get_schedule(s.runtime, "once")) == hint
+
+
 def test_an_invalid_schedule_says_what_is_wrong_and_what_heals_it() -> None:
     s = scheduler()
     s.add("a", every="1h")

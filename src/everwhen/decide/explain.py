@@ -122,7 +122,7 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
     if schedule is None:
         return None
     zone = schedule.definition.zone
-    stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
+    stopped = explain_status(schedule, conditions) or explain_system(conditions, zone)
     if stopped is not None:
         return stopped
     slots = coming_slots(schedule, conditions, conditions.now + 1)
@@ -331,7 +331,7 @@ def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -
     zone = plan.definition.zone
     stopped = None
     if schedule is not None:
-        stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
+        stopped = explain_status(schedule, conditions) or explain_system(conditions, zone)
     is_asked = isinstance(plan.definition.trigger, OnRequest)
     text = f"No request has fired it yet: it {ON_REQUEST}." if is_asked else "No slot has come yet."
     return Explanation(f"{text} {stopped}" if stopped else text, "no_slot", zone)

@@ -28,11 +28,15 @@ APPROVAL = "approval"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The present conditions outside the schedule: limits and breakers, and since when the system is paused."""
+    """The present conditions outside the schedule: limits and breakers, and since when the system is paused.
+
+    `source`: where the schedule in question is declared, if it is over and the answer says how to use it again.
+    """
 
     now: int = 0
     shared: Shared = field(default_factory=Shared)
     system_paused_at: int | None = None
+    source: str | None = None
 
 
 class Outlook(NamedTuple):
@@ -84,7 +88,7 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
             yield ComingSlot(slot_at, due_at, outlook, is_estimate or is_moved)
 
 
-def explain_status(schedule: Schedule, now: int) -> str | None:
+def explain_status(schedule: Schedule, conditions: Conditions) -> str | None:
     """Say why a schedule that is not active fires nothing, and how to continue; None when it is active."""
     state = schedule.state
     match state.status:
@@ -96,7 +100,7 @@ def explain_status(schedule: Schedule, now: int) -> str | None:
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             text = f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
         case "done" | "dead":  # pragma: no branch
-            text = f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
+            text = f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, conditions)}"
     return f"The schedule is {text}."
 
 
@@ -221,13 +225,16 @@ def _end_sentence(state: State) -> str:
     return ": its time had passed already" if state.status_reason == "in_the_past" else ""
 
 
-def _revive_hint(schedule: Schedule, now: int) -> str:
+def _revive_hint(schedule: Schedule, conditions: Conditions) -> str:
     from everwhen.decide.status import can_revive  # commands that only read import this module
 
-    schedule_id = schedule.state.schedule_id
-    if can_revive(schedule, now):
+    schedule_id, source = schedule.state.schedule_id, conditions.source or ""
+    if can_revive(schedule, conditions.now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"
-    return f"It has no slot to come; to use it again, give it a new time: everwhen schedules update {schedule_id}"
+    where = f": everwhen schedules update {schedule_id}"
+    if source == "config" or source.startswith("python:"):  # an update is refused
+        where = " in the configuration file" if source == "config" else " in the program that declares it"
+    return f"It has no slot to come; to use it again, give it a new time{where}"
 
 
 def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:

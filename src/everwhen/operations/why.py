@@ -19,7 +19,7 @@ from everwhen.model.limits import FOR_EVER
 from everwhen.model.node import Node
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Schedule
-from everwhen.operations.upcoming import conditions_of
+from everwhen.operations.upcoming import conditions_of, source_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import OnRequest
@@ -52,6 +52,7 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
     if isinstance(slot_at, Explanation):
         return slot_at
     conditions = conditions_of(runtime, [] if schedule is None else [schedule])
+    conditions = replace(conditions, source=source_of(runtime, schedule))
     if slot_at is None:
         return no_slot_yet(history.revisions[-1].plan, schedule, conditions)
     evidence = _evidence(runtime, history, system, slot_at)
