@@ -21,6 +21,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, Target
+from everwhen.operations.quiet_hours import create_quiet_hours
 from everwhen.operations.schedules import get_schedule, pause_schedule, pause_system, resume_system
 from everwhen.operations.upcoming import explain_silence
 from everwhen.operations.why import why
@@ -208,6 +209,32 @@ def test_a_skipped_slot_says_why() -> None:
         "09:00 UTC on Monday, 5 January 2026 was skipped:"
         " 09:00 is outside its window 08:00-08:30 UTC (only_between). Next: "
     )
+
+
+@pytest.mark.parametrize("outside_window", ["skip", "defer"])
+def test_a_late_slot_that_came_into_a_closed_time_says_so(outside_window: str) -> None:
+    s = scheduler("05:30:00")
+    s.add("a", cron="44 * * * *", only_between="00:00-05:45", outside_window=outside_window)
+    s.sleep("15m29s")
+    s.step()
+    word = "was skipped" if outside_window == "skip" else "is held until 00:00 UTC on Tuesday, 6 January 2026"
+    assert said(s, "a").startswith(
+        f"05:44 UTC on Monday, 5 January 2026 {word}:"
+        " it was late, and 05:45:29 is outside its window 00:00-05:45 UTC (only_between). Next: "
+    )
+
+
+def test_a_late_slot_names_the_instant_at_which_a_day_or_quiet_hours_stopped_it() -> None:
+    s = scheduler("23:30:00")
+    hours = QuietHours(zone("UTC"), (QuietWindow(Window(0, 6 * 60)),))
+    create_quiet_hours(s.runtime, QuietHoursPolicy("nights", "nights", hours))
+    s.add("day", cron="59 * * * *", not_on=["tuesday"])
+    s.add("night", cron="59 * * * *", quiet_hours="nights")
+    s.sleep("30m10s")
+    s.step()
+    late = "was skipped: it was late, decided at 00:00:10 UTC on Tuesday, 6 January 2026, and "
+    assert f"{late}the schedule does not run on a Tuesday (not_on)" in said(s, "day")
+    assert f"{late}quiet hours nights (00:00-06:00 UTC) were in force" in said(s, "night")
 
 
 def test_a_missed_slot_says_who_was_down() -> None:
