@@ -21,6 +21,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, Target
+from everwhen.operations.quiet_hours import create_quiet_hours
 from everwhen.operations.schedules import get_schedule, pause_schedule, pause_system, resume_system
 from everwhen.operations.upcoming import explain_silence
 from everwhen.operations.why import why
@@ -208,6 +209,32 @@ def test_a_skipped_slot_says_why() -> None:
         "09:00 UTC on Monday, 5 January 2026 was skipped:"
         " 09:00 is outside its window 08:00-08:30 UTC (only_between). Next: "
     )
+
+
+@pytest.mark.parametrize("outside_window", ["skip", "defer"])
+def test_a_late_slot_that_came_into_a_closed_time_says_so(outside_window: str) -> None:
+    s = scheduler("05:30:00")
+    s.add("a", cron="44 * * * *", only_between="00:00-05:45", outside_window=outside_window)
+    s.sleep("15m29s")
+    s.step()
+    word = "was skipped" if outside_window == "skip" else "is held until 00:00 UTC on Tuesday, 6 January 2026"
+    assert said(s, "a").startswith(
+        f"05:44 UTC on Monday, 5 January 2026 {word}:"
+        " it was late, and 05:45:29 is outside its window 00:00-05:45 UTC (only_between). Next: "
+    )
+
+
+def test_a_late_slot_names_the_instant_at_which_a_day_or_quiet_hours_stopped_it() -> None:
+    s = scheduler("23:30:00")
+    hours = QuietHours(zone("UTC"), (QuietWindow(Window(0, 6 * 60)),))
+    create_quiet_hours(s.runtime, QuietHoursPolicy("nights", "nights", hours))
+    s.add("day", cron="59 * * * *", not_on=["tuesday"])
+    s.add("night", cron="59 * * * *", quiet_hours="nights")
+    s.sleep("30m10s")
+    s.step()
+    late = "was skipped: it was late, decided at 00:00:10 UTC on Tuesday, 6 January 2026, and "
+    assert f"{late}the schedule does not run on a Tuesday (not_on)" in said(s, "day")
+    assert f"{late}quiet hours nights (00:00-06:00 UTC) were in force" in said(s, "night")
 
 
 def test_a_missed_slot_says_who_was_down() -> None:
@@ -504,6 +531,25 @@ def test_a_schedule_that_is_over_says_how_to_start_it_anew() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        ("config", " in the configuration file."),
+        ("python:shop", " in the program that declares it."),
+        ("python", ": everwhen schedules update once."),
+    ],
+)
+def test_a_schedule_without_another_slot_gets_its_new_time_where_it_is_declared(
+    source: str, where: str
+) -> None:
+    s = scheduler()
+    s.add("once", at="2026-01-05T08:10:00Z", source=source)
+    s.advance("20m")
+    hint = f"The schedule is done. It has no slot to come; to use it again, give it a new time{where}"
+    assert said(s, "once").endswith(hint)
+    assert explain_silence(s.runtime, get_schedule(s.runtime, "once")) == hint
+
+
 def test_an_invalid_schedule_says_what_is_wrong_and_what_heals_it() -> None:
     s = scheduler()
     s.add("a", every="1h")
@@ -621,3 +667,55 @@ def test_every_instant_of_an_answer_has_its_zone() -> None:
         sentence = said(s, "a", text)
         instants = re.findall(r"\d\d:\d\d(?::\d\d)? (?:(\S+) )?on \w+day", sentence)
         assert instants and set(instants) == {"Europe/Berlin"}, sentence
+
+
+def test_a_slot_that_is_held_until_an_opening_is_the_last_one_and_the_first_to_come() -> None:
+    s = scheduler("05:30:00")
+    s.add("a", cron="47 * * * *", only_between="05:51-05:42", outside_window="defer")
+    s.advance("19m30s")
+    answer = why(s.runtime, "a")
+    assert (answer.fate, answer.reason, answer.slot_at) == ("held", "outside_window", at("05:47"))
+    assert answer.sentence.startswith(
+        "05:47 UTC on Monday, 5 January 2026 is held until 05:51 UTC on Monday, 5 January 2026: 05:47 is outside"
+    )
+    held, following = s.upcoming("a", 2)
+    assert (held.slot_at, held.due_at) == (at("05:47"), at("05:47"))
+    assert (held.skip_reason, held.hold_reason, held.until) == (None, "outside_window", at("05:51"))
+    assert following.slot_at == at("06:47")
+    s.advance("2m")
+    assert [job.slot_at for job in s.jobs("a")] == [at("05:47")]  # as foretold
+    assert [slot.slot_at for slot in s.upcoming("a", 1)] == [at("06:47")]
+
+
+def test_a_slot_that_waits_for_a_place_is_told_before_the_one_that_was_decided_last() -> None:
+    s = scheduler()
+    for name in ("g.one", "g.two"):
+        s.add(name, every="1m", group="g", max_concurrent=1)
+    s.tick()
+    name = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    s.sleep("1m")
+    s.tick()
+    assert s.state(name).last_slot_at == at("08:00")  # superseded
+    answer = why(s.runtime, name)
+    assert (answer.fate, answer.slot_at) == ("held", at("08:01"))
+    found = [(slot.slot_at, slot.hold_reason, slot.until) for slot in s.upcoming(name, 2)]
+    assert found == [(at("08:01"), "at_capacity", None), (at("08:02"), None, None)]
+
+
+def test_a_held_slot_whose_opening_comes_after_the_next_one_will_be_superseded() -> None:
+    s = scheduler()
+    s.add("a", cron="30 * * * *", only_between="10:00-18:00", outside_window="defer")
+    s.advance("45m")
+    found = [(slot.slot_at, slot.skip_reason, slot.hold_reason) for slot in s.upcoming("a", 2)]
+    assert found == [(at("08:30"), "superseded", None), (at("09:30"), None, "outside_window")]
+
+
+def test_the_held_slot_of_a_schedule_without_another_is_to_come_and_waits_for_the_system() -> None:
+    s = scheduler()
+    s.add("once", at="2026-01-05T08:30:00Z", only_between="10:00-18:00", outside_window="defer")
+    s.advance("45m")
+    assert [(slot.hold_reason, slot.until) for slot in s.upcoming("once")] == [
+        ("outside_window", at("10:00"))
+    ]
+    pause_system(s.runtime)
+    assert [slot.skip_reason for slot in s.upcoming("once")] == ["system"]

@@ -26,7 +26,17 @@ from everwhen.model.limits import Transition
 from everwhen.model.node import Node
 from everwhen.model.outcome import message_of
 from everwhen.model.queue import Delivery
-from everwhen.model.reasons import CANCELLED, HELD, MISSED, ON_REQUEST, ONGOING, SKIPPED, SPANS, WAS_HELD
+from everwhen.model.reasons import (
+    CANCELLED,
+    CLOSED,
+    HELD,
+    MISSED,
+    ON_REQUEST,
+    ONGOING,
+    SKIPPED,
+    SPANS,
+    WAS_HELD,
+)
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.trigger import OnRequest
@@ -122,7 +132,7 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
     if schedule is None:
         return None
     zone = schedule.definition.zone
-    stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
+    stopped = explain_status(schedule, conditions) or explain_system(conditions, zone)
     if stopped is not None:
         return stopped
     slots = coming_slots(schedule, conditions, conditions.now + 1)
@@ -197,8 +207,9 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
     for recorded in reversed(evidence.events):
         event = recorded.event
         if event.type == "schedule.skipped" and event.reason is not None:
-            held = event.detail.get("held")
-            return _skipped(evidence, event.reason, event.slot_count, held if isinstance(held, str) else None)
+            held, judged_at = event.detail.get("held"), event.at if event.slot_count == 1 else None
+            held = held if isinstance(held, str) else None
+            return _skipped(evidence, event.reason, event.slot_count, held, judged_at)
         if event.type == "schedule.missed" and event.reason is not None:
             why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)
             why += _heard_of(evidence) if event.reason == "down" else ""
@@ -221,7 +232,8 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
         return _skipped(evidence, state.skip_reason, 1, state.skip_held)
     if state.held_slot_at != evidence.slot_at or state.held_reason is None:
         return None
-    why = cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
+    why = _closing(evidence, state.held_reason, state.held_since, were="are")
+    why = why or cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
     opening = state.release_at if state.held_key is None else None
     until = "" if opening is None else f" until {spoken(evidence.zone, opening)}"
     return _Verdict("held", f"is held{until}: {why}", state.held_reason)
@@ -260,13 +272,26 @@ def _undecided(evidence: Evidence, now: int) -> str:
     return f"is not decided yet: no scheduler is running, the last sign of one was at {last}"
 
 
-def _skipped(evidence: Evidence, reason: str, count: int, held: str | None) -> _Verdict:
+def _skipped(
+    evidence: Evidence, reason: str, count: int, held: str | None, judged_at: int | None = None
+) -> _Verdict:
     """Say why a slot was skipped; of one that was held before (`held`), also why it was held (E5)."""
-    why = cause(SKIPPED, reason, evidence.plan, evidence.due_at)
+    why = _closing(evidence, reason, judged_at) or cause(SKIPPED, reason, evidence.plan, evidence.due_at)
     if held is not None:
         held_because = cause(HELD, held, evidence.plan, evidence.due_at, are="were")
         why = f"it was held because {held_because}, and {why.removeprefix(WAS_HELD)}"
     return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
+
+
+def _closing(evidence: Evidence, reason: str, judged_at: int | None, were: str = "were") -> str | None:
+    """Say what closed time a late slot came into (E3); None if it was not open when due, or was not judged later."""
+    closed_reason = evidence.plan.calendar(None).closed_reason
+    if judged_at is None or closed_reason(evidence.due_at) is not None or closed_reason(judged_at) != reason:
+        return None
+    late = "it was late"
+    if reason != "outside_window":  # whose clause has the instant
+        late += f", decided at {spoken(evidence.zone, judged_at)}"
+    return f"{late}, and {cause(CLOSED, reason, evidence.plan, judged_at, were=were)}"
 
 
 def _waiting(evidence: Evidence) -> str:
@@ -331,7 +356,7 @@ def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -
     zone = plan.definition.zone
     stopped = None
     if schedule is not None:
-        stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
+        stopped = explain_status(schedule, conditions) or explain_system(conditions, zone)
     is_asked = isinstance(plan.definition.trigger, OnRequest)
     text = f"No request has fired it yet: it {ON_REQUEST}." if is_asked else "No slot has come yet."
     return Explanation(f"{text} {stopped}" if stopped else text, "no_slot", zone)

@@ -15,7 +15,7 @@ from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, moment_of
-from everwhen.model.limits import Shared
+from everwhen.model.limits import FOR_EVER, Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.timetable.civil_time import Zone
@@ -28,11 +28,15 @@ APPROVAL = "approval"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The present conditions outside the schedule: limits and breakers, and since when the system is paused."""
+    """The present conditions outside the schedule: limits and breakers, and since when the system is paused.
+
+    `source`: where the schedule in question is declared, if it is over and the answer says how to use it again.
+    """
 
     now: int = 0
     shared: Shared = field(default_factory=Shared)
     system_paused_at: int | None = None
+    source: str | None = None
 
 
 class Outlook(NamedTuple):
@@ -68,7 +72,10 @@ def foresee(plan: Plan, calendar: Calendar, slot_at: int, due_at: int, condition
 
 
 def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[ComingSlot]:
-    """Yield the slots of one schedule that are due from `start` on, each with its prediction."""
+    """Yield the slots of one schedule that are due from `start` on, each with its prediction; first a held one."""
+    held = _held(schedule, conditions)
+    if held is not None and held.due_at >= start:
+        yield held
     begins = _begin(schedule)
     if begins is None:
         return
@@ -81,7 +88,7 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
             yield ComingSlot(slot_at, due_at, outlook, is_estimate or is_moved)
 
 
-def explain_status(schedule: Schedule, now: int) -> str | None:
+def explain_status(schedule: Schedule, conditions: Conditions) -> str | None:
     """Say why a schedule that is not active fires nothing, and how to continue; None when it is active."""
     state = schedule.state
     match state.status:
@@ -93,7 +100,7 @@ def explain_status(schedule: Schedule, now: int) -> str | None:
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             text = f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
         case "done" | "dead":  # pragma: no branch
-            text = f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
+            text = f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, conditions)}"
     return f"The schedule is {text}."
 
 
@@ -151,6 +158,20 @@ def _spent(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
 # -- which slots --
 
 
+def _held(schedule: Schedule, conditions: Conditions) -> ComingSlot | None:
+    """Return the slot that the schedule holds: until its opening, or until its key has a place, which nobody knows."""
+    state = schedule.state
+    if state.held_slot_at is None or state.held_due_at is None:
+        return None
+    opening = state.release_at if state.held_key is None else None
+    outlook = Outlook("held", state.held_reason, opening)
+    if conditions.system_paused_at is not None:
+        outlook = Outlook("skipped", SYSTEM)
+    elif opening is not None and (state.next_run_at or FOR_EVER) <= opening:
+        outlook = Outlook("skipped", "superseded")
+    return ComingSlot(state.held_slot_at, state.held_due_at, outlook)
+
+
 def _begin(schedule: Schedule) -> NextSlot | None:
     """Return the next slot of the row, or the first slot after a pause that has an end."""
     state = schedule.state
@@ -204,13 +225,16 @@ def _end_sentence(state: State) -> str:
     return ": its time had passed already" if state.status_reason == "in_the_past" else ""
 
 
-def _revive_hint(schedule: Schedule, now: int) -> str:
+def _revive_hint(schedule: Schedule, conditions: Conditions) -> str:
     from everwhen.decide.status import can_revive  # commands that only read import this module
 
-    schedule_id = schedule.state.schedule_id
-    if can_revive(schedule, now):
+    schedule_id, source = schedule.state.schedule_id, conditions.source or ""
+    if can_revive(schedule, conditions.now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"
-    return f"It has no slot to come; to use it again, give it a new time: everwhen schedules update {schedule_id}"
+    where = f": everwhen schedules update {schedule_id}"
+    if source == "config" or source.startswith("python:"):  # an update is refused
+        where = " in the configuration file" if source == "config" else " in the program that declares it"
+    return f"It has no slot to come; to use it again, give it a new time{where}"
 
 
 def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:

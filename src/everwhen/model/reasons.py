@@ -47,13 +47,13 @@ MISS_REASONS: tuple[str, ...] = get_args(MissReason)
 # -- the texts --
 
 WAS_HELD = "it was held, and "  # replaced by a clause with the reason of the hold, where that is on record
-_CLOSED = {
+CLOSED = {
     "excluded_day": "the schedule does not run on a {weekday} (not_on)",
     "outside_window": "{time} is outside its window {window} (only_between)",
     "quiet_hours": "quiet hours {quiet} {were} in force",
 }
 SKIPPED: Mapping[str, str] = {
-    **_CLOSED,
+    **CLOSED,
     "circuit_open": "the circuit breaker {breaker} was open",
     "already_running": "an earlier run was still going (if_running: skip)",
     "retrying": "an earlier slot was still waiting for its turn or its retry (if_running: skip)",
@@ -73,7 +73,7 @@ MISSED: Mapping[str, str] = {
 HELD: Mapping[str, str] = {
     "outstanding_limit": "{guard} of its kind may be outstanding, and that many {are} (max_outstanding)",
     "at_capacity": "{group} may run {capacity} at once, and that many {are} running (max_concurrent)",
-    **_CLOSED,
+    **CLOSED,
 }
 # For future slots. A condition that holds now and ends at a known instant is shown with that instant.
 PRESENT: Mapping[str, str] = {
@@ -81,7 +81,7 @@ PRESENT: Mapping[str, str] = {
     "budget": "the budget of firings ({budgets}) is spent",
 }
 AHEAD: Mapping[str, str] = {
-    **_CLOSED,
+    **CLOSED,
     **PRESENT,
     "superseded": "it will be held, and the next slot comes first",
     "system": "the system is paused",

@@ -68,11 +68,21 @@ def conditions_of(runtime: Runtime, schedules: Sequence[Schedule]) -> Conditions
 def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str | None:
     """Explain why a schedule (any schedule, if none is given) does not fire in its present state, and what to do."""
     conditions = Conditions(
-        runtime.clock.now(), system_paused_at=store_of(runtime).catalogue.system_paused_at()
+        runtime.clock.now(),
+        system_paused_at=store_of(runtime).catalogue.system_paused_at(),
+        source=source_of(runtime, schedule),
     )
     if schedule is None:
         return explain_system(conditions, zone(runtime.timezone))
-    return explain_status(schedule, conditions.now) or explain_system(conditions, schedule.definition.zone)
+    return explain_status(schedule, conditions) or explain_system(conditions, schedule.definition.zone)
+
+
+def source_of(runtime: Runtime, schedule: Schedule | None) -> str | None:
+    """Return where a schedule that is over is declared; of others no answer names it."""
+    if schedule is None or schedule.state.status not in ("done", "dead"):
+        return None
+    entry = store_of(runtime).catalogue.entry(schedule.state.schedule_id)
+    return None if entry is None else entry.source
 
 
 def upcoming_of(schedule: Schedule, count: int, conditions: Conditions = _ALONE) -> list[UpcomingSlot]:

@@ -19,7 +19,7 @@ from everwhen.model.limits import FOR_EVER
 from everwhen.model.node import Node
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Schedule
-from everwhen.operations.upcoming import conditions_of
+from everwhen.operations.upcoming import conditions_of, source_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import OnRequest
@@ -39,7 +39,7 @@ class _Stop(NamedTuple):
 
 
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
-    """Explain what happened to the slot nearest to an instant (default: the last slot, or the first to come)."""
+    """Explain what happened to the slot nearest to an instant (default: the last, decided or held, or the first)."""
     now, ledger = runtime.clock.now(), store_of(runtime).ledger
     # If the id was deleted and added again, the schedule is the one in use at `at`, by default the newest.
     uid = ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
@@ -52,6 +52,7 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
     if isinstance(slot_at, Explanation):
         return slot_at
     conditions = conditions_of(runtime, [] if schedule is None else [schedule])
+    conditions = replace(conditions, source=source_of(runtime, schedule))
     if slot_at is None:
         return no_slot_yet(history.revisions[-1].plan, schedule, conditions)
     evidence = _evidence(runtime, history, system, slot_at)
@@ -126,8 +127,11 @@ def _nearest(
 ) -> int | Explanation | None:
     """Return the slot in question; None if there is none yet."""
     if at is None:
-        last = [slot for slot in (_last_slot(history), _last_restored(history, system)) if slot is not None]
-        return max(last, default=None if history.state is None else history.state.next_slot_at)
+        state = history.state
+        held_slot_at = None if state is None else state.held_slot_at
+        reached = (_last_slot(history), held_slot_at, _last_restored(history, system))
+        last = [slot for slot in reached if slot is not None]
+        return max(last, default=None if state is None else state.next_slot_at)
     plan = _revision_at(history, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
         return min(_slots_on_record(history, at), key=lambda slot: abs(slot - at), default=None)
