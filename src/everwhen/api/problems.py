@@ -74,10 +74,14 @@ def refusal_to_json(error: RefusedError) -> Fields:
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, errors.StoreError):
-        request.app.state.context.log_outage(error)
+    context = request.app.state.context
+    is_local = bool(context.insiders)  # a command on the database itself: there is no service with a log
+    if isinstance(error, errors.StoreError) and not is_local:
+        context.log_outage(error)
     wait = getattr(error, "retry_after", None)
-    return _answered(fields_of(error), None if wait is None else {"retry-after": str(wait)})
+    return _answered(
+        fields_of(error, is_local=is_local), None if wait is None else {"retry-after": str(wait)}
+    )
 
 
 async def on_refusal(_request: Request, error: Exception) -> Response:

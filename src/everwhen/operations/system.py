@@ -95,6 +95,7 @@ _CHOICES: Mapping[StoreFault, str] = {
     "full": "the disk of the database is full",
     "read_only": "the database is read-only",
     "away": "the database is away",
+    "moved": "the database was moved with `everwhen db copy`",
 }
 
 
