@@ -348,7 +348,7 @@ class WorkSourceError(SchedulerError):
         self.exit_code = exit_code
 
 
-StoreFault = Literal["locked", "full", "read_only", "away"]
+StoreFault = Literal["locked", "full", "read_only", "away", "moved"]
 
 
 class StoreError(SchedulerError):
@@ -385,7 +385,7 @@ class MovedError(StoreError):
     """A database that `everwhen db copy` has moved or is moving; `to` is the new address, without its password."""
 
     def __init__(self, message: str, *, to: str) -> None:
-        super().__init__(message)
+        super().__init__(message, fault="moved")
         self.to = to
 
 

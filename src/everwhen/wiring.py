@@ -25,7 +25,7 @@ from everwhen.model.instants import moment_of
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.plugin import Plugins
-from everwhen.model.queue import Links, Queue
+from everwhen.model.queue import RQ_CHAIN, Links, Queue
 from everwhen.model.retention import Retention
 from everwhen.model.vitals import Move, Received
 from everwhen.operations.groups import restore_valid_schedules
@@ -213,6 +213,17 @@ def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | 
         broker = celery_broker or "redis://127.0.0.1:6379/1"
         queue = _load_queues("celery", "dispatch: celery needs Celery").CeleryQueue(broker)
     return queue
+
+
+def check_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | None = None) -> None:
+    """Raise QueueError for a queue that cannot be used: its extra, its address; nothing connects."""
+    queue: Queue | Links | None
+    if dispatch == RQ_CHAIN:
+        queue = open_links(redis)
+    else:
+        queue = open_queue(dispatch, redis=redis, celery_broker=celery_broker)
+    if queue is not None:
+        queue.close()
 
 
 def _load_queues(name: str, need: str) -> Any:

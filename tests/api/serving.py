@@ -26,6 +26,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
 from everwhen.runtime import Runtime
 from everwhen.store.opened import OpenStore, store_of
+from everwhen.telemetry.metrics import Metrics
 from everwhen.wiring import open_stack, plugins_in, python_fault
 
 PROBLEM = "application/problem+json"
@@ -155,6 +156,7 @@ def serving(
         lambda: around,
         unready,
         stack.changes,
+        Metrics(stack.runtime),
         limits=limits or ConnectionLimits(),
     )
     app = create_app(context)

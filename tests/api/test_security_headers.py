@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from everwhen.api.problems import NOTHING
+from everwhen.errors import StoreError, StoreFault
+from everwhen.views.problems import fields_of
 from tests.api.serving import Answer, Service, serving
 
 EXPECTED = {
@@ -127,5 +129,23 @@ def test_a_503_does_not_tell_where_the_database_is(tmp_path: Path, caplog: pytes
             other.close()
     for answer in answers:
         assert (answer.status, answer.problem) == (503, "unavailable")
+        assert (
+            answer.fields["detail"]
+            == "The database is locked by another program; the log of the service says more."
+        )
         assert "api.db" not in answer.raw.decode() and str(tmp_path) not in answer.raw.decode()
     assert caplog.text.count("api.db") == 1  # told in the log, and not once for every request
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        ("full", "The disk of the database is full; the log of the service says more."),
+        ("read_only", "The database is read-only; the log of the service says more."),
+        ("away", "The database is away; the log of the service says more."),
+        ("moved", "The database was moved with `everwhen db copy`; the log of the service says more."),
+        (None, "The database does not answer; the log of the service says why."),
+    ],
+)
+def test_a_503_names_the_cause_as_far_as_it_is_known(fault: StoreFault | None, cause: str) -> None:
+    assert fields_of(StoreError("the database /srv/everwhen.db refuses", fault=fault))["detail"] == cause

@@ -201,7 +201,21 @@ def test_a_diff_does_not_present_its_own_limit_as_a_fact(tmp_path: Path) -> None
         ("service: {database: 'sqlite://everwhen.db'}", "lacks a slash"),
         ("service: {database: 'sqlite:///:memory:'}", "names no file"),
         ("service: {database: 'sqlite://', dispatch: rq}", "needs a database that its workers can open"),
+        ("service: {database: 'postgresql://u@127.0.0.1:99999/x'}", "a port is between 1 and 65535"),
+        (
+            "{service: {dispatch: rq, redis: 'foo://x'}, api: {port: 0}}",
+            "service.redis is not the address of a Redis server",
+        ),
+        (
+            "{service: {dispatch: rq-chain, redis: 'foo://x'}, api: {port: 0}}",
+            "service.redis is not the address of a Redis server",
+        ),
+        (
+            "{service: {dispatch: celery, celery_broker: 'foo://x'}, api: {port: 0}}",
+            "is not the address of a broker",
+        ),
         ("api: {host: 0.0.0.0}", "serves other machines without TLS"),
+        ("api: {tls: {cert: /no/cert.pem, key: /no/key.pem}}", "api.tls: /no/cert.pem cannot be read"),
     ],
 )
 def test_a_check_refuses_what_up_would_refuse(tmp_path: Path, text: str, said: str) -> None:
@@ -211,6 +225,17 @@ def test_a_check_refuses_what_up_would_refuse(tmp_path: Path, text: str, said: s
     assert not answer["valid"]
     up = CliRunner().invoke(everwhen, ["up", "--config", str(tmp_path / "everwhen.yaml")])
     assert up.exit_code != 0 and said in f"{up.exception}{up.output}"
+
+
+def test_up_with_a_certificate_that_cannot_be_read_stores_nothing(tmp_path: Path) -> None:
+    settings = (
+        f"service: {{database: 'sqlite:///{tmp_path}/x.db'}}\napi: {{tls: {{cert: no.pem, key: no.pem}}}}\n"
+    )
+    file = tmp_path / "everwhen.yaml"
+    file.write_text(settings + GOOD)
+    up = CliRunner().invoke(everwhen, ["up", "--config", str(file)])
+    assert "api.tls: no.pem cannot be read" in str(up.exception)
+    assert (up.output, list(tmp_path.iterdir())) == ("", [file])
 
 
 def test_a_check_names_all_that_up_would_refuse(tmp_path: Path) -> None:

@@ -44,6 +44,16 @@ def test_what_should_have_fired_long_ago_is_overdue(runtime: Tenant) -> None:
     assert signs(runtime).overdue == 0
 
 
+def test_a_count_begins_with_the_skips_that_are_gathered_on_rows(runtime: Tenant) -> None:
+    assert runtime.runtime.vitals.start()[1] == {}
+    for name in "ab":
+        runtime.add(name, every="10s")
+    for _ in range(4):  # the first fires, the second is skipped at once, two are gathered
+        runtime.step()
+        runtime.wait("10s")
+    assert runtime.runtime.vitals.start()[1] == {"already_running": 4}
+
+
 def test_each_slot_and_each_firing_is_counted_once(runtime: Tenant) -> None:
     vitals = runtime.runtime.vitals
     mark = vitals.mark()

@@ -37,6 +37,10 @@ def test_the_whole_way_from_the_command_to_a_start_that_is_refused(
     listed = run("schedules", "list", "--database", url)
     assert listed.exit_code == 0 and "interval" in listed.stdout
     assert "warning: this database was moved to" in listed.stderr
+    active = json.loads(run("schedules", "list", "--status", "active", "--json", "--database", url).stdout)
+    paused = run("schedules", "pause", active[0]["id"], "--database", url)
+    assert paused.exit_code == 1
+    assert "`everwhen db copy` moves this database to postgresql://everwhen@127" in str(paused.exception)
 
     (tmp_path / "everwhen.yaml").write_text(f"service: {{database: '{url}'}}\nschedules: []\n")
     program = str(Path(sys.executable).parent / "everwhen")

@@ -340,6 +340,21 @@ def test_with_stop_more_failures_in_a_row_than_max_retries_kill_the_schedule() -
     assert (decision.after.outstanding, decision.after.waiting, decision.after.retries_waiting) == (2, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("fields", "outcome", "kind"),
+    [
+        ({"max_retries": 0, "on_exhausted": "stop"}, FAILED, "schedule.died"),
+        ({"total_repeats": 1}, SUCCEEDED, "schedule.done"),
+        ({}, Outcome("failed", error="it is gone", invalidates=True), "schedule.invalidated"),
+    ],
+)
+def test_the_event_of_a_schedule_that_ends_with_a_job_names_the_job(
+    fields: dict[str, Any], outcome: Outcome, kind: str
+) -> None:
+    (event,) = [event for event in ended(a_schedule(**fields), outcome).events if event.type == kind]
+    assert event.job_id == "sched-a1b2c3d4e5f6-n1-rc0"
+
+
 def test_exactly_max_retries_failures_do_not() -> None:
     decision = ended(a_schedule(max_retries=2, on_exhausted="stop", current_retry=1), FAILED)
     assert decision.after.status == "active"

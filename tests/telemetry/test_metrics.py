@@ -161,3 +161,20 @@ def test_skips_that_are_gathered_on_a_row_are_counted_at_once_and_not_twice(
     tick(stack)  # it fires, which writes what was gathered
     clock.advance("10s")
     assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 6
+
+
+def test_skips_that_were_gathered_before_the_start_are_not_counted(stack: Stack, clock: ManualClock) -> None:
+    add(stack, "a", every="10s")
+    for _ in range(5):  # the first fires, the second is skipped at once, three are gathered
+        tick(stack)
+        clock.advance("10s")
+    metrics = Metrics(stack.runtime)
+    assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 0
+    tick(stack)
+    clock.advance("10s")
+    assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 1
+    (job,) = store_of(stack.runtime).slots.claim_jobs(clock.now(), node="n", limit=1)
+    store_of(stack.runtime).slots.settle(clock.now(), [JobEnd(job.job.job_id, job.job.fence, SUCCEEDED)])
+    tick(stack)  # it fires, which writes what was gathered before the start and after it
+    clock.advance("10s")
+    assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 1

@@ -114,7 +114,7 @@ class ApiContext:
     rules: Callable[[], SubmissionRules]  # of the configuration in force
     unready: Unready | None = None  # of the node of this process, where it has one
     changes: Callable[[], int] | None = None  # another number when anybody has committed
-    measured: Metrics | None = None  # of the node of this process, where it has one
+    measured: Metrics | None = None  # of this process; None for a command, which nobody scrapes
     node_hooks: NodeHooks = field(default_factory=NodeHooks, kw_only=True)
     jobs_kept: int = field(default=Retention().jobs, kw_only=True)  # by retention
     limits: ConnectionLimits = field(default_factory=ConnectionLimits, kw_only=True)
@@ -123,7 +123,6 @@ class ApiContext:
     outages: Rates = field(init=False)
     readiness: Readiness = field(init=False)
     streams: Streams = field(init=False)
-    metrics: Metrics = field(init=False)
     known_tokens: dict[str, tuple[Token, float]] = field(default_factory=dict)  # by hash, seen then
     insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
@@ -135,9 +134,15 @@ class ApiContext:
         self.failures = limited(burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60)
         self.outages = limited(burst=1, per_second=OUTAGES_PER_MINUTE / 60)
         self.readiness = Readiness(self.runtime, self.unready, has_queue=self.node_hooks.dispatch != "local")
-        self.metrics = self.measured or Metrics(self.runtime)
         self.streams = Streams(self.runtime, self.changes)
         self._places = (0, {})
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics of this process; made here only for a command, which need not count schedules to start."""
+        if self.measured is None:
+            self.measured = Metrics(self.runtime)
+        return self.measured
 
     def authenticate(self, secret: str, token: Token) -> None:
         """Let somebody in who is not on the list: whoever sits at the machine of the database."""

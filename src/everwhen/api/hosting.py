@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,28 @@ class NodeHooks:
 def refuse_taken(host: str, port: int) -> None:
     """Raise now what `bound` would raise later, when slots have fired and jobs would be interrupted."""
     bound(host, port).close()
+
+
+def refuse_unusable_tls(tls: tuple[str, str] | None) -> None:
+    """Refuse a certificate and a key that cannot be read or do not belong together, before anything starts."""
+    if tls is None:
+        return
+    import ssl  # needed for TLS alone
+
+    cert, key = tls
+    for path in tls:
+        if not os.access(path, os.R_OK):
+            raise SchedulerError(
+                f"api.tls: {shown(path)} cannot be read; see that it is there, and this user's"
+            )
+    try:
+        # With a password there is nobody to ask for it.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+    except OSError as error:
+        raise SchedulerError(
+            f"api.tls: {shown(cert)} and {shown(key)} are no certificate and its key without a password, "
+            f"both in PEM: {error}"
+        ) from error
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -66,10 +66,12 @@ def _answered(fields: Fields, headers: Mapping[str, str] | None = None) -> Respo
     return Response(problem_bytes(fields), fields["status"], dict(headers or {}), MEDIA_TYPE)
 
 
-def problem_of(error: Exception) -> Response:
+def problem_of(error: Exception, *, is_local: bool = False) -> Response:
     """Return the answer to a request that ended with this error of the error tree."""
     wait = getattr(error, "retry_after", None)
-    return _answered(fields_of(error), None if wait is None else {"retry-after": str(wait)})
+    return _answered(
+        fields_of(error, is_local=is_local), None if wait is None else {"retry-after": str(wait)}
+    )
 
 
 def refusal_to_json(error: RefusedError) -> Fields:
@@ -80,9 +82,11 @@ def refusal_to_json(error: RefusedError) -> Fields:
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, errors.StoreError):
-        request.app.state.context.log_outage(error)
-    return problem_of(error)
+    context = request.app.state.context
+    is_local = bool(context.insiders)  # a command on the database itself: there is no service with a log
+    if isinstance(error, errors.StoreError) and not is_local:
+        context.log_outage(error)
+    return problem_of(error, is_local=is_local)
 
 
 async def on_refusal(_request: Request, error: Exception) -> Response:

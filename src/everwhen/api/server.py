@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
-import ssl
 import threading
 
 import uvicorn
@@ -13,9 +11,9 @@ from fastapi import FastAPI
 
 from everwhen.api.connections import bounded_protocol
 from everwhen.api.context import ApiContext
-from everwhen.api.hosting import BACKLOG, bound
+from everwhen.api.hosting import BACKLOG, bound, refuse_unusable_tls
 from everwhen.config.settings import ApiSettings
-from everwhen.errors import SchedulerError, shown
+from everwhen.errors import SchedulerError
 
 START_WITHIN = 30.0
 # What uvicorn says about a stream whose reader was dropped, which is on purpose and in our own log, and about bytes
@@ -62,7 +60,7 @@ class ApiServer:
 
     def start(self) -> None:
         """Bind and serve; when this returns, requests are answered."""
-        _refuse_unusable(self._settings.tls)
+        refuse_unusable_tls(self._settings.tls)
         self._socket = bound(self._settings.host, self._settings.port)
         self._thread = threading.Thread(target=self._serve, name="everwhen-api", daemon=True)
         self._thread.start()
@@ -87,23 +85,3 @@ class ApiServer:
     def _serve(self) -> None:
         assert self._socket is not None
         self._server.run(sockets=[self._socket])
-
-
-def _refuse_unusable(tls: tuple[str, str] | None) -> None:
-    """A certificate and a key that cannot be read, or do not belong together, are named before anything starts."""
-    if tls is None:
-        return
-    cert, key = tls
-    for path in tls:
-        if not os.access(path, os.R_OK):
-            raise SchedulerError(
-                f"api.tls: {shown(path)} cannot be read; see that it is there, and this user's"
-            )
-    try:
-        # With a password there is nobody to ask for it.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
-    except OSError as error:
-        raise SchedulerError(
-            f"api.tls: {shown(cert)} and {shown(key)} are no certificate and its key without a password, "
-            f"both in PEM: {error}"
-        ) from error

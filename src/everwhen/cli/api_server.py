@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everwhen.api.hosting import NodeHooks
+from everwhen.api.hosting import NodeHooks, refuse_unusable_tls
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import echo, secho
 from everwhen.config.read import Configuration
@@ -37,9 +37,10 @@ token_file_option = click.option(
 
 
 def api_settings(configuration: Configuration) -> ApiSettings:
-    """Return the API settings of the file and the environment; refuse those that would expose tokens."""
+    """Return the API settings of the file and the environment; refuse those that cannot be served."""
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
     settings.refuse_exposure()
+    refuse_unusable_tls(settings.tls)
     return settings
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings, api_settings_of
 from everwhen.errors import SchedulerError
 from everwhen.runtime import Runtime
-from everwhen.wiring import check_url, open_stack, plugins_in, python_fault
+from everwhen.wiring import check_queue, check_url, open_stack, plugins_in, python_fault
 
 DEFAULT = Path("everwhen.yaml")
 
@@ -68,10 +68,18 @@ def read_settings(path: Path, *, checks_functions: bool = True) -> Settings:
 
 def refusals(configuration: Configuration) -> list[str]:
     """List what `everwhen up` would refuse in a valid file, as far as that can be checked without starting it."""
+    from everwhen.api.hosting import refuse_unusable_tls  # other commands start without it
+
     settings = configuration.settings
     api = api_settings_of(configuration.sections.get("api"), os.environ)
+    checks: Sequence[Callable[[], None]] = (
+        partial(refuse_unusable, settings.database, settings),
+        partial(check_queue, settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker),
+        api.refuse_exposure,
+        partial(refuse_unusable_tls, api.tls),
+    )
     found = []
-    for refuse in (partial(refuse_unusable, settings.database, settings), api.refuse_exposure):
+    for refuse in checks:
         try:
             refuse()
         except (SchedulerError, click.UsageError) as error:

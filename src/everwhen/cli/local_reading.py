@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import parse_qs, unquote
 
 from everwhen.cli.client import PREFIX, Answer
-from everwhen.errors import SchedulerError, StoreError
+from everwhen.errors import SchedulerError
 from everwhen.model.instants import instant_of
 from everwhen.views.shape import Object, encoded, list_to_json, read_cursor
 
@@ -113,10 +113,7 @@ class LocalReader:
 
 def _refusal(error: SchedulerError) -> Answer:
     problems = import_module("everwhen.views.problems")
-    if isinstance(error, StoreError):
-        log = import_module("logging").getLogger("everwhen")
-        log.warning("a request is refused, because the database does not answer: %s", error)
-    fields = problems.fields_of(error)
+    fields = problems.fields_of(error, is_local=True)
     return Answer(fields["status"], problems.problem_bytes(fields))
 
 

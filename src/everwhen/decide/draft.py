@@ -198,13 +198,21 @@ class Draft:
             kind: EventType = "breaker.opened" if change.to_state == "open" else "breaker.closed"
             self.record(kind, reason=change.reason, job_id=job.job_id, detail={"key": change.key})
 
-    def become(self, status: Status, kind: EventType, reason: str | None = None, **detail: object) -> None:
-        """Change the status; only an active schedule has a next slot."""
+    def become(
+        self,
+        status: Status,
+        kind: EventType,
+        reason: str | None = None,
+        *,
+        job_id: str | None = None,
+        **detail: object,
+    ) -> None:
+        """Change the status; only an active schedule has a next slot. `job_id`: the job whose end changes it."""
         self.end_gathering()
         self.state = self.state._replace(status=status, status_reason=reason, paused_by=None, resume_at=None)
         if status != "active":
             self.state = self.state._replace(next_slot_at=None, next_run_at=None)
-        self.record(kind, reason=reason, detail=detail)
+        self.record(kind, reason=reason, job_id=job_id, detail=detail)
 
     # -- the ledger --
 

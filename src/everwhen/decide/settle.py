@@ -84,7 +84,7 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
             note_failed_slot(draft, job)
         if outcome.invalidates and draft.state.status == "active":
             end_open_slots(draft, "paused")
-            draft.become("invalid", "schedule.invalidated", draft.state.last_error)
+            draft.become("invalid", "schedule.invalidated", draft.state.last_error, job_id=job.job_id)
     else:
         draft.end_retries(job)
     if not draft.jobs:  # no retry
@@ -97,7 +97,7 @@ def _succeed(draft: Draft, job: Job) -> None:
     if _is_complete(draft):
         if draft.state.status not in ("done", "dead"):
             _end_superseded(draft)
-            draft.become("done", "schedule.done", "done")
+            draft.become("done", "schedule.done", "done", job_id=job.job_id)
         draft.cancel_own("done")
 
 
@@ -110,16 +110,17 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
     most, stops = definition.max_retries, definition.stops_when_exhausted
     draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
     if stops and draft.state.current_retry > (most or 0):
-        _die(draft)
+        _die(draft, job)
     may_retry = most is not None and job.retry < most and not outcome.is_final and not _is_complete(draft)
     if not (may_retry and draft.state.status in ("active", "done") and _retry(draft, job, outcome)):
         draft.state = row_changes.fail_slot(draft.state, stops)  # only here does `failed_slots` grow
 
 
-def _die(draft: Draft) -> None:
+def _die(draft: Draft, job: Job) -> None:
     if draft.state.status != "dead":
         _end_superseded(draft)
-        draft.become("dead", "schedule.died", "dead", last_error=draft.state.last_error)
+        last_error = draft.state.last_error
+        draft.become("dead", "schedule.died", "dead", job_id=job.job_id, last_error=last_error)
     draft.cancel_own("dead")
 
 

@@ -95,6 +95,7 @@ _CHOICES: Mapping[StoreFault, str] = {
     "full": "the disk of the database is full",
     "read_only": "the database is read-only",
     "away": "the database is away",
+    "moved": "the database was moved with `everwhen db copy`",
 }
 
 
@@ -121,9 +122,9 @@ class Condition(NamedTuple):
     last_heartbeat_at: int | None
 
 
-def current_mark(runtime: Runtime) -> Mark:
-    """Return the current position, at which counting may begin."""
-    return store_of(runtime).vitals.mark()
+def start_of_count(runtime: Runtime) -> tuple[Mark, Mapping[str, int]]:
+    """Return the current position, at which counting may begin, and the skips gathered on rows there, by reason."""
+    return store_of(runtime).vitals.start()
 
 
 def tally_since(runtime: Runtime, mark: Mark) -> Tally:

@@ -7,7 +7,7 @@ ended stay ended, and a schedule's last slot only moves forward. So the query ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -255,6 +255,9 @@ def _about(node: Node, now: int) -> Event:
 # One pass over schedules: it runs rarely.
 _SCHEDULES = Statement("""
 SELECT status, held_reason, skip_reason, count(*), CAST(sum(skip_count) AS bigint) FROM schedules GROUP BY 1, 2, 3""")
+# The same pass.
+_GATHERED = Statement("""
+SELECT skip_reason, CAST(sum(skip_count) AS bigint) FROM schedules WHERE skip_count > 0 GROUP BY skip_reason""")
 # idx_jobs_outstanding
 _JOBS_SINCE = Statement(
     "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
@@ -301,6 +304,13 @@ class Vitals(StorePart):
             overdue = tx.value(_OVERDUE, since=overdue_since, most=most_overdue)
             paused = tx.value(_IS_PAUSED)
         return signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
+
+    def start(self) -> tuple[Mark, Mapping[str, int]]:
+        """Return the current position and the skips gathered on rows there, by reason: their events come later."""
+        with self._store.read() as tx:  # one snapshot: a run of skips may be written meanwhile
+            events = tx.value(_EVENTS_MARK)
+            gathered = dict(tx.rows(_GATHERED))
+        return Mark(events, self._horizon.start()), gathered
 
     def mark(self) -> Mark:
         """Return the current position, at which counting may begin."""

@@ -29,7 +29,7 @@ from everwhen.model.limits import BreakerState
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
 from everwhen.model.vitals import Signs, Tally
-from everwhen.operations.system import LoopFigures, current_condition, current_mark, tally_since
+from everwhen.operations.system import LoopFigures, current_condition, start_of_count, tally_since
 from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
 from everwhen.version import __version__
@@ -76,7 +76,7 @@ class Metrics(Collector):
         self._slots = Counter(dict.fromkeys(_SLOTS, 0))
         self._shown: Counter[tuple[str, str]] = Counter(self._slots)  # with gathered skips; never decreases
         self._fired: Counter[str] = Counter(dict.fromkeys(get_args(Origin), 0))
-        self._mark = current_mark(runtime)
+        self._mark, self._gathered_before = start_of_count(runtime)
         self._look, self._good_until = _Look(), float("-inf")
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -145,7 +145,11 @@ class Metrics(Collector):
         gathered = look.signs.gathered if look.signs is not None else {}
         for key, number in self._slots.items():
             outcome, reason = key
-            waiting = gathered.get(reason, 0) if outcome == "skipped" else 0
+            waiting = 0
+            if (
+                outcome == "skipped"
+            ):  # what was gathered before the start is on its row, or in an event since then
+                waiting = gathered.get(reason, 0) - self._gathered_before.get(reason, 0)
             self._shown[key] = max(self._shown[key], number + waiting)
 
     def _ask(self) -> _Look:

@@ -11,6 +11,7 @@ from typing import Any
 
 from everwhen import errors
 from everwhen.model.group import NOT_FOUND as NO_WORKFLOW
+from everwhen.operations.system import describe_fault
 
 URN = "urn:everwhen:problem:"
 
@@ -108,7 +109,8 @@ def problem_fields(status: int, kind: str, detail: str, faults: Faults = ()) -> 
     return fields
 
 
-def fields_of(error: Exception) -> Fields:
+def fields_of(error: Exception, *, is_local: bool = False) -> Fields:
+    """Return the problem of an error. `is_local`: only a user of this machine reads it, who may see addresses."""
     faults: Faults = getattr(error, "problems", ()) if isinstance(error, errors.SubmissionError) else ()
     if any(message.startswith(NO_WORKFLOW.rstrip(".")) for _, message in faults):
         return problem_fields(404, "not-found", NO_WORKFLOW, faults)
@@ -117,11 +119,18 @@ def fields_of(error: Exception) -> Fields:
     if not faults and (key := getattr(error, "key", None)) and isinstance(error, errors.TimetableError):
         faults = [(str(key), str(error))]
     if isinstance(error, errors.StoreError):
-        return problem_fields(503, "unavailable", UNAVAILABLE)  # the error itself says where the database is
+        return problem_fields(503, "unavailable", str(error) if is_local else _unavailable(error))
     for kind, status, name in _BY_ERROR:
         if isinstance(error, kind):
             return problem_fields(status, name, str(error), faults)
     return problem_fields(400, "malformed", str(error))
+
+
+def _unavailable(error: errors.StoreError) -> str:
+    """Name the cause, if it is known; the message of the error is not for everybody: it has the database's address."""
+    if error.fault is None:
+        return UNAVAILABLE
+    return f"T{describe_fault(error)[1:]}; the log of the service says more."
 
 
 def problem_bytes(fields: Fields) -> bytes:

@@ -361,8 +361,13 @@ def _words_of(url: str) -> dict[str, Any]:
         fields: dict[str, Any] = dict(conninfo_to_dict(url))
     except psycopg.ProgrammingError as error:
         raise _unreadable(url, "" if "@" in url else f" ({shown(str(error).strip())})") from None
-    if "@" in str(fields.get("dbname")) or not str(fields.get("port") or 0).replace(",", "").isdecimal():
+    ports = [
+        port for port in str(fields.get("port") or "").split(",") if port
+    ]  # one for each host; empty: 5432
+    if "@" in str(fields.get("dbname")) or not all(map(str.isdecimal, ports)):
         raise _unreadable(url, "")
+    if any(len(port) > len("65535") or not 1 <= int(port) <= 65_535 for port in ports):
+        raise _unreadable(url, " (a port is between 1 and 65535)")
     return fields
 
 

@@ -66,7 +66,7 @@ def translated(where: str) -> Iterator[None]:
         yield
     except _PASSED_ON as error:
         if is_refusal(error):
-            raise StoreError(f"the database {where}: {error}") from error
+            raise StoreError(f"the database {where}: {error}", fault="moved") from error
         raise
     except sqlite3.DatabaseError as error:
         raise store_error(error, where) from error
