@@ -255,7 +255,7 @@ def _about(node: Node, now: int) -> Event:
 # One pass over schedules: it runs rarely.
 _SCHEDULES = Statement("""
 SELECT status, held_reason, skip_reason, count(*), CAST(sum(skip_count) AS bigint) FROM schedules GROUP BY 1, 2, 3""")
-# The same pass.
+# The same pass, once per start of a process that is scraped.
 _GATHERED = Statement("""
 SELECT skip_reason, CAST(sum(skip_count) AS bigint) FROM schedules WHERE skip_count > 0 GROUP BY skip_reason""")
 # idx_jobs_outstanding
