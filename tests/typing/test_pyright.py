@@ -36,8 +36,19 @@ def pyright() -> Path:
     found = folder / "node_modules" / ".bin" / "pyright"
     if not found.exists():
         folder.mkdir(exist_ok=True)
-        install = ["npm", "install", "--silent", "--no-package-lock", "--prefix", str(folder), PINNED]
-        subprocess.run(install, check=True, capture_output=True, timeout=110)
+        install = [
+            "npm",
+            "install",
+            "--silent",
+            "--no-package-lock",
+            "--fetch-retries=0",
+            "--prefix",
+            str(folder),
+            PINNED,
+        ]
+        done = subprocess.run(install, check=False, capture_output=True, text=True, timeout=110)
+        if done.returncode:
+            pytest.skip(f"npm cannot install {PINNED}: {done.stderr.strip()[-200:] or 'it does not say why'}")
     return found
 
 

@@ -8,11 +8,14 @@ similar functions in every other module. Styles are passed as values and rendere
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -56,8 +59,27 @@ def echo(*parts: str | Styled, err: bool = False) -> None:
     A line for stderr that cannot be written is lost: a full disk, or a reader that went away, must not stop the work
     that the line is about.
     """
-    with suppress(OSError, ValueError) if err else nullcontext():
-        click.echo("".join(_render(part) for part in parts), err=err)
+    line = "".join(_render(part) for part in parts)
+    if not err:
+        click.echo(line)
+        return
+    try:
+        click.echo(line, err=True)
+    except (OSError, ValueError):
+        _forgive_last_flush()
+
+
+@lru_cache(maxsize=1)
+def _forgive_last_flush() -> None:
+    """Have what could not be written discarded at the end: Python would make it the exit code 120 of a clean stop."""
+    atexit.register(_discard_stderr)
+
+
+def _discard_stderr() -> None:
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
 
 
 def secho(text: str, *, err: bool = False, **style: Any) -> None:
