@@ -11,8 +11,9 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 QUICK  := tests/decide tests/model tests/story tests/scheduler tests/engine tests/leftovers tests/store tests/quickstart \
           tests/test_signals.py tests/test_package.py README.md docs/guide
 
-# Tests of tests/scheduler that start servers of other projects.
-SERVERS := test_frameworks.py test_frameworks_guide.py test_mounted_api.py test_django.py test_flask.py
+# Tests of tests/scheduler that start servers, of other projects too, or wait for seconds of real time.
+SLOW    := test_frameworks.py test_frameworks_guide.py test_mounted_api.py test_django.py test_flask.py \
+           test_transactions.py test_listeners.py test_twenty_things.py
 
 # Where a machine forbids bytecode, every process that a test starts would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,7 +36,7 @@ test: $(STAMP) check ## lint, types, import contracts, and every test
 	$(BIN)/pytest -n $(WORKERS)
 
 quick: $(STAMP) ## a subset of the tests, in less than a minute
-	$(BIN)/pytest -n $(WORKERS) $(addprefix --ignore tests/scheduler/,$(SERVERS)) $(QUICK)
+	$(BIN)/pytest -n $(WORKERS) $(addprefix --ignore tests/scheduler/,$(SLOW)) $(QUICK)
 
 check: $(STAMP) ## the parts of `make test` that run no test
 	$(BIN)/ruff check .
