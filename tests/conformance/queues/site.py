@@ -42,27 +42,40 @@ class QueueKind:
 
     name: str
     command: Callable[[Sequence[str]], list[str]]
+    stop_message: bytes  # written when the worker has received SIGTERM
     has_broker: bool = True
 
 
 LOCAL = QueueKind(
-    "local", lambda queues: [str(BIN / "everwhen"), "worker", "--queue", ",".join(queues)], has_broker=False
+    "local",
+    lambda queues: [str(BIN / "everwhen"), "worker", "--queue", ",".join(queues)],
+    b"stopping",
+    has_broker=False,
 )
-RQ = QueueKind("rq", lambda queues: [str(BIN / "rq"), "worker", "-c", "everwhen.queue_workers.rq", *queues])
+RQ = QueueKind(
+    "rq",
+    lambda queues: [str(BIN / "rq"), "worker", "-c", "everwhen.queue_workers.rq", *queues],
+    b"warm shut down requested",
+)
 CELERY = QueueKind(
     "celery",
     lambda queues: [
         *(str(BIN / "celery"), "-A", "everwhen.queue_workers.celery", "worker", "-Q", ",".join(queues)),
         *("--concurrency", "1", "--without-gossip", "--without-mingle", "--without-heartbeat"),
     ],
+    b"Warm shutdown",
 )
 
 
 class WorkerProcess:
     """A worker and its child processes, in a separate session. What the jobs start has other sessions."""
 
-    def __init__(self, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
-        with (folder / "workers.log").open("ab") as log:
+    def __init__(
+        self, command: Sequence[str], stop_message: bytes, folder: Path, environment: dict[str, str]
+    ) -> None:
+        self._stop_message = stop_message
+        self._log = folder / "workers.log"
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 cwd=folder,
@@ -86,8 +99,13 @@ class WorkerProcess:
         self._process.wait(30)
 
     def terminate(self) -> None:
-        """Send SIGTERM, as every supervisor does first: end when the running jobs are done."""
+        """Send SIGTERM, as every supervisor does first, and return when the worker says that it stops.
+
+        A signal takes effect when the main thread of the process wakes, which may be a moment later.
+        """
+        offset = self._log.stat().st_size
         self._process.send_signal(signal.SIGTERM)
+        until(lambda: self._stop_message in self._log.read_bytes()[offset:], PATIENCE)
 
     def close(self) -> None:
         if not self.has_ended:
@@ -169,7 +187,9 @@ class QueueSite:
             "EVERWHEN_CONFIG": str(self.folder / "everwhen.yaml"),
         }
         self.end_worker(queues[0])
-        worker = self.workers[queues[0]] = WorkerProcess(command, self.folder, environment)
+        worker = self.workers[queues[0]] = WorkerProcess(
+            command, self.kind.stop_message, self.folder, environment
+        )
         return worker
 
     def end_worker(self, queue: str) -> None:
