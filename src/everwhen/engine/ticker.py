@@ -56,6 +56,7 @@ class Ticker:
         self._on_decided = on_decided  # called after the commit; it must not raise
         self.counts = TickCounts()
         self.alive_since: int | None = None  # when the node of this ticker was first recorded
+        self._decided = 0
         self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
@@ -63,38 +64,40 @@ class Ticker:
 
         `is_over` returns whether firing has to end: a stopping node does not process its backlog first (G1).
         """
-        reports = self._first_second(is_over)
-        if not (reports and is_over()):
-            reports.append(self._tick(behind=False))
-        while reports[-1].more and not is_over():
-            reports.append(self._tick(behind=False))
-        if not reports[-1].more and not reports[-1].none_due:
-            reports.append(self._tick(behind=True))
+        before = self._decided
+        report = self._first_second(is_over)
+        if report is None or not is_over():
+            report = self._tick(behind=False)
+        while report.more and not is_over():
+            report = self._tick(behind=False)
+        if not report.more and not report.none_due:
+            report = self._tick(behind=True)
         self.note_check()
-        self.counts.fired += sum(report.fired for report in reports)
-        if any(report.schedules for report in reports):
+        if self._decided != before:
             self.counts.advanced = self.counts.checked
-        return reports[-1].more
+        return report.more
 
-    def _first_second(self, is_over: Callable[[], bool]) -> list[TickReport]:
+    def _first_second(self, is_over: Callable[[], bool]) -> TickReport | None:
         """Decide, once per start, what was due before this second if it began during the start; else what is due now.
 
         All transactions of it use the same instant.
         """
         if self._began_for == self.alive_since or self.alive_since is None:
-            return []
+            return None
         now = self._clock.now()
         second = now // SECOND * SECOND
         as_of = second - 1 if self.alive_since < second else now
-        reports = [self._tick(behind=False, now=as_of)]
-        while reports[-1].more and not is_over():
-            reports.append(self._tick(behind=False, now=as_of))
+        report = self._tick(behind=False, now=as_of)
+        while report.more and not is_over():
+            report = self._tick(behind=False, now=as_of)
         self._began_for = self.alive_since
-        return reports
+        return report
 
     def _tick(self, *, behind: bool, now: int | None = None) -> TickReport:
         now = self._clock.now() if now is None else now
         report = self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
+        self.counts.fired += report.fired
+        self._decided += report.schedules
         if self._on_decided is not None and report.decisions:
             self._on_decided(report.decisions)
         return report

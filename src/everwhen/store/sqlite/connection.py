@@ -104,12 +104,13 @@ class SqliteReaders:
         self._is_closed = False
 
     @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self, *, is_snapshot: bool = True) -> Iterator[sqlite3.Connection]:
         with translated(self._where):
             connection = self._taken()
             is_sound = False
             try:
-                connection.execute("BEGIN")
+                if is_snapshot:
+                    connection.execute("BEGIN")
                 yield connection
                 is_sound = True
             finally:

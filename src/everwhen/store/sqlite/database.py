@@ -109,8 +109,17 @@ class SqliteDatabase:
 
         Fetch the rows inside the block: a cursor that outlives it keeps its snapshot, and the log grows.
         """
+        return self._reader(is_snapshot=True)
+
+    def look(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Open the same for a single query, which has its snapshot by itself: it spares BEGIN and ROLLBACK."""
+        return self._reader(is_snapshot=False)
+
+    def _reader(self, *, is_snapshot: bool) -> AbstractContextManager[sqlite3.Connection]:
         self._refuse_other_process()
-        return self._writer.look() if self._readers is None else self._readers.read()
+        if self._readers is None:
+            return self._writer.look()
+        return self._readers.read(is_snapshot=is_snapshot)
 
     def change_counter(self) -> int:
         """Return a number that changes when any process has committed; it may also change without a commit."""

@@ -207,7 +207,10 @@ class SqliteStore:
         with self._database.read() as connection:
             yield SqliteSnapshot(connection, self.plans)
 
-    look = read
+    @contextmanager
+    def look(self) -> Iterator[Snapshot]:
+        with self._database.look() as connection:
+            yield SqliteSnapshot(connection, self.plans)
 
     def earliest_due_at(self) -> int | None:
         with self.look() as snapshot:
