@@ -63,6 +63,7 @@ class Rest:
         self.client.request("POST", "/api/v1/schedules/batch/", body, self.headers)
         answer = self.client.getresponse()
         results = answer.read()
+        self.client.close()  # the server closes connections that are idle while the others have their turn
         if answer.status != 200 or results.count(b'"id"') != len(numbers):
             raise RuntimeError(f"the batch was answered {answer.status}: {results[:300]!r}")
 
