@@ -267,7 +267,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
         raise
 
     def listen(runtime: Runtime) -> Callable[[], None]:
-        listener = postgres.Listener(
+        listener = postgres.NotificationListener(
             url,
             on_slots=runtime.wake_scheduler,
             on_jobs=runtime.wake_workers,
@@ -280,7 +280,9 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Backend(
         database,
-        store=postgres.PostgresStore(database, postgres.Process(skew, has_time=clock is None, clock=clock)),
+        store=postgres.PostgresStore(
+            database, postgres.ProcessState(skew, has_time=clock is None, clock=clock)
+        ),
         horizon=lambda: horizon,
         back_up=partial(postgres.back_up, database),
         clock=clock or by_database,

@@ -21,7 +21,7 @@ from everwhen.engine.service import Service
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
 from everwhen.model.changes import Decision
 from everwhen.model.group import Groups
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.plugin import Plugins
@@ -75,7 +75,7 @@ def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
 
 
 def _moved_error(url: str, move: Move) -> MovedError:
-    at = f"{moment_of(move.at):%Y-%m-%d %H:%M} UTC"
+    at = f"{to_datetime(move.at):%Y-%m-%d %H:%M} UTC"
     if move.state == "moving":
         return MovedError(
             f"a copy of the database {shown_url(url)} to {move.to} began on {at} and has not ended; run "

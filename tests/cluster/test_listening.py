@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome
-from everwhen.store.postgres.listener import Listener
+from everwhen.store.postgres.listener import NotificationListener
 from everwhen.store.postgres.transaction import ANNOUNCE
 from everwhen.target import Run
 from everwhen.wiring import build_service, open_stack
@@ -27,7 +27,7 @@ class Ears:
 
     def __init__(self, url: str) -> None:
         self.slots, self.jobs = Event(), Event()
-        self._listener = Listener(url, on_slots=self.slots.set, on_jobs=self.jobs.set)
+        self._listener = NotificationListener(url, on_slots=self.slots.set, on_jobs=self.jobs.set)
         assert self._listener.is_listening.wait(30)
         assert self.jobs.wait(30)  # whoever begins to listen looks once by itself
         self.forget()
@@ -167,6 +167,6 @@ def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(runti
     finally:
         service.stop()
         # What was recorded lies not in the future.
-        runtime.clock.set(moment_of(stack.runtime.clock.now()))
+        runtime.clock.set(to_datetime(stack.runtime.clock.now()))
         external.close()
         stack.close()

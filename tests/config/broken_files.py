@@ -494,7 +494,7 @@ GROUPS = {
     "an agent that nobody knows": run(
         "{agent: {name: x}}", '.agent.name: there is no agent "x" in this file'
     ),
-    "a plugin of the general door": run(
+    "a plugin of the general section": run(
         "{plugin: {name: withings}}", '.plugin.name: there is no plugin "withings" in this file'
     ),
     "a budget of nothing": Broken(

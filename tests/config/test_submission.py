@@ -272,7 +272,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_submission_is_told_all_that_is_wrong_with_it(around: SubmissionRules, name: str) -> None:
+def test_all_that_is_wrong_with_a_submission_is_reported(around: SubmissionRules, name: str) -> None:
     fields, expected = BAD[name]
     assert problems(fields, around) == expected
 

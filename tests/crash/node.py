@@ -66,8 +66,8 @@ def main(url: str, role: Role, check_interval: float, lease: float, *, has_own_c
 
 def obey(clock: SettableClock) -> None:
     """Until it is killed, or told to stop."""
-    while (told := sys.stdin.readline().split()) and told[0] == "step":
-        clock.offset += int(float(told[1]) * 1_000_000)
+    while (reported := sys.stdin.readline().split()) and reported[0] == "step":
+        clock.offset += int(float(reported[1]) * 1_000_000)
         print("stepped", flush=True)
 
 

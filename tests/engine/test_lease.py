@@ -35,7 +35,7 @@ def test_a_node_is_on_record_with_its_role(role: Role) -> None:
     assert (node.role, node.heartbeat_at, node.clock_skew) == (role, s.clock.now(), 0)
 
 
-def test_a_node_whose_lease_expired_is_told_of_once() -> None:
+def test_a_node_whose_lease_expired_is_reported_once() -> None:
     s = manual_scheduler(START)
     dead, alive = a_lease(s, "worker"), a_lease(s)
     s.clock.advance("20s")

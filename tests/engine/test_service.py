@@ -18,7 +18,7 @@ from everwhen.engine.service import Service
 from everwhen.engine.ticker import Ticker, end_pauses
 from everwhen.engine.watches import ClockWatch, SkewWatch
 from everwhen.errors import StoreError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
@@ -96,7 +96,7 @@ class Blocking(Recording):
         return SUCCEEDED
 
 
-def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed() -> None:
+def test_from_the_moment_it_is_asked_to_stop_nothing_fires_and_nothing_is_claimed() -> None:
     stack, target = open_stack("sqlite://"), Blocking()
     service = serve(stack, target, max_workers=2)
     add(stack, "running", every="1h")
@@ -115,7 +115,7 @@ def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed
     assert jobs == [("asked-for", "queued"), ("running", "succeeded")]
 
 
-def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
+def test_a_stop_in_the_middle_of_a_backlog_leaves_the_rest_where_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stack = open_stack("sqlite://")
@@ -124,12 +124,12 @@ def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
         add(stack, f"a{number}", every="1h")
     service.ticker._batch, tick = 2, store_of(stack.runtime).slots.tick
 
-    def tick_and_be_told(*arguments: Any, **keys: Any) -> TickReport:
+    def tick_and_report(*arguments: Any, **keys: Any) -> TickReport:
         report = tick(*arguments, **keys)
         service.prepare_to_stop()
         return report
 
-    monkeypatch.setattr(store_of(stack.runtime).slots, "tick", tick_and_be_told)
+    monkeypatch.setattr(store_of(stack.runtime).slots, "tick", tick_and_report)
     service.start()
     until(lambda: service.status == "stopping")
     service.stop()
@@ -216,7 +216,7 @@ def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
     assert schedule is not None and schedule.state.run_count == 1
 
 
-def test_told_twice_to_stop_it_ends_what_runs_at_once_and_gives_it_back() -> None:
+def test_a_second_request_to_stop_ends_what_runs_at_once_and_gives_it_back() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
     service = Service(stack.runtime, {"command": target}, check_interval=30.0)
     spec = '{"argv": ["sleep", "60"]}'
@@ -258,7 +258,7 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     found = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
     stack.close()
     events = [recorded.event for recorded in found]
-    missed = sorted((moment_of(event.slot_at or 0).second, event.reason) for event in events)
+    missed = sorted((to_datetime(event.slot_at or 0).second, event.reason) for event in events)
     assert missed == [(10, "down"), (20, "down"), (30, "late"), (40, "late")]
 
 
@@ -299,7 +299,7 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
     service.stop()
     stack.close()
     assert missed == []
-    assert sorted(moment_of(job.slot_at).second for job in jobs) == [0, 0, 0, 1, 1, 1]
+    assert sorted(to_datetime(job.slot_at).second for job in jobs) == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:
@@ -344,7 +344,7 @@ def test_a_pause_that_was_prolonged_or_ended_meanwhile_is_left_alone() -> None:
     assert store_of(s.runtime).catalogue.change(s.clock.now(), "a", end_pause).after == paused
 
 
-def test_a_step_of_the_clock_is_told_apart_from_time_that_passed() -> None:
+def test_a_step_of_the_clock_is_distinguished_from_time_that_passed() -> None:
     clock = ManualClock()
     watch = ClockWatch(clock)
     clock.advance("1h")
@@ -417,7 +417,7 @@ def test_a_step_of_the_clock_during_the_start_is_noticed() -> None:
     service.stop()
 
 
-def test_a_clock_far_from_the_databases_is_told_of_once_and_so_is_its_return(
+def test_a_clock_far_from_the_databases_is_reported_once_and_so_is_its_return(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watch = SkewWatch()

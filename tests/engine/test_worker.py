@@ -203,7 +203,7 @@ class Refusing:
         return exchanged
 
 
-def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
+def test_an_end_that_the_store_refused_is_reported_again(stack: Stack) -> None:
     store_of(stack.runtime).slots = slots = Refusing(store_of(stack.runtime).slots)  # type: ignore[assignment]
     service = a_service(stack, {"command": CommandTarget()})
     service.start()

@@ -82,7 +82,7 @@ def test_a_wrong_manifest_is_refused_with_what_is_wrong(keys: dict[str, Any], pr
     assert problem in str(caught.value)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     with pytest.raises(ManifestError) as caught:
         parse_manifest({"manifest_spec": "ductile.plugin"})
     assert len(caught.value.problems) == 5

@@ -24,7 +24,7 @@ def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
     return manual_scheduler(start)
 
 
-def test_a_trigger_that_finds_a_run_may_be_told_to_skip() -> None:
+def test_a_trigger_that_finds_a_run_may_be_asked_to_skip() -> None:
     s = scheduler()
     s.add("a", every="1h")
     s.tick()

@@ -161,7 +161,7 @@ def test_a_slot_before_the_schedule_says_when_it_was_created_and_names_no_revisi
     assert answer.evidence is not None and not answer.evidence.is_in_force
 
 
-def test_a_slot_of_an_id_that_was_used_again_is_told_from_the_life_that_it_belongs_to() -> None:
+def test_a_slot_of_an_id_that_was_used_again_is_explained_from_the_history_that_it_belongs_to() -> None:
     s = scheduler()
     s.add("a", every="10m")
     s.advance("25m")
@@ -402,7 +402,7 @@ def test_a_deleted_schedule_that_never_had_a_slot_says_so() -> None:
     assert why(s.runtime, "a").slot_at is None
 
 
-def test_a_request_that_fired_and_one_that_was_skipped_are_told() -> None:
+def test_a_request_that_fired_and_one_that_was_skipped_are_explained() -> None:
     s = scheduler()
     s.add("hook", type="webhook")
     s.fire("hook")
@@ -687,7 +687,7 @@ def test_a_slot_that_is_held_until_an_opening_is_the_last_one_and_the_first_to_c
     assert [slot.slot_at for slot in s.upcoming("a", 1)] == [at("06:47")]
 
 
-def test_a_slot_that_waits_for_a_place_is_told_before_the_one_that_was_decided_last() -> None:
+def test_a_slot_that_waits_for_a_place_is_explained_before_the_one_that_was_decided_last() -> None:
     s = scheduler()
     for name in ("g.one", "g.two"):
         s.add(name, every="1m", group="g", max_concurrent=1)

@@ -252,7 +252,7 @@ def test_what_is_declared_while_it_runs_takes_effect_at_once() -> None:
 # -- life --
 
 
-def test_its_state_is_told_before_while_and_after_it_runs() -> None:
+def test_its_state_is_shown_before_while_and_after_it_runs() -> None:
     scheduler = Scheduler("sqlite://")
     scheduler.every("1h", id="poll")(_module_level)
     assert scheduler.get_state() == SchedulerState("stopped", None, 0, 0, None)
@@ -548,7 +548,7 @@ scheduler.stop()
     scheduler.close()
 
 
-def test_a_fork_of_a_running_scheduler_is_told_to_start_after_the_fork(url: str) -> None:
+def test_a_fork_of_a_running_scheduler_is_asked_to_start_after_the_fork(url: str) -> None:
     program = f"""
 import os, sys
 from everwhen import Scheduler, SchedulerError

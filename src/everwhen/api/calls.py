@@ -25,7 +25,7 @@ from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
 from everwhen.model.queries import Entry
 from everwhen.operations.access import Caller, get_entry
-from everwhen.operations.jobs import Firing, get_job
+from everwhen.operations.jobs import FiringResult, get_job
 from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import schedule_to_json
 from everwhen.views.shape import View, encoded, read_cursor
@@ -50,7 +50,7 @@ def etag(entry: Entry) -> str:
     return f'"{entry.schedule.state.revision}"'
 
 
-def fired(context: ApiContext, firing: Firing, headers: Mapping[str, str] | None = None) -> Response:
+def fired(context: ApiContext, firing: FiringResult, headers: Mapping[str, str] | None = None) -> Response:
     """Return the job that a request made, or why there is none."""
     job = None if firing.job_id is None else Job.of(get_job(context.runtime, firing.job_id))
     return answer(Fired.of(firing, job=job), 202, headers)

@@ -66,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most and not self._make_room():
+        if len(self.connections) > self._most and not self._close_oldest():
             self._end(_refused(503, "unavailable", "Too many connections are open here."))
             return
         self._await_head()
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether the next step is the client's, and nothing of an answer was sent."""
         return not self._is_busy or (self.cycle.more_body and not self.cycle.response_started)
 
-    def _make_room(self) -> bool:
+    def _close_oldest(self) -> bool:
         others = cast("set[BoundedProtocol]", self.connections)
         owing = [one for one in others if one is not self and one._is_owing]
         if not owing:

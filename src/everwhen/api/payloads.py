@@ -55,7 +55,7 @@ def _tellable(moment: datetime) -> datetime:
         raise ValueError("lies beyond the years 1 to 9999 in UTC") from None
 
 
-Moment = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
+AwareInstant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
 
 
 class Shape(BaseModel):

@@ -39,7 +39,7 @@ STILL_HERE = b":\n\n"
 _LATER = {"retry-after": "60"}
 
 log = logging.getLogger("everwhen")
-_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Streams:
@@ -185,7 +185,7 @@ def _message_source(runtime: Runtime) -> Source:
 
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = event_feed.feed_after(runtime, event_feed.Place._make(after), limit=limit)
+    found = event_feed.feed_after(runtime, event_feed.FeedCursor._make(after), limit=limit)
     return [_item(one.entry, one.sequence, one.number) for one in found]
 
 
@@ -209,4 +209,4 @@ def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
 
 
 def _frame(kind: str, fields: Object) -> bytes:
-    return f"event: {kind}\ndata: {_spell(fields)}\n\n".encode(errors="replace")
+    return f"event: {kind}\ndata: {_encode(fields)}\n\n".encode(errors="replace")

@@ -10,9 +10,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISREG
 from typing import Any
 
-from everwhen.config.document import Block, Document, Items, Node, Plain
+from everwhen.config.document import Block, Document, DocumentNode, Items, Plain
+from everwhen.config.problems import Location, Report
 from everwhen.config.problems import Path as KeyPath
-from everwhen.config.problems import Place, Report
 from everwhen.config.reread import read_again
 from everwhen.config.schema import FILE, INCLUDED
 from everwhen.config.yaml_text import MOST_BYTES, core_value
@@ -30,7 +30,7 @@ class File:
     path: Path
     stamp: Stamp | None
     written: Document
-    node: Node
+    node: DocumentNode
 
 
 def read_files(
@@ -65,7 +65,7 @@ def _read(
     try:
         text = _text(path, is_included)
     except ConfigError as error:
-        report.add(Place(str(path), 0), (), str(error))
+        report.add(Location(str(path), 0), (), str(error))
         text = ""
     written = read_again(text, str(path), report, last)
     document = resolved(written, environ, report) if "${" in text else written

@@ -69,7 +69,7 @@ def _keys_of_run() -> dict[str, Key]:
     for name, kind in KINDS.items():
         value = TARGET_KEYS[name] if kind.value is None else _VALUES[kind.value]
         found[name] = Key(value, kind.about)
-        found |= {key: _key(about) for key, about in kind.beside.items()}
+        found |= {key: _key(about) for key, about in kind.other_keys.items()}
     return found
 
 
@@ -121,7 +121,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Record):
+class RunKeys(Record):
     """The keys of `run`: those of our kinds, and the installed kinds."""
 
     def check(self, node: CheckedValue) -> None:
@@ -151,7 +151,7 @@ def _one_target(node: CheckedValue) -> None:
     if len(kinds) != 1:
         found = f", not {' and '.join(kinds)}" if kinds else ""
         node.complain(f"must name exactly one of {', '.join(_all_kinds())}{found}")
-    for key, owner in _BESIDE.items():
+    for key, owner in _KIND_OF_KEY.items():
         if kinds and kinds != [owner] and node.value.get(key) is not None:
             node.complain(f"goes with {owner} only", key)
 
@@ -160,10 +160,10 @@ def _all_kinds(is_ours: bool = False) -> list[str]:
     return [*KINDS] if is_ours else [*KINDS, *installed_names()]
 
 
-_BESIDE = {key: name for name, kind in KINDS.items() for key in kind.beside}
-RUN = Run(_keys_of_run(), _one_target)
+_KIND_OF_KEY = {key: name for name, kind in KINDS.items() for key in kind.other_keys}
+RUN = RunKeys(_keys_of_run(), _one_target)
 
-_spell = JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def target_of(run: Mapping[str, Any]) -> Target:
@@ -173,15 +173,15 @@ def target_of(run: Mapping[str, Any]) -> Target:
         env = {key: _text(value) for key, value in (run.get("env") or {}).items()}
         return _target("command", {"argv": argv, "cwd": run.get("cwd"), "env": env or None})
     if run.get("python") is not None:
-        beside = {key: run.get(key) or None for key in KINDS["python"].beside}
-        return _target("python", {"function": run["python"], **beside})
+        other_keys = {key: run.get(key) or None for key in KINDS["python"].other_keys}
+        return _target("python", {"function": run["python"], **other_keys})
     ((kind, fields),) = ((kind, fields) for kind, fields in run.items() if fields is not None)
     return _target(kind, dict(fields))
 
 
 def _target(kind: str, fields: Mapping[str, Any]) -> Target:
     spec = {key: value for key, value in fields.items() if value is not None}
-    return Target(kind, _spell(spec))
+    return Target(kind, _encode(spec))
 
 
 def _text(value: Any) -> str:

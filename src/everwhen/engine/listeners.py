@@ -24,7 +24,7 @@ from everwhen.engine.delivery import LONGEST_ERROR, pause_after
 from everwhen.engine.loop import Wake, WakeableSleep
 from everwhen.errors import StoreError
 from everwhen.model.event_cursor import EventCursor
-from everwhen.model.instants import SECOND, optional_moment
+from everwhen.model.instants import SECOND, optional_datetime
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.operations.listening import (
     HELD,
@@ -442,5 +442,5 @@ def fields_of(entry: FeedEntry) -> dict[str, object]:
     return {
         "schedule_id": facts.schedule_id,
         "job_id": facts.job_id,
-        "slot_at": optional_moment(facts.slot_at),
+        "slot_at": optional_datetime(facts.slot_at),
     }

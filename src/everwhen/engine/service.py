@@ -27,7 +27,7 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
-from everwhen.operations.requests import carry_out_requests
+from everwhen.operations.requests import execute_requests
 from everwhen.operations.system import describe_fault
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -357,7 +357,7 @@ class Service:
             loops.append(Loop("scheduler", "schedule check", step, self._stopped))
             loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
             if self._runtime.requests.is_supported:
-                loops.append(Loop("requests", "requests", self._carry_out_once, self._stopped))
+                loops.append(Loop("requests", "requests", self._execute_requests_once, self._stopped))
         if self.is_worker:
             loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
         elif self._dispatcher is not None:
@@ -393,10 +393,10 @@ class Service:
         if not self._stopped.is_set():
             self._scheduler_sleep.sleep(self._check_interval)
 
-    def _carry_out_once(self) -> None:
+    def _execute_requests_once(self) -> None:
         """Carry out what programs requested; on a thread of its own, because a change may wait for a locked row."""
-        carried_out = carry_out_requests(self._runtime, self._stopped.is_set)
-        if not carried_out and not self._stopped.is_set():
+        executed = execute_requests(self._runtime, self._stopped.is_set)
+        if not executed and not self._stopped.is_set():
             self._request_wake.wait(self._check_interval)
 
     def _work_once(self) -> None:

@@ -18,14 +18,14 @@ def instant_of(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def moment_of(instant: int) -> datetime:
+def to_datetime(instant: int) -> datetime:
     """Return an instant as a datetime in UTC."""
     return _EPOCH + timedelta(microseconds=instant)
 
 
-def optional_moment(instant: int | None) -> datetime | None:
+def optional_datetime(instant: int | None) -> datetime | None:
     """Return an instant as a datetime in UTC, or None for None."""
-    return None if instant is None else moment_of(instant)
+    return None if instant is None else to_datetime(instant)
 
 
 def duration_text(microseconds: int | None) -> str | None:

@@ -33,14 +33,14 @@ def run_job(job_id: str, number: int) -> bool:
     pause = FIRST_PAUSE
     while True:
         try:
-            place = _here()
-            with place.job_runner() as job_runner:
-                is_carried = job_runner.carry(
-                    partial(claim_delivered, place.worker_runtime.runtime, job_id, number)
+            state = _here()
+            with state.job_runner() as job_runner:
+                is_run = job_runner.run(
+                    partial(claim_delivered, state.worker_runtime.runtime, job_id, number)
                 )
-            if not is_carried:
-                _refuse_unknown(place.worker_runtime, job_id)
-            return is_carried
+            if not is_run:
+                _refuse_unknown(state.worker_runtime, job_id)
+            return is_run
         except StoreError as error:
             log.error("job %s cannot be taken yet: %s", job_id, error)
         threading.Event().wait(pause)
@@ -64,7 +64,7 @@ def _refuse_unknown(worker_runtime: WorkerRuntime, job_id: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _WorkerState:
     """The worker runtime of this process, and one job runner for each thread."""
 
     pid: int
@@ -79,22 +79,22 @@ class _Place:
 
 
 _guard = threading.Lock()
-_place: _Place | None = None
+_state: _WorkerState | None = None
 
 
-def _here() -> _Place:
+def _here() -> _WorkerState:
     """Return the open resources of this process. Those that a parent opened before a fork belong to the parent."""
-    global _place  # noqa: PLW0603 - a queue calls a function, and passes it no context
+    global _state  # noqa: PLW0603 - a queue calls a function, and passes it no context
     with _guard:
-        if _place is None or _place.pid != os.getpid():
-            _place = _Place(os.getpid(), open_worker_runtime())
-        return _place
+        if _state is None or _state.pid != os.getpid():
+            _state = _WorkerState(os.getpid(), open_worker_runtime())
+        return _state
 
 
 def leave() -> None:
     """Close the open resources of this process; the next job opens them again."""
-    global _place
+    global _state
     with _guard:
-        left, _place = _place, None
+        left, _state = _state, None
     if left is not None and left.pid == os.getpid():
         left.worker_runtime.close()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.job import Job, JobStatus, Origin
 from everwhen.model.reasons import SkipReason
 
@@ -116,12 +116,12 @@ def job_info(job: Job) -> JobInfo:
         schedule_id=job.schedule_id,
         status=job.status,
         origin=job.origin,
-        slot_at=moment_of(job.slot_at),
-        due_at=moment_of(job.due_at),
+        slot_at=to_datetime(job.slot_at),
+        due_at=to_datetime(job.due_at),
         attempt=job.attempt,
-        created_at=moment_of(job.created_at),
-        started_at=optional_moment(job.started_at),
-        ended_at=optional_moment(job.ended_at),
+        created_at=to_datetime(job.created_at),
+        started_at=optional_datetime(job.started_at),
+        ended_at=optional_datetime(job.ended_at),
         result=job.result,
         error=job.error,
     )

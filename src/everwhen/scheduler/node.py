@@ -25,7 +25,7 @@ from everwhen.wiring import Stack, build_service, open_node_stack
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOptions:
+class EmbeddedNodeOptions:
     """What a node is made from."""
 
     database: str
@@ -38,7 +38,7 @@ class NodeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EmbeddedNode:
     """Open in the process with this id: what a fork inherits is the parent's."""
 
     stack: Stack
@@ -66,12 +66,12 @@ class Node:
 
 
 def open_node(
-    options: NodeOptions,
+    options: EmbeddedNodeOptions,
     tasks: Tasks,
     on_trigger: SchedulerTriggerCallback | None,
     subscribers: Sequence[Subscriber],
     listeners: Sequence[Declaration],
-) -> Node:
+) -> EmbeddedNode:
     """Open the database and put a node together; nothing runs yet."""
     stack = open_node_stack(
         options.database, timezone=options.timezone, check_interval=options.check_interval
@@ -96,7 +96,7 @@ def open_node(
         target_registry=target_registry,
         subscribers=subscribers,
     )
-    node = Node(stack, service, loop, watch, _listeners(stack, service, tasks.name))
+    node = EmbeddedNode(stack, service, loop, watch, _listeners(stack, service, tasks.name))
     for declared in listeners:
         node.listen(declared)
     return node

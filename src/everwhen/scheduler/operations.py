@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
 from everwhen.model.declare import Declared
-from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.job import JobStatus
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import JobFilter, ScheduleFilter
@@ -26,7 +26,7 @@ from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
 from everwhen.operations.access import Caller, list_entries
-from everwhen.operations.jobs import Firing, trigger_schedule
+from everwhen.operations.jobs import FiringResult, trigger_schedule
 from everwhen.operations.requests import Submission
 from everwhen.operations.submissions import ADDED
 from everwhen.runtime import Runtime
@@ -294,7 +294,7 @@ class SchedulerOperations:
         dry_run: bool = False,
     ) -> Backfilled:
         """Run the slots from start to before end that have no job."""
-        first, last = (moment_of(self._instant(schedule_id, moment)) for moment in (start, end))
+        first, last = (to_datetime(self._instant(schedule_id, moment)) for moment in (start, end))
         found = job_operations.backfill(
             self._runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )
@@ -411,7 +411,7 @@ class SchedulerOperations:
         """The program as the caller of operations: it may do everything."""
         return Caller(Token(ADDED, self._name, "admin", None, NO_LIMITS, created_at=0), allows_code=True)
 
-    def _handle(self, firing: Firing) -> JobHandle:
+    def _handle(self, firing: FiringResult) -> JobHandle:
         return JobHandle(self.get_job, firing.job_id, firing.skip_reason)
 
     def _all_schedules(self, status: Status | None) -> Iterator[ScheduleInfo]:

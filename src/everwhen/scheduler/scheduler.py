@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from everwhen.clock import local_zone_name
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
-from everwhen.model.instants import optional_moment
+from everwhen.model.instants import optional_datetime
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role
 from everwhen.model.values import bound_queue
@@ -39,7 +39,7 @@ from everwhen.scheduler.listeners import (
     checked_listening,
     declaration,
 )
-from everwhen.scheduler.node import Node, NodeOptions, open_node
+from everwhen.scheduler.node import EmbeddedNode, EmbeddedNodeOptions, open_node
 from everwhen.scheduler.operations import SchedulerOperations
 from everwhen.scheduler.options import (
     AnyFunction,
@@ -97,14 +97,18 @@ class Scheduler(SchedulerOperations):
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
         ]
         where = local_zone_name() if timezone == "local" else zone(timezone).name
-        self._options = NodeOptions(database, check_interval, where, max_workers, lease, queues=own_queues)
+        self._options = EmbeddedNodeOptions(
+            database, check_interval, where, max_workers, lease, queues=own_queues
+        )
         self._on_trigger = on_trigger
         self._agents: Agents = {}
         self._subscribers: list[Subscriber] = []
         self._listeners: list[Declaration] = []
         self._log_to = None if logger is None else LogTo(logger)
-        self._opened: Node | None = None
-        self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
+        self._opened: EmbeddedNode | None = None
+        self._of_parents: list[
+            EmbeddedNode
+        ] = []  # never closed here: their locks and sockets are the parent's
         self._guard = threading.RLock()
 
     @property
@@ -314,7 +318,7 @@ class Scheduler(SchedulerOperations):
         if node is None:
             return SchedulerState("stopped", None, 0, 0, None)
         service, counts = node.service, node.service.ticker.counts
-        started_at, last_check_at = map(optional_moment, (service.started_at, counts.last_check_at))
+        started_at, last_check_at = map(optional_datetime, (service.started_at, counts.last_check_at))
         return SchedulerState(service.status, started_at, counts.checks, counts.fired, last_check_at)
 
     def get_running_job_count(self, group: str) -> int:
@@ -357,13 +361,13 @@ class Scheduler(SchedulerOperations):
                 raise
 
     @property
-    def _own_node(self) -> Node | None:
+    def _own_node(self) -> EmbeddedNode | None:
         """What is open, if this process has opened it: what a fork inherits is the parent's."""
         node = self._opened
         return node if node is not None and node.is_of_this_process else None
 
     @property
-    def _node(self) -> Node:
+    def _node(self) -> EmbeddedNode:
         with self._guard:
             node = self._opened
             if node is not None and not node.is_of_this_process:

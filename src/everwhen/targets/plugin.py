@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everwhen.errors import ManifestError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload import payload_faults
 from everwhen.model.plugin import PROTOCOL, Plugins, memory_of, merged_payload, missing_config, plugin_drift
@@ -187,7 +187,7 @@ def request_of(
 
 
 def _zulu(instant: int) -> str:
-    return moment_of(instant).isoformat().replace("+00:00", "Z")
+    return to_datetime(instant).isoformat().replace("+00:00", "Z")
 
 
 def response_of(output: bytes) -> Response:

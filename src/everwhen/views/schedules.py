@@ -12,7 +12,7 @@ from everwhen.model.instants import SECOND, instant_text
 from everwhen.model.policy import CatchUp
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Status
-from everwhen.operations.access import Page, key_of
+from everwhen.operations.access import SchedulePage, key_of
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
@@ -136,7 +136,7 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
     }
 
 
-def schedules_page(page: Page, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
+def schedules_page(page: SchedulePage, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
     """A page of schedules that was asked for with that limit."""
     return ScheduleList.made(
         items=[schedule_to_json(entry, place_of(entry)) for entry in page.entries],

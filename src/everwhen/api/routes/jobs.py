@@ -23,7 +23,7 @@ from everwhen.api.calls import (
     instant_in,
     row_in,
 )
-from everwhen.api.payloads import Line, Moment, Shape
+from everwhen.api.payloads import AwareInstant, Line, Shape
 from everwhen.api.problems import InvalidError, RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
@@ -65,8 +65,8 @@ def list_jobs(
     group: Word = None,
     status: JobStatus | None = None,
     origin: Origin | None = None,
-    from_: Annotated[Moment | None, Query(alias="from", description="Slots from here on.")] = None,
-    to: Annotated[Moment | None, Query(description="Slots before this.")] = None,
+    from_: Annotated[AwareInstant | None, Query(alias="from", description="Slots from here on.")] = None,
+    to: Annotated[AwareInstant | None, Query(description="Slots before this.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,

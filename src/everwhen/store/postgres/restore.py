@@ -69,7 +69,7 @@ def _restore(
     with BackupReader(path) as reader:
         header = reader.header()
         refuse_newer_backup(header.applied, POSTGRES_MIGRATIONS, path)
-        _make_room(connection, builder, header.applied, path)
+        _empty_tables(connection, builder, header.applied, path)
         tables = set(own_tables(connection))
         for done, rows in enumerate(reader.tables()):
             progress(min(done / len(tables), 0.9))
@@ -101,7 +101,9 @@ def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
     return numbers_skipped(PostgresSnapshot(connection)) if "settings" in tables else 0
 
 
-def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
+def _empty_tables(
+    connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path
+) -> None:
     """Provide empty tables with the schema of the backup."""
     tables = own_tables(connection)
     if builder.applied() == applied:

@@ -1,22 +1,35 @@
-"""Rules about the source that no linter checks: arguments have names, and fields are read by their names."""
+"""Rules about the source that no linter checks: names, arguments with names, and fields that are read by name."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parent.parent / "src"
+TESTS = Path(__file__).parent
+SOURCES = TESTS.parent / "src"
 FILES = sorted(SOURCES.rglob("*.py"))
 MOST_POSITIONAL = 5
-CORE = tuple(
-    f"everwhen/{package}/"
-    for package in ("timetable", "model", "decide", "verify", "engine", "operations/simulate", "stores/flows")
+# Metaphors that a reader would have to learn first.
+METAPHORS = frozenset(
+    (
+        "house room door doorway desk office crew ground premises outpost workshop backstage glance glimpse doze deed "
+        "weave farewell told"
+    ).split()
 )
+# Ordinary words that say nothing as the name of something.
+VAGUE = frozenset(
+    "says takes words elsewhere front moments looking carrier carry beside standing spell happened".split()
+)
+# The words of the second list that are right: a table of types, and the fields of a cron expression.
+ALLOWED = {"_WORDS", "words"}
 # Functions of other packages that take any number of equal arguments.
 VARIADIC = {"pack", "assemble"}
+# Django looks for `Command`, `Text` is rich's name, and `Target` is both what is declared and what runs it.
+SHARED = {"Command", "Target", "Text"}
 # What a tuple with named fields is called; the fields of any other sequence have no names to read them by.
 RECORDS = {
     "self",
@@ -92,14 +105,55 @@ def test_no_field_is_read_by_its_position(trees: list[tuple[str, ast.Module]]) -
     assert found == []
 
 
-def test_no_two_classes_of_the_core_share_a_name(trees: list[tuple[str, ast.Module]]) -> None:
+def test_no_two_classes_share_a_name(trees: list[tuple[str, ast.Module]]) -> None:
+    """A shape in `views` has the name of what it shows, and a body of the API that of what it declares."""
     places: dict[str, list[str]] = {}
     for name, tree in trees:
-        if name.startswith(CORE):
+        if not name.startswith(("everwhen/views/", "everwhen/api/")):
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(name)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    doubled = {name for name, found in places.items() if len(found) > 1}
+    assert doubled <= SHARED, doubled
+
+
+def names_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield every name that the module gives: of classes, functions, arguments, variables and attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+
+
+def parts_of(name: str) -> set[str]:
+    """Return the words of a name, in the singular where that only takes the s away."""
+    words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+    return words | {word.removesuffix("s") for word in words}
+
+
+def test_no_name_is_a_metaphor(trees: list[tuple[str, ast.Module]]) -> None:
+    found = [
+        f"{path}:{line} {name}"
+        for path, tree in trees
+        for name, line in [*names_in(tree), (path.removeprefix("everwhen/"), 0)]
+        if parts_of(name) & (METAPHORS | VAGUE) and name not in ALLOWED
+    ]
+    assert found == []
+
+
+def test_no_name_in_the_tests_is_a_metaphor() -> None:
+    files = [path for path in sorted(TESTS.rglob("*.py")) if path != Path(__file__)]
+    found = [
+        f"{path}:{line} {name}"
+        for path in files
+        for name, line in [*names_in(ast.parse(path.read_text())), (path.stem, 0)]
+        if parts_of(name) & METAPHORS
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("text", ["f(1, 2, 3, 4, 5, 6)", "a.b(1, 2, 3, 4, 5, 6, *c)"])
