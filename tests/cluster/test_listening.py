@@ -19,7 +19,7 @@ from everwhen.wiring import build_service, open_stack
 from tests.conformance.tenant import FAILED, Tenant, submission
 from tests.submissions import create_schedule
 
-ANNOUNCED = {"words": "$1", "jobs": "$2", "soonest": "$3", "mark": "$4"}
+ANNOUNCED = {"channels": "$1", "jobs": "$2", "soonest": "$3", "mark": "$4"}
 
 
 class Ears:
