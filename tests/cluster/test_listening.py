@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from everwhen.engine.service import ServiceOptions
 from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.store.postgres.listener import NotificationListener
@@ -158,7 +159,7 @@ class Starts:
 def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(runtime: Tenant) -> None:
     """By the database's clock, and real loops."""
     stack, starts = open_stack(runtime.site.url), Starts()
-    service = build_service(stack, check_interval=3_600.0, observer=starts)
+    service = build_service(stack, ServiceOptions(check_interval=3_600.0, observer=starts))
     service.start()
     external = open_stack(runtime.site.url)
     try:

@@ -14,7 +14,7 @@ import pytest
 
 from everwhen.decide.status import end_pause
 from everwhen.engine.loop import Wake
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.engine.ticker import Ticker, end_pauses
 from everwhen.engine.watches import ClockWatch, SkewWatch
 from everwhen.errors import StoreError
@@ -50,7 +50,7 @@ class Recording:
 
 
 def serve(stack: Stack, target: Any, **keys: Any) -> Service:
-    return Service(stack.runtime, {"recording": target}, **{"check_interval": 30.0, **keys})
+    return Service(stack.runtime, {"recording": target}, ServiceOptions(**{"check_interval": 30.0, **keys}))
 
 
 def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
@@ -153,7 +153,7 @@ def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None
     service = Service(
         stack.runtime,
         {"recording": target},
-        check_interval=3_600.0,
+        ServiceOptions(check_interval=3_600.0),
         changes=stack.database.change_counter,
     )
     service.start()
@@ -218,7 +218,7 @@ def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
 
 def test_a_second_request_to_stop_ends_what_runs_at_once_and_gives_it_back() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
-    service = Service(stack.runtime, {"command": target}, check_interval=30.0)
+    service = Service(stack.runtime, {"command": target}, ServiceOptions(check_interval=30.0))
     spec = '{"argv": ["sleep", "60"]}'
     create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
@@ -234,7 +234,7 @@ def test_a_second_request_to_stop_ends_what_runs_at_once_and_gives_it_back() -> 
 
 def test_a_job_that_somebody_kills_while_its_node_runs_has_failed() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
-    service = Service(stack.runtime, {"command": target}, check_interval=30.0)
+    service = Service(stack.runtime, {"command": target}, ServiceOptions(check_interval=30.0))
     spec = '{"argv": ["sh", "-c", "kill -TERM $$"]}'
     create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
@@ -250,7 +250,7 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     spec = Target("command", '{"argv": ["true"]}')
     create_schedule(stack.runtime, Submission("a", {"every": "10s", "first_run": "after_interval"}, spec))
     clock.advance("25s")
-    service = Service(stack.runtime, {}, role="scheduler")
+    service = Service(stack.runtime, {}, ServiceOptions(role="scheduler"))
     service.prepare()
     clock.advance("22s")  # before its first evaluation, and before its second heartbeat
     service.ticker.step()
@@ -288,7 +288,7 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
         for name in "abc":
             create_schedule(stack.runtime, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
 
-    service = Service(stack.runtime, {}, role="scheduler")
+    service = Service(stack.runtime, {}, ServiceOptions(role="scheduler"))
     slots: Any = SlowTicks(store_of(stack.runtime).slots, clock)
     service.ticker = Ticker(slots, clock, batch=2)  # not all of them in one transaction
     service.prepare(declare)
@@ -364,7 +364,7 @@ def test_after_a_step_of_its_clock_a_node_rescues_nobody_for_a_whole_lease() -> 
     s.add("a", every="24h")
     s.tick()
     (running,) = s.claim()
-    other = Service(s.runtime, {}, lease=30.0)
+    other = Service(s.runtime, {}, ServiceOptions(lease=30.0))
     s.clock.step("1h")
     other.watch_clock()
     other.lease.rescue()
@@ -411,7 +411,7 @@ def test_a_step_of_the_clock_that_could_not_be_recorded_is_recorded_later_once()
 def test_a_step_of_the_clock_during_the_start_is_noticed() -> None:
     """After the first look, before the loops: while the schedules of the file are applied."""
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.runtime, {}, check_interval=3_600.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=3_600.0))
     service.start(lambda: s.clock.step("2h"))
     until(lambda: bool(s.events(None, "scheduler.clock_stepped")))
     service.stop()
@@ -470,7 +470,7 @@ def test_a_service_that_is_started_again_is_another_node() -> None:
 
 def test_a_loop_that_stalls_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.runtime, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=1.0))
     assert service.unreadiness() == "the scheduler is stopped"
     service.status = "running"
     service.ticker.step()
@@ -516,7 +516,7 @@ def test_what_is_far_behind_is_found_although_nothing_came_due_of_late() -> None
 def test_an_overdue_schedule_that_nobody_decides_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
-    service = Service(s.runtime, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=1.0))
     service.status = "running"
     s.clock.advance("2m")
     service.ticker.counts.checked = s.clock.monotonic()  # it looks alive, and decides nothing

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.engine.service import ServiceOptions
 from everwhen.model.plugin import plugin_target
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import get_schedule
@@ -244,7 +245,7 @@ def two_nodes(folder: Path, url: str, file: str) -> Iterator[Runtime]:
     services = [
         build_service(
             stack,
-            check_interval=0.2,
+            ServiceOptions(check_interval=0.2),
             target_registry=open_target_registry(stack.runtime, plugin_dirs=[folder / "plugins"]),
         )
         for stack in stacks

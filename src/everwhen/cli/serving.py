@@ -37,6 +37,7 @@ from everwhen.clock import now
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import ApiSettings, Settings
+from everwhen.engine.service import ServiceOptions
 from everwhen.errors import SchedulerShutdownError, shown, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
@@ -155,20 +156,22 @@ class NodeProcess:
         self._durations = JobDurations(stack.runtime.clock.monotonic)
         self.service = build_service(
             stack,
-            role=options.role,
-            queues=options.queues,
-            check_interval=settings.check_interval,
-            max_workers=settings.max_workers,
-            lease=settings.lease,
-            when_cut_off=settings.when_cut_off,
-            retention=settings.retention,
-            observer=Several(JobLines(), self._durations),
+            ServiceOptions(
+                role=options.role,
+                queues=options.queues,
+                check_interval=settings.check_interval,
+                max_workers=settings.max_workers,
+                lease=settings.lease,
+                when_cut_off=settings.when_cut_off,
+                retention=settings.retention,
+                observer=Several(JobLines(), self._durations),
+                name=settings.name,
+            ),
             target_registry=self._resources.target_registry,
             groups=self._resources.groups,
             subscribers=self._resources.subscribers,
             queue=queue,
             links=links,
-            name=settings.name,
         )
 
     def run(self, signals: ProcessSignals, hangups: _Hangups, api: ApiSettings | None) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import ConfigError, ScheduleTriggerError, UnknownScheduleError, shown
 from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.job import FINAL, Job, JobStatus
@@ -70,10 +70,7 @@ def run_schedule(options: RunScheduleOptions) -> ScheduleRunResult:
     stack = open_stack(options.database, is_existing=True)
     service = build_service(
         stack,
-        role="worker",
-        queues=(),
-        check_interval=LOOK,
-        max_workers=1,
+        ServiceOptions(role="worker", queues=(), check_interval=LOOK, max_workers=1),
         target_registry=open_target_registry(stack.runtime, max_workers=1, on_trigger=options.execute),
     )
     try:

@@ -70,12 +70,12 @@ class JobHandle:
 
     @property
     def status(self) -> str:
-        """The status of the job now; `skipped` where there is none."""
+        """Return the current status of the job; `skipped` where there is none."""
         return "skipped" if self.job_id is None else self._look(self.job_id).status
 
     @property
     def result(self) -> str | None:
-        """What the function returned, as text; None before its end."""
+        """Return the result of the function as text; None before its end."""
         return None if self.job_id is None else self._look(self.job_id).result
 
     @property
