@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from everwhen.decide.edit import edit
+from everwhen.decide.explain import explain_slot
 from everwhen.decide.outlook import cause, spoken
 from everwhen.decide.status import invalidate
 from everwhen.errors import UnknownScheduleError
@@ -195,6 +196,8 @@ def test_a_slot_whose_retries_are_used_up_says_what_that_means_for_the_schedule(
     assert f"; {ending} goes on (on_exhausted: continue). Next: 10:00" in said(s, "a", "08:00:00")
     assert f"; {ending} died (on_exhausted: stop)." in said(s, "b", "08:00:00")
     assert "lies after the schedule died of too many failures" in said(s, "b", "09:00:00")
+    s.revive("b")
+    assert "; its retries are used up." in said(s, "b", "08:00:00")
     s.outcome = lambda claimed: Outcome("failed", error="gone", is_final=True)
     s.advance("1h")
     assert "; it is not tried again, and the schedule goes on (on_exhausted: continue)" in said(s, "a")
@@ -646,6 +649,9 @@ def test_a_slot_missed_while_nobody_ran_quotes_the_last_heartbeat_and_lists_no_s
         " the next start at 08:00:45 UTC on Monday"
     ) in answer.sentence
     assert answer.evidence is not None and not answer.evidence.schedulers
+    forgotten = explain_slot(replace(answer.evidence, heard_before=None, started_after=None)).sentence
+    assert "no scheduler was running then; there is no heartbeat of one before it on record" in forgotten
+    assert "the next start" not in forgotten
 
 
 def test_the_start_of_a_scheduler_has_the_last_heartbeat_when_the_nodes_are_forgotten() -> None:
