@@ -26,6 +26,13 @@ VAGUE = frozenset(
 )
 # The words of the second list that are right: a table of types, and the fields of a cron expression.
 ALLOWED = {"_WORDS", "words"}
+# A docstring that begins with one of these does not say what its function does.
+NO_VERBS = frozenset(
+    (
+        "the a an what whether all where how why one it those in by of this these that same whoever who only would "
+        "ours until as with when from every each for nothing some none its at after before within inside so no if"
+    ).split()
+)
 # Functions of other packages that take any number of equal arguments.
 VARIADIC = {"pack", "assemble"}
 # Django looks for `Command`, `Text` is rich's name, and `Target` is both what is declared and what runs it.
@@ -152,6 +159,19 @@ def test_no_name_in_the_tests_is_a_metaphor() -> None:
         for path in files
         for name, line in [*names_in(ast.parse(path.read_text())), (path.stem, 0)]
         if parts_of(name) & METAPHORS
+    ]
+    assert found == []
+
+
+def test_the_docstring_of_a_function_begins_with_a_verb(trees: list[tuple[str, ast.Module]]) -> None:
+    """But those of calls: they are the documentation of the API."""
+    found = [
+        f"{path}:{node.lineno} {text.splitlines()[0]}"
+        for path, tree in trees
+        if not path.startswith("everwhen/api/routes/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node))
+        if text.split()[0].strip("`,:;.").lower() in NO_VERBS
     ]
     assert found == []
 

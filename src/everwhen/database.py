@@ -1,6 +1,6 @@
 """Opening a database and building its store; `wiring` builds what runs on it.
 
-Whoever only reads needs no more than this: neither targets nor the loops of a node are imported.
+Commands that only read need no more than this: neither targets nor the loops of a node are imported.
 """
 
 from __future__ import annotations

@@ -102,12 +102,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a request is under way."""
+        """Return whether a request is being processed."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def _is_owing(self) -> bool:
-        """Whether the next step is the client's, and nothing of an answer was sent."""
+        """Return whether the client has to act next, and nothing of an answer was sent."""
         return not self._is_busy or (self.cycle.more_body and not self.cycle.response_started)
 
     def _close_oldest(self) -> bool:
@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
-    """The protocol of a server with these limits."""
+    """Return the protocol of a server with these limits."""
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
 
 

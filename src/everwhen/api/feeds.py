@@ -111,7 +111,7 @@ class Feed:
                 self._stop()
 
     def close(self) -> None:
-        """Whoever waits is told, and nobody waits any more."""
+        """Wake all waiting readers, and let none wait any more."""
         self.is_closed = True
         self._stop()
         self._wake()
@@ -120,11 +120,11 @@ class Feed:
 
     @property
     def end(self) -> int:
-        """The place behind the last item."""
+        """Return the position behind the last item."""
         return self._gone + len(self._kept)
 
     def place_behind(self, sequence: int, number: int) -> int | None:
-        """Where to go on behind a number of a sequence, if what follows it there is kept."""
+        """Return where to continue behind a number of a sequence, if the items that follow it are kept."""
         if self._before[sequence] == number:
             return self._gone
         return self._places.get((sequence, number))
@@ -179,7 +179,7 @@ class Feed:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _new_held(self) -> list[Item]:
-        """What stands since the last look, which is at least a second ago; at the first, nothing is new."""
+        """Return what is held since the last look, which is at least a second ago; at the first, nothing is new."""
         now = asyncio.get_running_loop().time()
         is_first = self._reading is None
         if self._source.counts is None or (not is_first and now - self._looked < HELD_PAUSE):
@@ -190,7 +190,7 @@ class Feed:
         return new
 
     async def _sleep(self, seen: int) -> None:
-        """Until somebody has committed, where that can be seen; else for a moment."""
+        """Sleep until another process has committed, where that can be seen; otherwise for a moment."""
         if self._changes is None:
             await asyncio.sleep(ASK)
             return
@@ -235,7 +235,7 @@ class Reader:
         self._join()
 
     async def next(self, seconds: float) -> bytes:
-        """What comes next for this reader; nothing when nothing came within that time, or the feed is closed."""
+        """Return the next items for this reader; nothing when none came within that time, or the feed is closed."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not self._feed.is_closed:
             moved = self._feed.moved()
@@ -288,7 +288,7 @@ class Reader:
 
 
 def _chunk(items: Iterable[Item]) -> Iterable[Item]:
-    """The first items, until they are enough for one write; always one, if there is any."""
+    """Return the first items, until they are enough for one write; at least one, if there is any."""
     length = 0
     for item in items:
         if length and length + len(item.frame) > CHUNK:

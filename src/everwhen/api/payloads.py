@@ -153,7 +153,7 @@ Schema = dict[str, Any]
 
 
 def or_null(schema: Schema) -> Schema:
-    """The same, where null means that a word is not given."""
+    """Return the same schema, where null means that a key is not given."""
     if schema.get("type") == "object" and "properties" in schema:
         required = schema.get("required", ())
         properties = {
@@ -201,6 +201,6 @@ NEW_SCHEDULES: Schema = {
 
 
 def named_schemas() -> dict[str, Schema]:
-    """What OpenAPI has among its components, beside the models; installed kinds of targets are imported for it."""
+    """Return the components of OpenAPI that are not models; installed kinds of targets are imported for it."""
     target = {"title": "Target", "description": "What is run: one of these.", **or_null(RUN.schema())}
     return {"NewSchedules": NEW_SCHEDULES, "Target": target}

@@ -44,7 +44,7 @@ SUBMISSION = Record(
 
 
 class _Alias(NamedTuple):
-    """Another word for a key, and how its value is said there."""
+    """Another name for a key, and how its value is written there."""
 
     key: str
     said: Callable[[Any], Any] = lambda value: value
@@ -136,7 +136,7 @@ def _take_spec(
 def _take_template(
     submitted: DocumentNode, translated: Translated, existing: Mapping[str, Any] | None
 ) -> None:
-    """In SYRIS's shape the payload is the MessageEvent that is said, unless another target is named."""
+    """Read SYRIS's shape: its payload is the MessageEvent to publish, unless another target is named."""
     block, fields = translated.node.value, submitted.value
     if fields.get("run") is not None or fields.get("workflow_id") is not None:
         return
@@ -157,7 +157,7 @@ def _take_template(
 
 
 def _has_template(fields: Mapping[str, Any]) -> bool:
-    """Whether a schedule says a MessageEvent as SYRIS gives it."""
+    """Return whether a schedule publishes a MessageEvent as SYRIS gives it."""
     message = (fields.get("run") or {}).get("message")
     return message is not None and (not message or "content" in message or "source" in message)
 

@@ -100,7 +100,7 @@ def read_configuration(path: Path, host: Host, last: Configuration | None = None
 
 
 def examine_service(path: Path, host: Host, report: Report) -> tuple[Settings, Mapping[str, Any] | None]:
-    """The settings of the service and the words of the `api` section, as far as they are valid; no schedule is read."""
+    """Return the settings of the service and the valid keys of the `api` section; no schedule is read."""
     files = read_files(path, host.environ, report)
     return _settings(files[0].node, host, report), _merged(files, "api")
 

@@ -310,7 +310,7 @@ def _collector(
 
 
 def _refuse_references(submitted: DocumentNode) -> None:
-    """What a worker resolves is the worker's: whoever may not see its environment may not send it elsewhere."""
+    """Refuse references to a worker's environment: a submitter who may not see it may not send it to others either."""
     fault = "refers to the environment, which is for the configuration file and for callers that may run code"
     for key in ("run", "ping"):
         for path in references_in(submitted.value.get(key), (key,)):
@@ -318,7 +318,7 @@ def _refuse_references(submitted: DocumentNode) -> None:
 
 
 def as_submitted(path: str, spelled: Mapping[str, str]) -> str:
-    """A path in the fields that the submitter used.
+    """Return a path in the fields that the submitter used.
 
     >>> as_submitted("run.workflow.id", {"run": "workflow_id", "run.workflow.id": "workflow_id"})
     'workflow_id'

@@ -87,7 +87,7 @@ class InstalledKeys:
         if not isinstance(node.value, dict):
             node.complain(f"must be a mapping, not {spelled(node.value)}")
         elif self.kind.fault is not None:
-            # A broken package keeps its own jobs from running, and nobody else's file from being read.
+            # A broken package keeps its own jobs from running, but no file from being read.
             node.complain(self.kind.fault, severity="warning" if node.is_in_file else "error")
         elif self.kind.schema is not None:
             _check_by_schema(node, self.kind.schema)
@@ -114,7 +114,7 @@ def _check_by_schema(node: CheckedValue, schema: Mapping[str, Any]) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The same, without keys whose value is null: they are not given."""
+    """Return the same without keys whose value is null: they are not given."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
@@ -135,7 +135,7 @@ class RunKeys(Record):
 
 
 def _installed_keys(named: Collection[str]) -> dict[str, Key]:
-    """A key for every installed kind; only the packages of those that are named are imported."""
+    """Return a key for every installed kind; only the packages of those that are named are imported."""
     found = {name: Key(Anything(), "") for name in installed_names()}
     for name in found:
         kind = installed_kind(name) if name in named else None

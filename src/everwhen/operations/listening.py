@@ -212,7 +212,7 @@ class OwnEvents:
 
 
 class HoldWatch:
-    """Slots that are held, which are in no sequence: one that is held anew since the last look is told."""
+    """Slots that are held, which are in no sequence: a new hold since the last look is reported."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

@@ -117,7 +117,7 @@ def refuse_beating(nodes: Sequence[Node], now: int) -> None:
 
 
 def numbers_skipped(tx: Snapshot) -> int:
-    """How much higher restores have made the numbers of this database, all together."""
+    """Return by how much restores have raised the numbers of this database altogether."""
     return int(tx.settings().get(SKIPPED) or 0)
 
 

@@ -328,7 +328,7 @@ class Captured:
 
     @property
     def tail(self) -> bytes:
-        """The last bytes, without those in `head`."""
+        """Return the last bytes, without those in `head`."""
         return bytes(self._tail[-TAIL:])
 
     def last(self, most: int) -> str:

@@ -51,7 +51,7 @@ RuleAt = Callable[[int], OnExhausted | None]
 
 @dataclass(slots=True)
 class Latest:
-    """The latest instant at which something was said, and everything that was said then."""
+    """The latest instant at which something was recorded, and every text that was recorded then."""
 
     at: int | None = None
     texts: set[str] = field(default_factory=set)

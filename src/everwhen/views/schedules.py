@@ -137,7 +137,7 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
 
 
 def schedules_page(page: SchedulePage, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
-    """A page of schedules that was asked for with that limit."""
+    """Return a page of schedules that was requested with that limit."""
     return ScheduleList.made(
         items=[schedule_to_json(entry, place_of(entry)) for entry in page.entries],
         total=page.total,

@@ -130,12 +130,12 @@ def key_of(name: str) -> str:
 
 
 def encoded(fields: Any) -> bytes:
-    """An answer as it is sent. Text that is no Unicode cannot come in, so it does not go out either."""
+    """Return an answer as it is sent; unpaired surrogates are replaced."""
     return b"".join(_pieces(fields)) if isinstance(fields, dict) and "items" in fields else _encoded(fields)
 
 
 def _pieces(fields: Mapping[str, Any]) -> Iterator[bytes]:
-    """A list in portions: all at once, nobody else would have the interpreter before the last item is written."""
+    """Yield a list in portions: in one piece it would keep the interpreter from all other threads."""
     items, others = fields["items"], _encoded({name: fields[name] for name in fields if name != "items"})
     yield b'{"items":['
     for first in range(0, len(items), PORTION):
@@ -148,7 +148,7 @@ def _encoded(fields: Any) -> bytes:
 
 
 def when_text(instant: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC."""
+    """Return an instant as RFC 3339 in UTC."""
     return None if instant is None else to_datetime(instant).isoformat().replace("+00:00", "Z")
 
 
@@ -157,12 +157,12 @@ def list_to_json(items: list[Object]) -> Object:
 
 
 def cursor_of(*numbers: int) -> str:
-    """A cursor: opaque to callers, so that what it holds may change."""
+    """Return a cursor: opaque to callers, so that its content may change."""
     return base64.urlsafe_b64encode(f"r{'.'.join(map(str, numbers))}".encode()).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, count: int) -> list[int] | None:
-    """The numbers of a cursor that has so many; None: it is no such cursor."""
+    """Return the numbers of a cursor that has so many; None when it is not such a cursor."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except ValueError:

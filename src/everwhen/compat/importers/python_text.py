@@ -35,7 +35,7 @@ def _parts(schedule: Mapping[str, Any]) -> list[str]:
     keys = {key: value for key, value in schedule.items() if key not in ("id", "run")}
     run, parts = schedule["run"], [repr(schedule["id"])]
     if _is_isolated(schedule):
-        keys["run"] = run  # `add` has no other word for a process of its own
+        keys["run"] = run  # `add` has no other key for a separate process
     else:
         parts.append(run["python"].replace(":", "."))
         keys |= {name: run[name] for name in ("args", "kwargs") if name in run}

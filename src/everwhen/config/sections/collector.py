@@ -47,7 +47,7 @@ class Rules:
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
     python_fault: Callable[[str], str | None] | None = None
-    owner: str | None = None  # of whoever submits a single schedule: what names no owner is theirs
+    owner: str | None = None  # the submitter of a single schedule, who owns it unless it names an owner
     bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
 
 

@@ -92,7 +92,7 @@ def _restore(
 
 
 def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
-    """How many numbers the database has skipped so far."""
+    """Refuse while a node is alive; return how many numbers the database has skipped so far."""
     tables = own_tables(connection)
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
