@@ -33,6 +33,17 @@ NO_VERBS = frozenset(
         "ours until as with when from every each for nothing some none its at after before within inside so no if"
     ).split()
 )
+OTHERS = re.compile("pipelit|syris|herdctl|ductile", re.IGNORECASE)
+NAMES_OTHERS = (
+    "src/everwhen/compat/",
+    "src/everwhen/cli/main.py",  # the command `import`
+    "src/everwhen/cli/import_command.py",
+    "tests/compat/",
+    "tests/rows/",
+    "tests/cli/test_import.py",
+    "tests/story/test_sample_of_the_contract.py",
+    "tests/test_source_rules.py",
+)
 # Functions of other packages that take any number of equal arguments.
 VARIADIC = {"pack", "assemble"}
 # Django looks for `Command`, `Text` is rich's name, and `Target` is both what is declared and what runs it.
@@ -159,6 +170,20 @@ def test_no_name_in_the_tests_is_a_metaphor() -> None:
         for path in files
         for name, line in [*names_in(ast.parse(path.read_text())), (path.stem, 0)]
         if parts_of(name) & METAPHORS
+    ]
+    assert found == []
+
+
+def test_other_schedulers_are_named_in_compat_its_tests_and_its_documentation_only() -> None:
+    """But for the literal of a manifest, the names of importers, and the sample and the example of the contract."""
+    files = [path.relative_to(SOURCES.parent) for folder in (SOURCES, TESTS) for path in folder.rglob("*.py")]
+    found = [
+        f"{path}:{number} {line.strip()}"
+        for path in files
+        if not str(path).startswith(NAMES_OTHERS)
+        for number, line in enumerate((SOURCES.parent / path).read_text().splitlines(), 1)
+        if OTHERS.search(line.replace("ductile.plugin", "").replace("pipelit-client", ""))
+        if "compat" not in line
     ]
     assert found == []
 

@@ -36,7 +36,7 @@ def test_paths_work_with_and_without_the_last_slash(service: Service) -> None:
     assert service.admin.get("/schedules").status == 200
 
 
-def test_syris_shape_says_a_message(service: Service) -> None:
+def test_the_shape_with_a_spec_publishes_a_message(service: Service) -> None:
     body = {
         "name": "Good morning",
         "type": "interval",

@@ -139,7 +139,7 @@ def uid_of(stack: Stack, name: str) -> str:
     return schedule.state.uid
 
 
-def test_what_pipelits_body_made_stops_as_before(folder: Path) -> None:
+def test_what_a_body_with_seconds_made_stops_as_before(folder: Path) -> None:
     stack = opened(folder)
     protect_stored(stack.runtime, read_configuration(folder / "everwhen.yaml", this_host()))
     assert definition_of(stack, "report").on_exhausted == "stop"

@@ -32,7 +32,7 @@ def test_a_plugin_is_safe_to_run_beside_itself_unless_it_says_otherwise() -> Non
     assert parse_manifest(a_manifest()).concurrency_safe
 
 
-def test_keys_of_a_newer_ductile_are_passed_over() -> None:
+def test_keys_of_a_newer_protocol_are_passed_over() -> None:
     assert parse_manifest(a_manifest(stopwatch={"max_subs": 3}, homepage="somewhere")).name == "withings"
 
 

@@ -60,7 +60,7 @@ def test_backfilled_jobs_take_the_groups_capacity() -> None:
         ({"circuit_breaker": {"threshold": 1, "reset_after": "10h"}}, "circuit_open"),
     ],
 )
-def test_the_check_names_the_rules_after_herdctls_five(fields: dict[str, Any], reason: str) -> None:
+def test_the_check_names_the_rules_after_the_first_five(fields: dict[str, Any], reason: str) -> None:
     s = scheduler()
     s.outcome = lambda claimed: FAILED
     s.add("a", every="1h", if_running="allow", **fields)

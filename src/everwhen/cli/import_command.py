@@ -11,13 +11,12 @@ import click
 
 from everwhen.cli.screen import Answers, answering
 from everwhen.cli.terminal import echo, print_lines, secho
-from everwhen.compat.importers import Imported
+from everwhen.compat.importers import Imported, written_as_python
 from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
 from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
 from everwhen.compat.importers.herdctl import import_herdctl
-from everwhen.compat.importers.python_text import written_as_python
 from everwhen.config.problems import Report
 from everwhen.config.yaml_text import read_document, written
 from everwhen.errors import ConfigError
