@@ -26,7 +26,7 @@ def client(service: Service, *fields: str, token: str | None = None) -> subproce
     )
 
 
-def test_the_example_of_a_client_creates_watches_and_deletes_a_job(service: Service) -> None:
+def test_the_example_of_a_client_creates_pauses_and_deletes_a_schedule(service: Service) -> None:
     answer = client(service, "1")
     assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()
