@@ -127,6 +127,22 @@ def test_every_file_that_the_page_names_exists(name: str) -> None:
     assert (ROOT / name).exists() or (ROOT / "src" / "everwhen" / name).exists()
 
 
+@pytest.mark.parametrize(
+    "package", ["", "api", "store", "store/schema", "store/sqlite", "store/postgres", "timetable"]
+)
+def test_the_page_of_the_architecture_names_every_package_and_every_file_of_these(package: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", text))
+    here = [path for path in (ROOT / "src" / "everwhen" / package).iterdir() if path.suffix in ("", ".py")]
+    assert {path.stem for path in here} - {"__init__", "__pycache__"} <= named
+
+
+def test_every_file_that_the_page_of_the_architecture_names_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    known = {path.name for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert {Path(name).name for name in re.findall(r"`([\w/]+\.py)`", text)} <= known
+
+
 def test_ten_questions_have_their_answers() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = [line for line in text.partition("Ten questions")[2].splitlines() if line.startswith("| ")][1:]
