@@ -30,7 +30,7 @@ def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
 
     Without `rq-chain` an active schedule is already started: then its due slots are decided now.
     """
-    return _at_worker_runtime(database, lambda post: _start(post, schedule_id))
+    return _at_worker_runtime(database, lambda worker: _start(worker, schedule_id))
 
 
 def execute_scheduled_job(
@@ -47,7 +47,7 @@ def execute_scheduled_job(
 
     def execute() -> int:
         return _at_worker_runtime(
-            database, lambda post: _chain(post).execute(post.job_runner(), schedule_id, uid, at)
+            database, lambda worker: _chain(worker).execute(worker.job_runner(), schedule_id, uid, at)
         )
 
     return execute() if uid is None else _patiently(execute)
@@ -78,33 +78,35 @@ def _patiently(work: Callable[[], T]) -> T:
 
 
 def _at_worker_runtime(database: str | None, work: Callable[[WorkerRuntime], T]) -> T:
-    post = open_worker_runtime(database)
+    worker = open_worker_runtime(database)
     try:
-        return work(post)
+        return work(worker)
     finally:
-        post.close()
+        worker.close()
 
 
-def _is_chained(post: WorkerRuntime) -> bool:
-    return post.settings.dispatch == RQ_CHAIN
+def _is_chained(worker: WorkerRuntime) -> bool:
+    return worker.settings.dispatch == RQ_CHAIN
 
 
-def _chain(post: WorkerRuntime) -> Chain:
+def _chain(worker: WorkerRuntime) -> Chain:
     links: Links = _NoLinks()
-    if _is_chained(post):
-        links = open_links(post.settings.redis)
-        post.stack.leave.append(links.close)
-    return Chain(post.runtime, links)
+    if _is_chained(worker):
+        links = open_links(worker.settings.redis)
+        worker.stack.leave.append(links.close)
+    return Chain(worker.runtime, links)
 
 
-def _start(post: WorkerRuntime, schedule_id: str) -> bool:
-    if _is_chained(post):
-        return _chain(post).start(schedule_id)
-    return decide_schedule(post.runtime, schedule_id) > 0
+def _start(worker: WorkerRuntime, schedule_id: str) -> bool:
+    if _is_chained(worker):
+        return _chain(worker).start(schedule_id)
+    return decide_schedule(worker.runtime, schedule_id) > 0
 
 
-def _recover(post: WorkerRuntime) -> int:
-    return _chain(post).recover(post.job_runner()) if _is_chained(post) else decide_all_due(post.runtime)
+def _recover(worker: WorkerRuntime) -> int:
+    return (
+        _chain(worker).recover(worker.job_runner()) if _is_chained(worker) else decide_all_due(worker.runtime)
+    )
 
 
 class _NoLinks:
