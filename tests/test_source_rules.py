@@ -33,6 +33,7 @@ NO_VERBS = frozenset(
         "ours until as with when from every each for nothing some none its at after before within inside so no if"
     ).split()
 )
+IS_NONE = re.compile(r"(?<!here )\b(?:is|are|was|were) no (?!longer|more)\w+")
 OTHERS = re.compile("pipelit|syris|herdctl|ductile", re.IGNORECASE)
 NAMES_OTHERS = (
     "src/everwhen/compat/",
@@ -184,6 +185,19 @@ def test_other_schedulers_are_named_in_compat_its_tests_and_its_documentation_on
         for number, line in enumerate((SOURCES.parent / path).read_text().splitlines(), 1)
         if OTHERS.search(line.replace("ductile.plugin", "").replace("pipelit-client", ""))
         if "compat" not in line
+    ]
+    assert found == []
+
+
+def test_a_message_says_that_something_is_not_one_and_never_that_it_is_none(
+    trees: list[tuple[str, ast.Module]],
+) -> None:
+    found = [
+        f"{path}:{node.lineno} {match[0]}"
+        for path, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (match := IS_NONE.search(node.value))
     ]
     assert found == []
 

@@ -242,7 +242,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"every": "1h", "run": {"plugin": {"name": "withing"}}},
         [("run.plugin.name", 'there is no plugin "withing" in the configuration')],
     ),
-    "jitter that is no duration": (
+    "jitter that is not a duration": (
         {"every": "1h", "jitter": "5x", "run": RUN},
         [("jitter", 'jitter "5x": Invalid time unit "x". Valid units are: s, m, h, d')],
     ),
@@ -260,7 +260,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a number that JSON does not know": (
         {"every": "1h", "payload": {"a": [float("nan")]}, "run": RUN},
-        [("payload.a[0]", "nan is no JSON value")],
+        [("payload.a[0]", "nan is not a JSON value")],
     ),
     "half a character": (
         {"every": "1h", "name": "\ud800", "run": RUN},
@@ -318,7 +318,7 @@ def test_a_submission_is_an_object(around: SubmissionRules, fields: Any) -> None
 
 @pytest.mark.parametrize("name", ["", "a.b", "ä", "-a", "a" * 101])
 def test_an_id_is_a_name(around: SubmissionRules, name: str) -> None:
-    with pytest.raises(TimetableError, match="is no name"):
+    with pytest.raises(TimetableError, match="is not a valid name"):
         read_submission({"every": "1h", "run": RUN}, name, around)
 
 

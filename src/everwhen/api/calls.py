@@ -123,7 +123,7 @@ def revision_in(if_match: str | None) -> int | None:
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
     if not number.isdecimal() or len(number) > 18 or not number.isascii():
-        raise InvalidError("If-Match", "is no revision", 'If-Match names a revision, such as "3".')
+        raise InvalidError("If-Match", "is not a revision", 'If-Match names a revision, such as "3".')
     return int(number)
 
 
@@ -160,7 +160,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
         return None
     numbers = read_cursor(cursor, count)
     if numbers is None:
-        raise InvalidError("cursor", "is no cursor", "This is no cursor of a page before.")
+        raise InvalidError("cursor", "is not a cursor", "This is not a cursor of an earlier page.")
     return numbers
 
 

@@ -43,7 +43,7 @@ When = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 def _written(value: object) -> object:
     """Refuse a bare number, which could be anything: an instant is written out."""
     if not isinstance(value, str) or "t" not in value.lower():
-        raise ValueError("is no instant with its zone, such as 2026-01-05T09:00:00Z")
+        raise ValueError("is not an instant with its zone, such as 2026-01-05T09:00:00Z")
     return value
 
 

@@ -54,10 +54,10 @@ def read_document(text: str, file: str, report: Report) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        report.add(Location(file, line, column), (), f"is no YAML: {_fault(error)}")
+        report.add(Location(file, line, column), (), f"is not valid YAML: {_fault(error)}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        fault = f"is no YAML: it holds a control character (#x{error.character:02x})"
+        fault = f"is not valid YAML: it holds a control character (#x{error.character:02x})"
         report.add(Location(file, line), (), fault)
     return Document(file, None)
 

@@ -203,7 +203,7 @@ def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:
 
 
 class BadSignatureError(Exception):
-    """A header that is no signature, or one that is too old; its words are for the caller."""
+    """A header that is not a signature, or one that is too old; its words are for the caller."""
 
 
 class Signature(NamedTuple):

@@ -52,7 +52,7 @@ class OutcomeBody(Shape):
     """How work ended that was answered 202."""
 
     status: Literal["succeeded", "failed"]
-    result: Annotated[Any, Field(description="Anything; what is no text is kept as JSON.")] = None
+    result: Annotated[Any, Field(description="Anything; what is not text is kept as JSON.")] = None
     error: Line | None = None
     retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
 
@@ -116,7 +116,7 @@ def get_log(
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
     seen = view.read_positions(after)
     if seen is None:
-        raise InvalidError("after", "is no position", "after is the next_after of an answer before.")
+        raise InvalidError("after", "is not a position", "after is the next_after of an answer before.")
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     found = view.log_to_json(pieces, seen, is_over=is_over)

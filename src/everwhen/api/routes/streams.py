@@ -194,5 +194,5 @@ async def stream_messages(listener: Annotated[StreamRequest, Depends(_listener)]
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
     numbers = numbers_of(text)
     if numbers is None or len(numbers) > parts:
-        raise InvalidError(name, "is no id", f"{name} is the id of an event of this stream.")
+        raise InvalidError(name, "is not an id", f"{name} is the id of an event of this stream.")
     return tuple(numbers)
