@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from everwhen.errors import TimetableError
-from everwhen.model.instants import to_datetime
+from everwhen.model.instants import rfc3339_text
 from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
 from everwhen.model.schedule import Definition, Target
@@ -89,10 +89,7 @@ def _object_in(spec: str) -> Mapping[str, Any]:
     return fields
 
 
-@lru_cache(maxsize=16)
-def _format_instant(now: int) -> str:
-    """Format an instant. It is cached because all messages of one evaluation have the same one."""
-    return to_datetime(now).isoformat().replace("+00:00", "Z")
+_instant_text = lru_cache(maxsize=16)(rfc3339_text)  # all messages of one evaluation have the same instant
 
 
 def _uuid(name: str) -> str:
@@ -127,7 +124,7 @@ def event_of(
     return {
         "event_id": event_id,
         "schema_version": SCHEMA_VERSION,
-        "occurred_at": _format_instant(now),
+        "occurred_at": _instant_text(now),
         "source": {
             "channel": CHANNEL,
             "connector_id": job.schedule_id,

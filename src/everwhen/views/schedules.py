@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from everwhen.model.fast_values import by_identity
 from everwhen.model.fields import Definition, ScheduleType, answer_to_json
 from everwhen.model.history import Cause
-from everwhen.model.instants import SECOND, instant_text
+from everwhen.model.instants import SECOND, rfc3339_text
 from everwhen.model.policy import CatchUp
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Status
@@ -60,7 +60,7 @@ def _spec(trigger: Trigger) -> str:
         case Cron():
             return trigger.expression.text
         case Once():
-            return str(instant_text(trigger.instant))
+            return rfc3339_text(trigger.instant * SECOND)
         case EveryMonth():
             return trigger.text
         case OnRequest():

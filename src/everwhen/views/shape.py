@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from everwhen.model.instants import to_datetime
+from everwhen.model.instants import rfc3339_text
 
 Object = dict[str, Any]
 LONGEST_NUMBER = 18  # digits
@@ -149,7 +149,7 @@ def _encoded(fields: Any) -> bytes:
 
 def when_text(instant: int | None) -> str | None:
     """Return an instant as RFC 3339 in UTC."""
-    return None if instant is None else to_datetime(instant).isoformat().replace("+00:00", "Z")
+    return None if instant is None else rfc3339_text(instant)
 
 
 def list_to_json(items: list[Object]) -> Object:
