@@ -6,23 +6,17 @@ into the queue before this one begins. With any other dispatch they do the same 
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from everwhen.clock import SystemClock
 from everwhen.engine.chain import PATIENCE, Chain
-from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.errors import StoreError
+from everwhen.engine.loop import patiently
 from everwhen.model.queue import RQ_CHAIN, Link, Links
 from everwhen.operations.stepping import decide_all_due, decide_schedule
 from everwhen.wiring import open_links
 from everwhen.worker_runtime import WorkerRuntime, open_worker_runtime
 
 T = TypeVar("T")
-
-log = logging.getLogger("everwhen")
 
 
 def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
@@ -50,7 +44,10 @@ def execute_scheduled_job(
             database, lambda worker: _chain(worker).execute(worker.job_runner(), schedule_id, uid, at)
         )
 
-    return execute() if uid is None else _patiently(execute)
+    if uid is None:
+        return execute()
+    # What was done before the database went away is found done, and the rest is done.
+    return patiently(execute, "a link waits for the database", patience=PATIENCE)
 
 
 def recover_scheduled_jobs(database: str | None = None) -> int:
@@ -60,21 +57,6 @@ def recover_scheduled_jobs(database: str | None = None) -> int:
     left alone.
     """
     return _at_worker_runtime(database, _recover)
-
-
-def _patiently(work: Callable[[], T]) -> T:
-    """Retry until the database is back: the work that was done before is found done, and the rest is done."""
-    clock, pause = SystemClock(), FIRST_PAUSE
-    deadline = clock.monotonic() + PATIENCE
-    while True:
-        try:
-            return work()
-        except StoreError as error:
-            if clock.monotonic() > deadline:
-                raise
-            log.error("a link waits for the database: %s", error)
-        threading.Event().wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _at_worker_runtime(database: str | None, work: Callable[[WorkerRuntime], T]) -> T:

@@ -8,7 +8,6 @@ A process that the queue forks for each job opens the database for that job; a l
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from dataclasses import dataclass, field
@@ -16,13 +15,11 @@ from functools import partial
 
 from everwhen.config.settings import Settings
 from everwhen.engine.job_runner import JobRunner
-from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.errors import QueueError, StoreError, UnknownJobError, shown_url
+from everwhen.engine.loop import patiently
+from everwhen.errors import QueueError, UnknownJobError, shown_url
 from everwhen.operations.jobs import get_job
 from everwhen.operations.stepping import claim_delivered
 from everwhen.worker_runtime import WorkerRuntime, found_configuration, open_worker_runtime
-
-log = logging.getLogger("everwhen")
 
 
 def run_job(job_id: str, number: int) -> bool:
@@ -30,21 +27,16 @@ def run_job(job_id: str, number: int) -> bool:
 
     While the database is unreachable this waits: the queue has no better use for the message.
     """
-    pause = FIRST_PAUSE
-    while True:
-        try:
-            state = _here()
-            with state.job_runner() as job_runner:
-                is_run = job_runner.run(
-                    partial(claim_delivered, state.worker_runtime.runtime, job_id, number)
-                )
-            if not is_run:
-                _refuse_unknown(state.worker_runtime, job_id)
-            return is_run
-        except StoreError as error:
-            log.error("job %s cannot be taken yet: %s", job_id, error)
-        threading.Event().wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+
+    def run() -> bool:
+        state = _here()
+        with state.job_runner() as job_runner:
+            is_run = job_runner.run(partial(claim_delivered, state.worker_runtime.runtime, job_id, number))
+        if not is_run:
+            _refuse_unknown(state.worker_runtime, job_id)
+        return is_run
+
+    return patiently(run, f"job {job_id} cannot be taken yet")
 
 
 def settings_here() -> Settings:
