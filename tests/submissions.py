@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everwhen.decide import edit
-from everwhen.model.changes import NewSchedule
+from everwhen.model.changes import Insertion
 from everwhen.model.declare import declare
 from everwhen.model.defaults import with_defaults
 from everwhen.model.schedule import Definition, Plan, State, Target
@@ -43,7 +43,7 @@ def create_schedules(
 ) -> list[State]:
     """Create many schedules in one transaction, all or none."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
-    new: list[NewSchedule] = []
+    new: list[Insertion] = []
     for submission in submissions:
         definition = define(runtime, submission, now)
         plan = Plan(submission.schedule_id, definition, quiet.of(definition))
@@ -56,7 +56,7 @@ def create_schedules(
             may_be_past=submission.may_be_past,
             actor=actor,
         )
-        new.append(NewSchedule(creation, plan, submission.source))
+        new.append(Insertion(creation, plan, submission.source))
     states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everwhen.errors import SubmissionError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.schedule import Target
 from everwhen.testing import ManualScheduler, manual_scheduler
 from tests.submissions import Submission, create_schedule
@@ -27,7 +27,7 @@ def test_a_pause_with_an_end_is_over_when_the_clock_has_come_there() -> None:
     s.advance("4h")
     assert [f"{job.slot:%H:%M}" for job in s.jobs("a")] == ["11:00", "12:00"]
     (resumed,) = s.events("a", "schedule.resumed")
-    assert (f"{moment_of(resumed.at):%H:%M}", resumed.actor) == ("10:30", "until")
+    assert (f"{to_datetime(resumed.at):%H:%M}", resumed.actor) == ("10:30", "until")
     assert s.check().is_clean
 
 
@@ -124,7 +124,7 @@ def test_a_restart_finds_what_the_last_process_left_in_the_database(
     s.close()
 
 
-def test_a_month_from_now_by_default_is_told_apart_from_now() -> None:
+def test_a_month_from_now_by_default_is_distinguished_from_now() -> None:
     s = scheduler()
     fields = {"every": "monthly"}
     create_schedule(s.runtime, Submission("m", fields, Target("command"), first_run="after_interval"))

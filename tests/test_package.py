@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,18 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
     assert set(dir(everwhen)) == set(everwhen.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = everwhen.nonsense  # type: ignore[attr-defined]
+
+
+def test_type_checkers_and_python_find_the_same_names_in_the_same_modules() -> None:
+    (block,) = [node for node in ast.parse(Path(everwhen.__file__).read_text()).body if is_for_checkers(node)]
+    imports = [node for node in ast.walk(block) if isinstance(node, ast.ImportFrom)]
+    found = [(alias, import_module(node.module or "")) for node in imports for alias in node.names]
+    declared = {alias.asname: getattr(module, alias.name) for alias, module in found}
+    assert declared == {name: getattr(everwhen, name) for name in everwhen.__all__ if name != "__version__"}
+
+
+def is_for_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))

@@ -36,7 +36,7 @@ def test_every_threat_names_tests_that_are_there(row: list[str]) -> None:
         assert not name or name in names_in(path), f"{path} has no {name}"
 
 
-def test_there_is_one_table_and_no_threat_is_told_twice() -> None:
+def test_there_is_one_table_and_no_threat_is_listed_twice() -> None:
     assert PAGE.read_text().count(HEADER) == 1
     names = [row[0] for row in threats()]
     assert len(names) == len(set(names)) > 30

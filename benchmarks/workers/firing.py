@@ -13,7 +13,7 @@ from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.raw import RawFiring
 from benchmarks.workers.raw_own import raw_on_own_tables
 from benchmarks.workers.runtimes import HOUR, HOURLY, NoWork, SetClock, Witness
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
 from everwhen.store.opened import store_of
@@ -125,7 +125,7 @@ class Cycle(Filled):
         self.come_due()
         self.clock.run_on()
         self.witness.settled = 0
-        service = Service(self.stack.runtime, {"command": NoWork()}, max_workers=AT_ONCE)
+        service = Service(self.stack.runtime, {"command": NoWork()}, ServiceOptions(max_workers=AT_ONCE))
         began = perf_counter()
         service.start()
         try:

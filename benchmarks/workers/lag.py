@@ -11,7 +11,7 @@ from benchmarks.workers.backends import backend_of
 from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import NoWork, SetClock, Witness
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Target
 from everwhen.store.opened import store_of
@@ -67,7 +67,7 @@ class Lag:
 
     def watch(self, stack: Stack) -> tuple[int, int]:
         """Run the node; return the whole seconds in which every slot must be found, from the next one on."""
-        service = Service(stack.runtime, {"command": NoWork()}, max_workers=AT_ONCE)
+        service = Service(stack.runtime, {"command": NoWork()}, ServiceOptions(max_workers=AT_ONCE))
         began = time_ns() // 1_000 // SECOND * SECOND + SECOND
         ended = began + self.seconds * SECOND
         service.start()

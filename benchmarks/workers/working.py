@@ -17,7 +17,7 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import NoWork, Witness
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.outcome import JobEnd
 from everwhen.model.schedule import Target
 from everwhen.store.opened import store_of
@@ -92,7 +92,7 @@ class Queued:
         for start in range(0, self.count, runtimes.LOADED_AT_ONCE):
             batch = ids[start : start + runtimes.LOADED_AT_ONCE]
             create_schedules(self.stack.runtime, [self.submission(name) for name in batch])
-        service = Service(self.stack.runtime, self.targets(), max_workers=self.in_flight)
+        service = Service(self.stack.runtime, self.targets(), ServiceOptions(max_workers=self.in_flight))
         while service.ticker.step():
             pass
         self.witness.settled = 0

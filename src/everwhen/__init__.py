@@ -1,6 +1,7 @@
 """everwhen: every slot of every schedule is fired once, or the reason it was not is on record.
 
-Names are loaded when they are first used, so that `import everwhen` costs next to nothing.
+Names are loaded when they are first used, so that `import everwhen` costs next to nothing. A type checker reads the
+imports below, Python reads `_MODULES`, and a test compares the two. Every error of `everwhen.errors` is public.
 """
 
 from __future__ import annotations
@@ -8,320 +9,180 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from everwhen.version import __version__
+from everwhen.version import __version__ as __version__
 
+# Sorted, they would be a statement each.
+# isort: off
 if TYPE_CHECKING:
     from everwhen.compat.herdctl import (
-        RunScheduleOptions,
-        ScheduleRunnerLogger,
-        ScheduleRunResult,
-        ScheduleState,
-        get_agent_schedule_states,
-        get_schedule_state,
-        run_schedule,
-        update_schedule_state,
+        RunScheduleOptions as RunScheduleOptions,
+        ScheduleRunnerLogger as ScheduleRunnerLogger,
+        ScheduleRunResult as ScheduleRunResult,
+        ScheduleState as ScheduleState,
+        get_agent_schedule_states as get_agent_schedule_states,
+        get_schedule_state as get_schedule_state,
+        run_schedule as run_schedule,
+        update_schedule_state as update_schedule_state,
     )
     from everwhen.compat.pipelit import (
-        execute_scheduled_job,
-        recover_scheduled_jobs,
-        start_scheduled_job,
+        execute_scheduled_job as execute_scheduled_job,
+        recover_scheduled_jobs as recover_scheduled_jobs,
+        start_scheduled_job as start_scheduled_job,
     )
     from everwhen.errors import (
-        AccessError,
-        BackfillError,
-        BackupError,
-        ConfigError,
-        CopyError,
-        CronParseError,
-        DuplicatePolicyError,
-        DuplicateScheduleError,
-        FiringLimitError,
-        IntervalParseError,
-        LimitError,
-        ManifestError,
-        MissingQuietHoursError,
-        MovedError,
-        OutcomeError,
-        PayloadSizeError,
-        PolicyInUseError,
-        PreconditionError,
-        QueueError,
-        QuietHoursChangedError,
-        QuotaError,
-        RefusedRequestError,
-        RemovalError,
-        RepeatedRequestError,
-        RequestError,
-        SchedulerError,
-        SchedulerShutdownError,
-        ScheduleTriggerError,
-        SourceError,
-        SourceGoneError,
-        StatusError,
-        StoreError,
-        SubmissionError,
-        TimetableError,
-        TokenError,
-        UncertainCopyError,
-        UncommittedRequestError,
-        UnknownBreakerError,
-        UnknownGroupError,
-        UnknownJobError,
-        UnknownPolicyError,
-        UnknownScheduleError,
-        UnknownTokenError,
-        UnseenRevisionError,
-        WorkSourceError,
+        AccessError as AccessError,
+        BackfillError as BackfillError,
+        BackupError as BackupError,
+        ConfigError as ConfigError,
+        CopyError as CopyError,
+        CronParseError as CronParseError,
+        DuplicatePolicyError as DuplicatePolicyError,
+        DuplicateScheduleError as DuplicateScheduleError,
+        FiringLimitError as FiringLimitError,
+        IntervalParseError as IntervalParseError,
+        LimitError as LimitError,
+        ManifestError as ManifestError,
+        MissingQuietHoursError as MissingQuietHoursError,
+        MovedError as MovedError,
+        OutcomeError as OutcomeError,
+        PayloadSizeError as PayloadSizeError,
+        PolicyInUseError as PolicyInUseError,
+        PreconditionError as PreconditionError,
+        QueueError as QueueError,
+        QuietHoursChangedError as QuietHoursChangedError,
+        QuotaError as QuotaError,
+        RefusedRequestError as RefusedRequestError,
+        RemovalError as RemovalError,
+        RepeatedRequestError as RepeatedRequestError,
+        RequestError as RequestError,
+        SchedulerError as SchedulerError,
+        SchedulerShutdownError as SchedulerShutdownError,
+        ScheduleTriggerError as ScheduleTriggerError,
+        SourceError as SourceError,
+        SourceGoneError as SourceGoneError,
+        StatusError as StatusError,
+        StoreError as StoreError,
+        SubmissionError as SubmissionError,
+        TimetableError as TimetableError,
+        TokenError as TokenError,
+        UncertainCopyError as UncertainCopyError,
+        UncommittedRequestError as UncommittedRequestError,
+        UnknownBreakerError as UnknownBreakerError,
+        UnknownGroupError as UnknownGroupError,
+        UnknownJobError as UnknownJobError,
+        UnknownPolicyError as UnknownPolicyError,
+        UnknownScheduleError as UnknownScheduleError,
+        UnknownTokenError as UnknownTokenError,
+        UnseenRevisionError as UnseenRevisionError,
+        WorkSourceError as WorkSourceError,
     )
-    from everwhen.model.reasons import ScheduleCheckResult, ScheduleSkipReason
-    from everwhen.model.work_item import WorkItem, build_schedule_prompt
-    from everwhen.scheduler.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
-    from everwhen.scheduler.async_scheduler import AsyncJobHandle, AsyncScheduler
-    from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult
-    from everwhen.scheduler.listeners import SchedulerEvent
+    from everwhen.model.reasons import (
+        ScheduleCheckResult as ScheduleCheckResult,
+        ScheduleSkipReason as ScheduleSkipReason,
+    )
+    from everwhen.model.work_item import (
+        WorkItem as WorkItem,
+        build_schedule_prompt as build_schedule_prompt,
+    )
+    from everwhen.scheduler.answers import (
+        Backfilled as Backfilled,
+        ScheduleInfo as ScheduleInfo,
+        SchedulerState as SchedulerState,
+        Upcoming as Upcoming,
+        Why as Why,
+    )
+    from everwhen.scheduler.async_scheduler import (
+        AsyncJobHandle as AsyncJobHandle,
+        AsyncScheduler as AsyncScheduler,
+    )
+    from everwhen.scheduler.handles import (
+        JobHandle as JobHandle,
+        JobInfo as JobInfo,
+        JobResult as JobResult,
+    )
+    from everwhen.scheduler.listeners import SchedulerEvent as SchedulerEvent
     from everwhen.scheduler.options import (
-        AddOptions,
-        AgentScheduleInfo,
-        NewSchedule,
-        Run,
-        ScheduleOptions,
-        SchedulerLogger,
-        SchedulerOptions,
-        SchedulerStatus,
-        SchedulerTriggerCallback,
-        StopOptions,
+        AddOptions as AddOptions,
+        AgentScheduleInfo as AgentScheduleInfo,
+        NewSchedule as NewSchedule,
+        Run as Run,
+        ScheduleOptions as ScheduleOptions,
+        SchedulerLogger as SchedulerLogger,
+        SchedulerOptions as SchedulerOptions,
+        SchedulerStatus as SchedulerStatus,
+        SchedulerTriggerCallback as SchedulerTriggerCallback,
+        StopOptions as StopOptions,
     )
-    from everwhen.scheduler.requests import AsyncRequestHandle, RequestHandle
-    from everwhen.scheduler.scheduler import Scheduler
-    from everwhen.targets.python_function import TriggerInfo, TriggerMetadata
-    from everwhen.timetable.cron import CronExpression
-    from everwhen.timetable.interval import parse_interval
+    from everwhen.scheduler.requests import (
+        AsyncRequestHandle as AsyncRequestHandle,
+        RequestHandle as RequestHandle,
+    )
+    from everwhen.scheduler.scheduler import Scheduler as Scheduler
+    from everwhen.targets.python_function import (
+        TriggerInfo as TriggerInfo,
+        TriggerMetadata as TriggerMetadata,
+    )
+    from everwhen.timetable.cron import CronExpression as CronExpression
+    from everwhen.timetable.interval import parse_interval as parse_interval
     from everwhen.timing import (
-        calculate_next_cron_trigger,
-        calculate_next_trigger,
-        is_schedule_due,
-        is_valid_cron_expression,
-        parse_cron_expression,
+        calculate_next_cron_trigger as calculate_next_cron_trigger,
+        calculate_next_trigger as calculate_next_trigger,
+        is_schedule_due as is_schedule_due,
+        is_valid_cron_expression as is_valid_cron_expression,
+        parse_cron_expression as parse_cron_expression,
     )
 
-_HOMES = {
-    "everwhen.errors": (
-        "AccessError",
-        "BackfillError",
-        "BackupError",
-        "ConfigError",
-        "CopyError",
-        "CronParseError",
-        "DuplicatePolicyError",
-        "DuplicateScheduleError",
-        "FiringLimitError",
-        "IntervalParseError",
-        "LimitError",
-        "ManifestError",
-        "MissingQuietHoursError",
-        "MovedError",
-        "OutcomeError",
-        "PayloadSizeError",
-        "PolicyInUseError",
-        "PreconditionError",
-        "QueueError",
-        "QuietHoursChangedError",
-        "QuotaError",
-        "RefusedRequestError",
-        "RemovalError",
-        "RepeatedRequestError",
-        "RequestError",
-        "ScheduleTriggerError",
-        "SchedulerError",
-        "SchedulerShutdownError",
-        "SourceError",
-        "SourceGoneError",
-        "StatusError",
-        "StoreError",
-        "SubmissionError",
-        "TimetableError",
-        "TokenError",
-        "UncertainCopyError",
-        "UncommittedRequestError",
-        "UnknownBreakerError",
-        "UnknownGroupError",
-        "UnknownJobError",
-        "UnknownPolicyError",
-        "UnknownScheduleError",
-        "UnknownTokenError",
-        "UnseenRevisionError",
-        "WorkSourceError",
-    ),
+    __all__: list[str]
+# isort: on
+
+_ERRORS = "everwhen.errors"
+_MODULES = {
     "everwhen.compat.herdctl": (
-        "RunScheduleOptions",
-        "ScheduleRunResult",
-        "ScheduleRunnerLogger",
-        "ScheduleState",
-        "get_agent_schedule_states",
-        "get_schedule_state",
-        "run_schedule",
-        "update_schedule_state",
+        "RunScheduleOptions ScheduleRunnerLogger ScheduleRunResult ScheduleState "
+        "get_agent_schedule_states get_schedule_state run_schedule update_schedule_state"
     ),
-    "everwhen.scheduler.answers": (
-        "Backfilled",
-        "ScheduleInfo",
-        "SchedulerState",
-        "Upcoming",
-        "Why",
-    ),
-    "everwhen.scheduler.async_scheduler": ("AsyncJobHandle", "AsyncScheduler"),
-    "everwhen.scheduler.handles": ("JobHandle", "JobInfo", "JobResult"),
-    "everwhen.scheduler.listeners": ("SchedulerEvent",),
-    "everwhen.scheduler.requests": ("AsyncRequestHandle", "RequestHandle"),
+    "everwhen.compat.pipelit": "execute_scheduled_job recover_scheduled_jobs start_scheduled_job",
+    "everwhen.model.reasons": "ScheduleCheckResult ScheduleSkipReason",
+    "everwhen.model.work_item": "WorkItem build_schedule_prompt",
+    "everwhen.scheduler.answers": "Backfilled ScheduleInfo SchedulerState Upcoming Why",
+    "everwhen.scheduler.async_scheduler": "AsyncJobHandle AsyncScheduler",
+    "everwhen.scheduler.handles": "JobHandle JobInfo JobResult",
+    "everwhen.scheduler.listeners": "SchedulerEvent",
     "everwhen.scheduler.options": (
-        "AddOptions",
-        "AgentScheduleInfo",
-        "NewSchedule",
-        "Run",
-        "ScheduleOptions",
-        "SchedulerLogger",
-        "SchedulerOptions",
-        "SchedulerStatus",
-        "SchedulerTriggerCallback",
-        "StopOptions",
+        "AddOptions AgentScheduleInfo NewSchedule Run ScheduleOptions SchedulerLogger SchedulerOptions "
+        "SchedulerStatus SchedulerTriggerCallback StopOptions"
     ),
-    "everwhen.compat.pipelit": (
-        "execute_scheduled_job",
-        "recover_scheduled_jobs",
-        "start_scheduled_job",
-    ),
-    "everwhen.scheduler.scheduler": ("Scheduler",),
-    "everwhen.model.reasons": (
-        "ScheduleCheckResult",
-        "ScheduleSkipReason",
-    ),
-    "everwhen.model.work_item": (
-        "WorkItem",
-        "build_schedule_prompt",
-    ),
-    "everwhen.targets.python_function": (
-        "TriggerInfo",
-        "TriggerMetadata",
-    ),
-    "everwhen.timetable.cron": ("CronExpression",),
-    "everwhen.timetable.interval": ("parse_interval",),
+    "everwhen.scheduler.requests": "AsyncRequestHandle RequestHandle",
+    "everwhen.scheduler.scheduler": "Scheduler",
+    "everwhen.targets.python_function": "TriggerInfo TriggerMetadata",
+    "everwhen.timetable.cron": "CronExpression",
+    "everwhen.timetable.interval": "parse_interval",
     "everwhen.timing": (
-        "calculate_next_cron_trigger",
-        "calculate_next_trigger",
-        "is_schedule_due",
-        "is_valid_cron_expression",
-        "parse_cron_expression",
+        "calculate_next_cron_trigger calculate_next_trigger is_schedule_due is_valid_cron_expression "
+        "parse_cron_expression"
     ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "AccessError",
-    "AddOptions",
-    "AgentScheduleInfo",
-    "AsyncJobHandle",
-    "AsyncRequestHandle",
-    "AsyncScheduler",
-    "BackfillError",
-    "Backfilled",
-    "BackupError",
-    "ConfigError",
-    "CopyError",
-    "CronExpression",
-    "CronParseError",
-    "DuplicatePolicyError",
-    "DuplicateScheduleError",
-    "FiringLimitError",
-    "IntervalParseError",
-    "JobHandle",
-    "JobInfo",
-    "JobResult",
-    "LimitError",
-    "ManifestError",
-    "MissingQuietHoursError",
-    "MovedError",
-    "NewSchedule",
-    "OutcomeError",
-    "PayloadSizeError",
-    "PolicyInUseError",
-    "PreconditionError",
-    "QueueError",
-    "QuietHoursChangedError",
-    "QuotaError",
-    "RefusedRequestError",
-    "RemovalError",
-    "RepeatedRequestError",
-    "RequestError",
-    "RequestHandle",
-    "Run",
-    "RunScheduleOptions",
-    "ScheduleCheckResult",
-    "ScheduleInfo",
-    "ScheduleOptions",
-    "ScheduleRunResult",
-    "ScheduleRunnerLogger",
-    "ScheduleSkipReason",
-    "ScheduleState",
-    "ScheduleTriggerError",
-    "Scheduler",
-    "SchedulerError",
-    "SchedulerEvent",
-    "SchedulerLogger",
-    "SchedulerOptions",
-    "SchedulerShutdownError",
-    "SchedulerState",
-    "SchedulerStatus",
-    "SchedulerTriggerCallback",
-    "SourceError",
-    "SourceGoneError",
-    "StatusError",
-    "StopOptions",
-    "StoreError",
-    "SubmissionError",
-    "TimetableError",
-    "TokenError",
-    "TriggerInfo",
-    "TriggerMetadata",
-    "UncertainCopyError",
-    "UncommittedRequestError",
-    "UnknownBreakerError",
-    "UnknownGroupError",
-    "UnknownJobError",
-    "UnknownPolicyError",
-    "UnknownScheduleError",
-    "UnknownTokenError",
-    "UnseenRevisionError",
-    "Upcoming",
-    "Why",
-    "WorkItem",
-    "WorkSourceError",
-    "__version__",
-    "build_schedule_prompt",
-    "calculate_next_cron_trigger",
-    "calculate_next_trigger",
-    "execute_scheduled_job",
-    "get_agent_schedule_states",
-    "get_schedule_state",
-    "is_schedule_due",
-    "is_valid_cron_expression",
-    "parse_cron_expression",
-    "parse_interval",
-    "recover_scheduled_jobs",
-    "run_schedule",
-    "start_scheduled_job",
-    "update_schedule_state",
-]
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # a type checker shall see the names above and no others
 
     def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
+        if name == "__all__":
+            value = __dir__()
+        elif name in _MODULE_OF or name in _error_names():
+            value = getattr(import_module(_MODULE_OF.get(name, _ERRORS)), name)
+        else:
             raise AttributeError(f"module 'everwhen' has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(home), name)
+        globals()[name] = value
         return value
 
 
+def _error_names() -> list[str]:
+    errors = vars(import_module(_ERRORS))
+    root = errors["SchedulerError"]
+    return [name for name, value in errors.items() if isinstance(value, type) and issubclass(value, root)]
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(["__version__", *_MODULE_OF, *_error_names()])

@@ -1,6 +1,6 @@
 """Opening a database and building its store; `wiring` builds what runs on it.
 
-Whoever only reads needs no more than this: neither targets nor the loops of a node are imported.
+Commands that only read need no more than this: neither targets nor the loops of a node are imported.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
@@ -24,18 +25,10 @@ from everwhen.store.sqlite.transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.model.vitals import Move
-    from everwhen.store.event_cursors import EventCursors
-    from everwhen.store.firings import Firings, RowHorizon
+    from everwhen.store.firings import RowHorizon
     from everwhen.store.load import PlanCache
-    from everwhen.store.maintenance import BackUp, Upkeep, Vitals
-    from everwhen.store.messages import Messages
-    from everwhen.store.outbox import Outbox
-    from everwhen.store.requests import Requests
-    from everwhen.store.slots import Slots
-    from everwhen.store.tokens import Tokens
+    from everwhen.store.maintenance import BackUp
     from everwhen.store.transaction import Store
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -70,14 +63,6 @@ class Deferred:
         return getattr(self._built, name)
 
 
-def _deferred(build: Callable[[], T]) -> T:
-    return cast("T", Deferred(build))
-
-
-def _at_once(build: Callable[[], T]) -> T:
-    return build()
-
-
 def open_stack(
     url: str,
     *,
@@ -96,28 +81,33 @@ def open_stack(
     may have the schema of an earlier release, which a backup can read. `is_deferred`: for a command that ends at once;
     parts of the store that it does not use are neither imported nor built.
     """
-    prepare = partial(_refuse_outdated, may_be_older=may_be_older) if is_existing else _migrate
+
+    def prepare(database: Any, migrations: Sequence[Migration], clock: Clock) -> None:
+        if is_existing:
+            refuse_outdated(database, migrations, may_be_older=may_be_older)
+        else:
+            migrate(database, migrations, applied_at=clock.now())
+
     if is_postgres(url):
         backend = _on_postgres(url, clock, prepare)
     else:
         if is_existing:
             refuse_missing(url)
         backend = _on_sqlite(url, clock, database, prepare)
-    build = _deferred if is_deferred else _at_once
+    part = partial(_part, backend, is_deferred)
     lately = int(10 * check_interval * 1_000_000)
-    parts = _Parts(backend)
     runtime = OpenStore(
-        slots=build(partial(parts.slots, lately=lately, stagger=catch_up_stagger)),
+        slots=part("slots.Slots", lately=lately, stagger=catch_up_stagger),
         catalogue=Catalogue(backend.store),
         ledger=Ledger(backend.store),
-        firings=build(parts.firings),
-        vitals=build(parts.vitals),
-        messages=build(parts.messages),
-        upkeep=build(parts.upkeep),
-        tokens=build(parts.tokens),
-        outbox=build(parts.outbox),
-        event_cursors=_deferred(parts.event_cursors),  # only programs with listeners need it
-        requests=build(parts.requests),
+        firings=part("firings.Firings", backend.horizon),
+        vitals=part("maintenance.Vitals", backend.horizon),
+        messages=part("messages.Messages"),
+        upkeep=part("maintenance.Upkeep", back_up=backend.back_up, clock=backend.clock),
+        tokens=part("tokens.Tokens"),
+        outbox=part("outbox.Outbox"),
+        event_cursors=_part(backend, True, "event_cursors.EventCursors"),  # few programs need it
+        requests=part("requests.Requests"),
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,
@@ -125,56 +115,15 @@ def open_stack(
     return Stack(runtime, backend.database, backend.store.plans, backend.changes, backend.listen)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Builds the parts of a store that are the same on every database; each is imported when it is built."""
+def _part(backend: Backend, is_deferred: bool, name: str, *later: Callable[[], object], **keys: Any) -> Any:
+    """Return a part of the store, which is the same on every database; its module is imported when it is built."""
 
-    backend: Backend
+    def build() -> Any:
+        module, _, kind = name.partition(".")
+        make = getattr(import_module(f"everwhen.store.{module}"), kind)
+        return make(backend.store, *(each() for each in later), **keys)
 
-    def slots(self, *, lately: int, stagger: int) -> Slots:
-        from everwhen.store.slots import Slots
-
-        return Slots(self.backend.store, lately=lately, stagger=stagger)
-
-    def firings(self) -> Firings:
-        from everwhen.store.firings import Firings
-
-        return Firings(self.backend.store, self.backend.horizon())
-
-    def vitals(self) -> Vitals:
-        from everwhen.store.maintenance import Vitals
-
-        return Vitals(self.backend.store, self.backend.horizon())
-
-    def messages(self) -> Messages:
-        from everwhen.store.messages import Messages
-
-        return Messages(self.backend.store)
-
-    def upkeep(self) -> Upkeep:
-        from everwhen.store.maintenance import Upkeep
-
-        return Upkeep(self.backend.store, self.backend.back_up, self.backend.clock)
-
-    def tokens(self) -> Tokens:
-        from everwhen.store.tokens import Tokens
-
-        return Tokens(self.backend.store)
-
-    def outbox(self) -> Outbox:
-        from everwhen.store.outbox import Outbox
-
-        return Outbox(self.backend.store)
-
-    def event_cursors(self) -> EventCursors:
-        from everwhen.store.event_cursors import EventCursors
-
-        return EventCursors(self.backend.store)
-
-    def requests(self) -> Requests:
-        from everwhen.store.requests import Requests
-
-        return Requests(self.backend.store)
+    return Deferred(build) if is_deferred else build()
 
 
 def move_of(stack: Stack) -> Move | None:
@@ -200,16 +149,6 @@ class Backend(NamedTuple):
 
 
 Prepare = Callable[[Any, Sequence[Migration], "Clock"], object]
-
-
-def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> None:
-    migrate(database, migrations, applied_at=clock.now())
-
-
-def _refuse_outdated(
-    database: Any, migrations: Sequence[Migration], _clock: Clock, *, may_be_older: bool
-) -> None:
-    refuse_outdated(database, migrations, may_be_older=may_be_older)
 
 
 def refuse_missing(url: str) -> None:
@@ -267,7 +206,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
         raise
 
     def listen(runtime: Runtime) -> Callable[[], None]:
-        listener = postgres.Listener(
+        listener = postgres.NotificationListener(
             url,
             on_slots=runtime.wake_scheduler,
             on_jobs=runtime.wake_workers,
@@ -280,7 +219,9 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Backend(
         database,
-        store=postgres.PostgresStore(database, postgres.Process(skew, has_time=clock is None, clock=clock)),
+        store=postgres.PostgresStore(
+            database, postgres.ProcessState(skew, has_time=clock is None, clock=clock)
+        ),
         horizon=lambda: horizon,
         back_up=partial(postgres.back_up, database),
         clock=clock or by_database,

@@ -157,7 +157,7 @@ class RequestError(SchedulerError):
     """A webhook or chat request to a schedule that the clock fires."""
 
     def __init__(self, schedule_id: str) -> None:
-        super().__init__(f'"{shown(schedule_id)}" is no webhook or chat schedule; trigger it instead')
+        super().__init__(f'"{shown(schedule_id)}" is not a webhook or chat schedule; trigger it instead')
         self.schedule_id = schedule_id
 
 

@@ -9,7 +9,7 @@ An entry point is called without arguments and returns a target, which may also 
 - `fault_of(schedule_id, definition)`: why it cannot run a schedule here.
 
 Names are read without importing anything; a package is imported when its kind is named, or when all are shown. One that
-cannot be loaded still exists, and reports its fault to whoever needs it; so the rest of the node keeps running.
+cannot be loaded still exists, and reports its fault when it is needed; so the rest of the node keeps running.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def safe_kinds() -> frozenset[str]:
 
 @lru_cache(maxsize=8)  # every look reads the metadata of all packages; where they are found is its key
 def _entries(_path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # whoever reads a file that names none of them does without
+    from importlib.metadata import entry_points  # a file that names none of them is read without this
 
     found: dict[str, EntryPoint] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
@@ -124,7 +124,7 @@ def _schema_of(keys: Any) -> dict[str, Any] | None:
     if keys is None:
         return None
     if not isinstance(keys, Mapping):
-        raise TypeError("they are no mapping")
+        raise TypeError("they are not a mapping")
     plain = json.loads(json.dumps(dict(keys), allow_nan=False))  # it becomes a part of documents
     schema = {**expand_schema(plain), **({"additionalProperties": False} if is_short(plain) else {})}
     fault = schema_fault(schema)

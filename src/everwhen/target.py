@@ -100,7 +100,7 @@ class Run:
             await asyncio.sleep(LOOK_AGAIN)
         return self.stopping.is_set()
 
-    async def until_told(self, work: Future[T]) -> T:
+    async def until_cancelled(self, work: Future[T]) -> T:
         """Return the result of work that cannot be stopped; on cancellation, leave it running (R9)."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,16 +18,13 @@ from everwhen.database import open_stack as open_stack
 from everwhen.engine.chain import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
-from everwhen.model.changes import Decision
 from everwhen.model.group import Groups
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.message import Subscriber
-from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.plugin import Plugins
 from everwhen.model.queue import RQ_CHAIN, Links, Queue
-from everwhen.model.retention import Retention
 from everwhen.model.vitals import Move, Received
 from everwhen.operations.groups import restore_valid_schedules
 from everwhen.operations.maintenance import copy_database
@@ -38,7 +36,6 @@ from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATI
 from everwhen.store.sqlite.database import open_sqlite, path_of
 from everwhen.store.sqlite.move import SqliteMove
 from everwhen.store.sqlite.restore import restore as restore_sqlite
-from everwhen.target import Observer
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
@@ -75,7 +72,7 @@ def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
 
 
 def _moved_error(url: str, move: Move) -> MovedError:
-    at = f"{moment_of(move.at):%Y-%m-%d %H:%M} UTC"
+    at = f"{to_datetime(move.at):%Y-%m-%d %H:%M} UTC"
     if move.state == "moving":
         return MovedError(
             f"a copy of the database {shown_url(url)} to {move.to} began on {at} and has not ended; run "
@@ -236,55 +233,37 @@ def _load_queues(name: str, need: str) -> Any:
 
 def build_service(
     stack: Stack,
+    options: ServiceOptions | None = None,
     *,
-    role: Role = "up",
-    queues: Sequence[str] | None = None,
-    check_interval: float = 1.0,
-    max_workers: int = 8,
-    lease: float = 30.0,
-    retention: Retention | None = None,
-    observer: Observer | None = None,
     target_registry: TargetRegistry | None = None,
     groups: Callable[[], Groups] = dict,
     subscribers: Sequence[Subscriber] = (),
     queue: Queue | None = None,
     links: Links | None = None,
-    name: str = "",
-    when_cut_off: WhenCutOff = "continue",
-    on_beat: Callable[[], object] | None = None,
-    on_decided: Callable[[Sequence[Decision]], None] | None = None,
 ) -> Service:
     """Build a node on that stack: one that ticks and delivers messages, one that works, or both.
 
     `groups` returns those of the current configuration. When a queue delivers the jobs, the node runs none. With
     `links` it does not tick either: schedules continue by themselves, and the node watches over that.
     """
-    runtime = stack.runtime
-    dispatcher = (
-        None if queue is None else Dispatcher(store_of(runtime).outbox, queue, runtime.clock, patience=lease)
-    )
-    target_registry = target_registry or open_target_registry(runtime, max_workers=max_workers)
+    options = options or ServiceOptions()
+    if queue is not None or links is not None:
+        options = replace(options, role="scheduler")
+    runtime, store = stack.runtime, store_of(stack.runtime)
+    registry = target_registry or open_target_registry(runtime, max_workers=options.max_workers)
     service = Service(
         runtime,
-        target_registry.targets,
-        role=role if queue is None and links is None else "scheduler",
-        queues=queues,
-        check_interval=check_interval,
-        max_workers=max_workers,
-        lease=lease,
-        retention=retention,
+        registry.targets,
+        options,
         changes=stack.changes,
-        observer=observer,
-        deliveries=Deliveries(store_of(runtime).messages, runtime.clock, subscribers),
-        heal=partial(restore_valid_schedules, runtime, target_registry.fault_of, groups),
-        dispatcher=dispatcher,
+        deliveries=Deliveries(store.messages, runtime.clock, subscribers),
+        heal=partial(restore_valid_schedules, runtime, registry.fault_of, groups),
+        dispatcher=None
+        if queue is None
+        else Dispatcher(store.outbox, queue, runtime.clock, patience=options.lease),
         chain_watch=None if links is None else ChainWatch(runtime, links),
-        name=name,
-        greet=target_registry.greet,
-        when_cut_off=when_cut_off,
-        on_beat=on_beat,
-        on_decided=on_decided,
+        greet=registry.greet,
     )
     if stack.listen is not None:
-        stack.leave.append(stack.listen(stack.runtime))
+        stack.leave.append(stack.listen(runtime))
     return service

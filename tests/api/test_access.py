@@ -45,7 +45,7 @@ def denials(service: Service) -> int:
     return len(service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1_000))
 
 
-def test_without_a_token_nothing_is_told(service: Service) -> None:
+def test_without_a_token_nothing_is_answered(service: Service) -> None:
     answer = service.nobody.get("/schedules/")
     assert (answer.status, answer.problem) == (401, "unauthenticated")
     assert answer.headers["www-authenticate"] == "Bearer"
@@ -188,7 +188,7 @@ def test_the_environment_of_workers_is_not_for_callers(service: Service) -> None
     assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "run.http.headers.X")
 
 
-def test_a_secret_in_a_header_is_not_told_again(service: Service) -> None:
+def test_a_secret_in_a_header_is_not_repeated(service: Service) -> None:
     headers = {"Authorization": "Bearer hunter2", "Accept": "text/plain"}
     run = {"http": {"url": "https://ada:hunter2@example.com/", "headers": headers}}
     made = service.admin.post("/schedules/", {"every": "1h", "run": run})
@@ -252,8 +252,8 @@ def test_what_needs_approval_waits_for_an_operator(service: Service) -> None:
     made = agent.create()
     path = f"/schedules/{made['id']}"
     assert (made["status"], made["paused_by"], made["next_run_at"]) == ("paused", "approval", None)
-    for deed in ("resume", "trigger"):
-        assert agent.post(f"{path}/{deed}/").status == 403
+    for action in ("resume", "trigger"):
+        assert agent.post(f"{path}/{action}/").status == 403
     assert agent.patch(f"{path}/", {"enabled": True}).status == 403
     assert agent.patch(f"{path}/", {"name": "better"}).status == 200
     assert service.client().post(f"{path}/approve/", {"revision": 2}).fields["status"] == "active"
@@ -274,7 +274,7 @@ def test_wrong_tokens_are_counted_per_address_and_then_not_even_looked_up(tmp_pa
         assert denials(service) <= 21
 
 
-def test_a_token_that_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
+def test_a_token_that_asks_too_often_learns_when_to_come_again(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         client = service.client("viewer")
         service.context.rates = Rates(burst=1, per_second=0.001, monotonic=lambda: 0.0)

@@ -73,5 +73,5 @@ def test_an_answer_has_the_documented_keys(
     model.model_validate_json(answer.body)
 
 
-def test_the_limits_of_a_token_are_all_told() -> None:
+def test_the_limits_of_a_token_are_all_shown() -> None:
     assert set(TokenView.of(ADMIN)["limits"]) == set(Limits.model_fields)

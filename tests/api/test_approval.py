@@ -149,8 +149,8 @@ def test_a_later_edit_by_the_agent_waits_again(
     assert (answer.status, answer.fields["status"], answer.fields["next_run_at"]) == (200, "paused", None)
     assert now(service, made) == ("paused", "approval", 2)
     assert events(service, made)[-3:] == ["updated", "paused", "approval_requested"]
-    for deed in ("resume", "trigger", "revive"):
-        assert agent.post(f"{path_of(made)}/{deed}/").status == 403
+    for action in ("resume", "trigger", "revive"):
+        assert agent.post(f"{path_of(made)}/{action}/").status == 403
     assert approved(service, {**made, "revision": 2})["status"] == "active"
 
 
@@ -259,15 +259,15 @@ def test_who_may_answer(service: Service) -> None:
     agent = service.client(owner="ada", approval="required")
     made = agent.create()
     answers: dict[str, dict[str, int]] = {"approve": {"revision": 1}, "decline": {}}
-    for deed, body in answers.items():
-        assert agent.post(f"{path_of(made)}/{deed}/", body).status == 403
+    for action, body in answers.items():
+        assert agent.post(f"{path_of(made)}/{action}/", body).status == 403
         assert (
-            service.client(owner="ada", approval="required").post(f"{path_of(made)}/{deed}/", body).status
+            service.client(owner="ada", approval="required").post(f"{path_of(made)}/{action}/", body).status
             == 403
         )
-        assert service.client("viewer", owner="ada").post(f"{path_of(made)}/{deed}/", body).status == 403
-        foreign = service.client(owner="bob").post(f"{path_of(made)}/{deed}/", body)
-        unknown = service.client(owner="bob").post(f"/schedules/nothing/{deed}/", body)
+        assert service.client("viewer", owner="ada").post(f"{path_of(made)}/{action}/", body).status == 403
+        foreign = service.client(owner="bob").post(f"{path_of(made)}/{action}/", body)
+        unknown = service.client(owner="bob").post(f"/schedules/nothing/{action}/", body)
         assert (foreign.status, foreign.raw) == (404, unknown.raw)
     assert now(service, made) == ("paused", "approval", 1)
     helper = service.client("admin", approval="required")

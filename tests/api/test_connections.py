@@ -234,7 +234,7 @@ def _is_served(service: Service) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nX-A", HEAD + b"Content-Length: 10\r\n\r\n"])
-def test_beyond_the_number_of_connections_the_oldest_that_owes_something_makes_room(
+def test_beyond_the_number_of_connections_the_oldest_that_owes_something_makes_space(
     tmp_path: Path, sent: bytes
 ) -> None:
     few = ConnectionLimits(connections=20, head_within=600, body_within=600)
@@ -247,7 +247,7 @@ def test_beyond_the_number_of_connections_the_oldest_that_owes_something_makes_r
         assert is_closed(peers[0])
 
 
-def test_where_all_connections_are_at_work_another_is_told_so(tmp_path: Path) -> None:
+def test_where_all_connections_are_at_work_another_gets_that_answer(tmp_path: Path) -> None:
     few = ConnectionLimits(connections=3)
     with serving(tmp_path, limits=few) as service, ExitStack() as held:
         for _ in range(3):

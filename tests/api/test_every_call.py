@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
-from everwhen.model.instants import DAY, moment_of
+from everwhen.model.instants import DAY, to_datetime
 from everwhen.model.token import ROLES, AccessRole
 from tests.api.serving import Answer, Client, Service, serving
 from tests.api.working import FAILED, ran, said
@@ -188,8 +188,8 @@ def things_of(service: Service) -> dict[str, str]:
         "policy_id": "nights",
         "owner": "team-a",
         "q": MARK,
-        "from": moment_of(service.runtime.clock.now() - DAY).isoformat(),
-        "to": moment_of(service.runtime.clock.now() + DAY).isoformat(),
+        "from": to_datetime(service.runtime.clock.now() - DAY).isoformat(),
+        "to": to_datetime(service.runtime.clock.now() + DAY).isoformat(),
     }
 
 

@@ -26,7 +26,7 @@ def client(service: Service, *fields: str, token: str | None = None) -> subproce
     )
 
 
-def test_a_client_in_the_manner_of_pipelits_goes_through_a_life_of_a_job(service: Service) -> None:
+def test_the_example_of_a_client_creates_pauses_and_deletes_a_schedule(service: Service) -> None:
     answer = client(service, "1")
     assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()

@@ -223,12 +223,14 @@ async def take(reader: Reader, count: int) -> list[bytes]:
     return found
 
 
-def parts(told: Sequence[bytes]) -> list[tuple[int, int]]:
-    return [(int(a), int(b)) for a, _, b in (one.partition(b".") for one in told)]
+def parts(reported: Sequence[bytes]) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, _, b in (one.partition(b".") for one in reported)]
 
 
 @pytest.mark.parametrize("after", [(0, 0), (1, 0), (0, 2), (2, 1), (3, 3), (2,)])
-def test_two_sequences_are_told_once_each_whatever_way_they_were_interleaved(after: tuple[int, ...]) -> None:
+def test_two_sequences_are_delivered_once_each_whatever_way_they_were_interleaved(
+    after: tuple[int, ...],
+) -> None:
     async def play() -> None:
         tables = TwoTables()
         tables.add("a1 b1 a2 b2 b3 a3")
@@ -237,11 +239,11 @@ def test_two_sequences_are_told_once_each_whatever_way_they_were_interleaved(aft
         async with feed.reader(None, None) as quick, feed.reader(after, None) as reader:
             await take(quick, 6)
             tables.add("b4 a4")
-            told = parts(await take(reader, 8 - sum(start)))
+            reported = parts(await take(reader, 8 - sum(start)))
             await take(quick, 2)
             tables.add("a5 b5")
-            told += parts(await take(reader, 2))
-        seen = [start, *told]
+            reported += parts(await take(reader, 2))
+        seen = [start, *reported]
         steps = [(new[0] - old[0], new[1] - old[1]) for old, new in pairwise(seen)]
         assert set(steps) <= {(1, 0), (0, 1)}  # each id moves one sequence by one
         assert seen[-1] == (5, 5)
@@ -263,7 +265,7 @@ def test_what_is_forgotten_of_one_sequence_does_not_send_a_reader_of_the_other_t
     asyncio.run(play())
 
 
-def test_what_stands_is_told_when_it_is_new_and_has_no_id() -> None:
+def test_a_hold_is_reported_when_it_is_new_and_has_no_id() -> None:
     async def play() -> None:
         table = Table()
         counts: dict[Hashable, Item] = {"old": Item(None, 0, None, b"old|")}

@@ -14,7 +14,7 @@ from everwhen.model.instants import HOUR
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
-from tests.api.test_streams import Told, on_each, stream
+from tests.api.test_streams import StreamItem, on_each, stream
 from tests.api.working import FAILED, ran
 
 __all__ = ["on_each"]
@@ -40,7 +40,7 @@ def tick(service: Service) -> None:
     service.runtime.slots.tick(service.runtime.clock.now(), limit=500, behind=False)
 
 
-def told(client: Client, query: str = "") -> list[dict[str, Any]]:
+def reported(client: Client, query: str = "") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.get(f"/audit/?{query}").fields["items"]
     return found
 
@@ -54,7 +54,7 @@ def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_words(on_each
         made = fire(on_each, "ada")
         created, fired = opened.take(2)
     assert (created.kind, fired.kind) == ("schedule.created", "schedule.fired")
-    listed = told(on_each.admin, f"schedule_id={made['id']}")
+    listed = reported(on_each.admin, f"schedule_id={made['id']}")
     assert listed == [fired.fields, created.fields]
     job = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"][0]
     assert (listed[0]["id"], listed[0]["job_id"], listed[0]["at"]) == (None, job["id"], job["created_at"])
@@ -62,7 +62,7 @@ def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_words(on_each
     assert listed[0]["detail"]["origin"] == "schedule"
 
 
-def test_what_is_told_beside_the_audit_is_not_on_record(on_each: Service) -> None:
+def test_what_is_reported_beside_the_audit_is_not_on_record(on_each: Service) -> None:
     fire(on_each)
     recorded = on_each.runtime.ledger.events(EventFilter(), limit=100)
     assert {one.event.type for one in recorded}.isdisjoint(DERIVED)
@@ -87,13 +87,13 @@ def test_a_reader_that_comes_back_gets_events_and_firings_once_each(on_each: Ser
     assert [one.kind for one in everything].count("schedule.fired") == 4
 
 
-def key(one: Told) -> tuple[str, str, str | None]:
+def key(one: StreamItem) -> tuple[str, str, str | None]:
     return one.kind, one.fields["schedule_id"], one.fields["job_id"]
 
 
 def test_the_plain_id_of_an_event_goes_on_with_the_events_behind_it(on_each: Service) -> None:
     before = fire(on_each)
-    event = told(on_each.admin, f"schedule_id={before['id']}&type=schedule.created")[0]["id"]
+    event = reported(on_each.admin, f"schedule_id={before['id']}&type=schedule.created")[0]["id"]
     after = fire(on_each)
     with stream(on_each.admin, "/events/stream/", after=event) as opened:
         created = opened.next()
@@ -106,7 +106,7 @@ def test_the_plain_id_of_an_event_goes_on_with_the_events_behind_it(on_each: Ser
 
 def test_pages_tell_everything_once_newest_first(on_each: Service) -> None:
     ids = [fire(on_each, "pages")["id"] for _ in range(5)]
-    whole = told(on_each.admin, "owner=pages")
+    whole = reported(on_each.admin, "owner=pages")
     assert types(whole) == ["schedule.fired", "schedule.created"] * 5
     assert [one["schedule_id"] for one in whole[::2]] == ids[::-1]
     for limit in (1, 2, 3, 7):
@@ -126,24 +126,24 @@ def test_types_choose_among_both(on_each: Service) -> None:
     on_each.admin.post(f"/schedules/{made['id']}/pause/")
 
     def found(query: str) -> list[str]:
-        return types(told(on_each.admin, f"owner=types&{query}"))
+        return types(reported(on_each.admin, f"owner=types&{query}"))
 
     assert found("type=schedule.fired") == ["schedule.fired"]
     assert found("type=schedule.fired&type=schedule.paused") == ["schedule.paused", "schedule.fired"]
     assert found("type=schedule.retried") == found("type=schedule.held") == []
     assert found("from=2020-01-01T00:00:00Z&type=schedule.fired") == ["schedule.fired"]
     assert found("to=2020-01-01T00:00:00Z") == []
-    job_id = told(on_each.admin, "owner=types&type=schedule.fired")[0]["job_id"]
+    job_id = reported(on_each.admin, "owner=types&type=schedule.fired")[0]["job_id"]
     assert found(f"job_id={job_id}") == ["job.cancelled", "schedule.fired"]
     assert found(f"job_id={job_id}&type=schedule.retried") == found("job_id=none") == []
 
 
-def test_a_retry_is_told_as_one(on_each: Service) -> None:
+def test_a_retry_is_reported_as_one(on_each: Service) -> None:
     made = fire(on_each, run=HTTP_RUN, max_retries=3, retry_delay="1m")
     (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     ran(on_each, job["id"], FAILED)
     kinds = "type=schedule.retried&type=schedule.fired"
-    retried, fired = told(on_each.admin, f"schedule_id={made['id']}&{kinds}")
+    retried, fired = reported(on_each.admin, f"schedule_id={made['id']}&{kinds}")
     assert (retried["type"], fired["type"]) == ("schedule.retried", "schedule.fired")
     assert (retried["slot_at"], retried["detail"]["retry"]) == (fired["slot_at"], 1)
 
@@ -160,20 +160,20 @@ def test_a_retry_is_told_as_one(on_each: Service) -> None:
         (Outcome("timed_out", error="it took too long"), "job.timed_out", True),
     ],
 )
-def test_the_start_and_the_end_of_a_job_are_told_in_the_list_and_in_the_stream(
+def test_the_start_and_the_end_of_a_job_are_reported_in_the_list_and_in_the_stream(
     on_each: Service, outcome: Outcome, kind: str, error: bool | None
 ) -> None:
     with stream(on_each.admin, "/events/stream/") as opened:
         made = fire(on_each, "moves")
         opened.take(2)
-        job_id = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired")[0]["job_id"]
+        job_id = reported(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired")[0]["job_id"]
         ran(on_each, job_id, outcome)
         streamed = {
             one.kind: one for one in opened.take(3 if error else 2)
         }  # a failure every hour is news, too
     started, ended = streamed["job.started"], streamed[kind]
     assert (started.id, ended.id) == (None, None)
-    listed = told(on_each.admin, f"schedule_id={made['id']}&{MOVES}")
+    listed = reported(on_each.admin, f"schedule_id={made['id']}&{MOVES}")
     assert listed == [ended.fields, started.fields]
     assert (ended.fields["job_id"], ended.fields["owner"], ended.fields["detail"]["attempt"]) == (
         job_id,
@@ -182,11 +182,11 @@ def test_the_start_and_the_end_of_a_job_are_told_in_the_list_and_in_the_stream(
     )
     assert ("error" in ended.fields["detail"]) == bool(error)
     assert "Traceback" not in str(ended.fields)
-    assert told(on_each.admin, f"job_id={job_id}&type={kind}") == [ended.fields]
-    assert told(on_each.client("viewer", owner="somebody"), MOVES) == []
+    assert reported(on_each.admin, f"job_id={job_id}&type={kind}") == [ended.fields]
+    assert reported(on_each.client("viewer", owner="somebody"), MOVES) == []
 
 
-def test_a_job_that_waited_is_told_when_it_begins_and_a_rescued_one_again(on_each: Service) -> None:
+def test_a_job_that_waited_is_reported_when_it_begins_and_a_rescued_one_again(on_each: Service) -> None:
     made = fire(on_each)  # before anybody listens
     (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     with stream(on_each.admin, "/events/stream/") as opened:
@@ -207,7 +207,7 @@ def test_a_job_that_waited_is_told_when_it_begins_and_a_rescued_one_again(on_eac
 def test_pages_tell_starts_and_ends_once_each(on_each: Service) -> None:
     for _ in range(5):
         fire(on_each, "moving", run=MESSAGE)
-    whole = told(on_each.admin, "owner=moving")
+    whole = reported(on_each.admin, "owner=moving")
     assert sorted(types(whole)).count("job.succeeded") == sorted(types(whole)).count("job.started") == 5
     assert len(whole) == 20
     for limit in (1, 3, 7):
@@ -221,19 +221,19 @@ def test_pages_tell_starts_and_ends_once_each(on_each: Service) -> None:
         assert sorted(map(str, seen)) == sorted(map(str, whole)), limit
 
 
-def test_instants_in_details_are_told_as_instants(on_each: Service) -> None:
+def test_instants_in_details_are_reported_as_instants(on_each: Service) -> None:
     made = fire(on_each, **shut(on_each))
-    (held,) = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.held")
+    (held,) = reported(on_each.admin, f"schedule_id={made['id']}&type=schedule.held")
     assert held["detail"]["due_at"] == held["slot_at"]
     until = "2099-01-01T00:00:00Z"
     on_each.admin.post(f"/schedules/{made['id']}/pause/", {"until": until})
-    (paused,) = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.paused")
+    (paused,) = reported(on_each.admin, f"schedule_id={made['id']}&type=schedule.paused")
     assert datetime.fromisoformat(paused["detail"]["until"]) == datetime.fromisoformat(until)
 
 
 def test_what_belongs_to_a_job_has_its_trace(on_each: Service) -> None:
     made = fire(on_each, run=MESSAGE)
-    fired, *moves = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired&{MOVES}")
+    fired, *moves = reported(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired&{MOVES}")
     message = on_each.admin.get(f"/messages/?schedule_id={made['id']}").fields["items"][0]["event"]
     assert {one["trace_id"] for one in (fired, *moves)} == {message["correlation"]["trace_id"]}
     waiting = fire(on_each)
@@ -242,21 +242,24 @@ def test_what_belongs_to_a_job_has_its_trace(on_each: Service) -> None:
     (recorded,) = on_each.runtime.ledger.events(EventFilter(job_id=job["id"]), limit=5)
     assert (
         recorded.event.trace_id
-        == told(on_each.admin, f"job_id={job['id']}&type=schedule.fired")[0]["trace_id"]
+        == reported(on_each.admin, f"job_id={job['id']}&type=schedule.fired")[0]["trace_id"]
     )
 
 
-def test_a_slot_that_is_held_is_told_as_long_as_it_is(on_each: Service) -> None:
+def test_a_slot_that_is_held_is_reported_as_long_as_it_is(on_each: Service) -> None:
     with stream(on_each.admin, "/events/stream/") as opened:
         made = fire(on_each, **shut(on_each))
         created, held = sorted(opened.take(2), key=lambda one: one.kind)
-    (listed,) = told(on_each.admin, "type=schedule.held")
+    (listed,) = reported(on_each.admin, "type=schedule.held")
     assert (created.kind, held.kind, held.id) == ("schedule.created", "schedule.held", None)
     assert held.fields == listed
     assert (listed["schedule_id"], listed["reason"]) == (made["id"], "outside_window")
-    assert types(told(on_each.admin, f"schedule_id={made['id']}")) == ["schedule.held", "schedule.created"]
+    assert types(reported(on_each.admin, f"schedule_id={made['id']}")) == [
+        "schedule.held",
+        "schedule.created",
+    ]
     on_each.admin.call("DELETE", f"/schedules/{made['id']}/")
-    assert told(on_each.admin, "type=schedule.held") == []
+    assert reported(on_each.admin, "type=schedule.held") == []
 
 
 def test_the_list_goes_forward_from_where_it_ended(on_each: Service) -> None:
@@ -276,18 +279,18 @@ def test_the_list_goes_forward_from_where_it_ended(on_each: Service) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "admin"])
-def test_firings_and_holds_of_others_are_not_told(tmp_path: Path, role: Any) -> None:
+def test_firings_and_holds_of_others_are_not_reported(tmp_path: Path, role: Any) -> None:
     with serving(tmp_path) as service:
         fire(service, "bob")
         held = fire(service, "bob", **shut(service))
-        assert types(told(service.admin, "type=schedule.held")) == ["schedule.held"]
+        assert types(reported(service.admin, "type=schedule.held")) == ["schedule.held"]
         behind = service.admin.get("/audit/").fields["last_event_id"]
         ada = service.client(role, owner="ada")
         with stream(ada, "/events/stream/", after="0.0") as opened:
             fire(service, "bob")
             fire(service, "ada")
             assert {one.fields["owner"] for one in opened.take(2)} == {"ada"}
-        assert {one["owner"] for one in told(ada)} == {"ada"}
+        assert {one["owner"] for one in reported(ada)} == {"ada"}
         for query in ("owner=bob", f"schedule_id={held['id']}", "type=schedule.held", "after=0.0&owner=bob"):
-            assert told(ada, query) == [], query
-        assert {one["owner"] for one in told(ada, f"after={behind}")} == {"ada"}
+            assert reported(ada, query) == [], query
+        assert {one["owner"] for one in reported(ada, f"after={behind}")} == {"ada"}

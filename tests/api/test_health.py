@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from everwhen.engine.service import ServiceOptions
 from everwhen.store.lanes import Lane
 from everwhen.store.sqlite.database import SqliteDatabase
 from everwhen.wiring import build_service, open_links, open_queue, open_stack
@@ -53,7 +54,7 @@ def test_health_needs_no_token_and_no_name_and_tells_one_word(service: Service) 
 
 def test_a_loop_that_stalls_is_not_ready_and_one_that_goes_on_is(tmp_path: Path) -> None:
     stack = open_stack(f"sqlite:///{tmp_path}/api.db", check_interval=0.05)
-    node = build_service(stack, check_interval=0.05)
+    node = build_service(stack, ServiceOptions(check_interval=0.05))
     with serving(tmp_path, unready=node.unreadiness) as service:
         assert ask(service, "/readyz").fields["reason"] == "the scheduler is stopped"
         node.start()
@@ -103,7 +104,7 @@ def test_readiness_and_status_name_what_is_wrong_with_the_database(
     path = tmp_path / "api.db"
     database = SqliteDatabase(str(path), busy_timeout=0.1)
     stack = open_stack("", database=database, check_interval=0.05)
-    node = build_service(stack, check_interval=0.05)
+    node = build_service(stack, ServiceOptions(check_interval=0.05))
     with serving(tmp_path, unready=node.unreadiness) as service:
         for _ in range(20):
             service.admin.create(every="1s", run={"message": {"text": "x" * 2_000}})
@@ -124,7 +125,7 @@ def test_readiness_and_status_name_what_is_wrong_with_the_database(
 def test_a_database_that_became_read_only_is_named(postgres: PostgresServer, tmp_path: Path) -> None:
     url = postgres.fresh_database()
     stack = open_stack(url, check_interval=0.05)
-    node = build_service(stack, check_interval=0.05)
+    node = build_service(stack, ServiceOptions(check_interval=0.05))
     name = url.rpartition("/")[2]
     with (
         psycopg.connect(postgres.url, autocommit=True) as admin,
@@ -152,7 +153,7 @@ def test_with_a_queue_its_broker_has_to_answer(tmp_path: Path, dispatch: str) ->
         stack = open_stack(f"sqlite:///{tmp_path}/api.db", check_interval=0.05)
         queue = open_queue(dispatch, redis=broker.url, celery_broker="")
         links = open_links(broker.url) if dispatch == "rq-chain" else None
-        node = build_service(stack, check_interval=0.05, queue=queue, links=links)
+        node = build_service(stack, ServiceOptions(check_interval=0.05), queue=queue, links=links)
         with serving(tmp_path, unready=node.unreadiness) as service:
             node.start()
             try:

@@ -337,9 +337,9 @@ def test_a_schedule_of_another_type_is_not_fired(service: Service, path: str) ->
     assert fired(service) == 0
 
 
-def test_the_secret_is_neither_stored_nor_told(service: Service, tmp_path: Path) -> None:
-    told = service.admin.get("/schedules/bot.on-push/").raw
-    assert SECRET.encode() not in told
+def test_the_secret_is_neither_stored_nor_shown(service: Service, tmp_path: Path) -> None:
+    reported = service.admin.get("/schedules/bot.on-push/").raw
+    assert SECRET.encode() not in reported
     assert SECRET.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob("api.db*"))
 
 

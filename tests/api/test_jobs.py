@@ -132,11 +132,11 @@ def test_a_viewer_looks_at_jobs_and_does_nothing(service: Service) -> None:
     job = triggered(service.admin, service.admin.create())
     viewer = service.client("viewer")
     assert viewer.get(f"/jobs/{job['id']}/log/").status == 200
-    for deed in ("cancel", "rerun"):
-        assert viewer.post(f"/jobs/{job['id']}/{deed}/").status == 403
+    for action in ("cancel", "rerun"):
+        assert viewer.post(f"/jobs/{job['id']}/{action}/").status == 403
 
 
-# -- deeds --
+# -- actions --
 
 
 def test_a_queued_job_is_cancelled_at_once_and_only_once(service: Service) -> None:

@@ -35,7 +35,7 @@ def test_metrics_need_no_token_and_name_no_schedule(service: Service) -> None:
     assert made["id"] not in text and "a name" not in text and "an owner" not in text
 
 
-def test_metrics_are_told_to_those_who_know_the_name_of_this_service_only(service: Service) -> None:
+def test_metrics_are_shown_to_those_who_know_the_name_of_this_service_only(service: Service) -> None:
     answer = replace(service.nobody, prefix="").get("/metrics", Host="evil.example")
     assert (answer.status, answer.problem) == (421, "wrong-host")
 
@@ -48,7 +48,7 @@ def test_the_dashboard_shows_metrics_that_there_are(service: Service) -> None:
         for target in panel.get("targets", ())
         for name in re.findall(r"everwhen_\w+", target["expr"])
     }
-    told = set(re.findall(r"^(everwhen_\w+)", metrics_of(service), re.MULTILINE)) | OF_A_NODE
+    reported = set(re.findall(r"^(everwhen_\w+)", metrics_of(service), re.MULTILINE)) | OF_A_NODE
     known = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in asked}
     assert len(asked) > 8
-    assert known <= told
+    assert known <= reported

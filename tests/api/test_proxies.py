@@ -83,7 +83,7 @@ def test_beyond_loopback_tls_or_trusted_proxies_or_insecure_is_needed() -> None:
         ApiSettings(host="0.0.0.0").refuse_exposure()
 
 
-def test_the_environment_names_a_network_and_is_told_what_replaces_behind_proxy() -> None:
+def test_the_environment_names_a_network_and_the_refusal_names_what_replaces_behind_proxy() -> None:
     found = api_settings_of(None, {"EVERWHEN_API_TRUSTED_PROXIES": "10.0.0.0/8"})
     assert found.trusted_proxies == (ip_network("10.0.0.0/8"),)
     with pytest.raises(

@@ -73,7 +73,7 @@ def test_an_id_is_given_or_drawn_and_taken_once(service: Service) -> None:
         ({"windows": None, "dates": None}, ""),
     ],
 )
-def test_what_is_wrong_is_told_with_its_path_and_changes_nothing(
+def test_what_is_wrong_is_reported_with_its_path_and_changes_nothing(
     service: Service, change: dict[str, Any], path: str
 ) -> None:
     if service.admin.get("/quiet-hours/steady/").status == 404:

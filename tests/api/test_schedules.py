@@ -36,7 +36,7 @@ def test_paths_work_with_and_without_the_last_slash(service: Service) -> None:
     assert service.admin.get("/schedules").status == 200
 
 
-def test_syris_shape_says_a_message(service: Service) -> None:
+def test_the_shape_with_a_spec_publishes_a_message(service: Service) -> None:
     body = {
         "name": "Good morning",
         "type": "interval",
@@ -52,7 +52,7 @@ def test_syris_shape_says_a_message(service: Service) -> None:
     assert edited["run"] == made["run"]
 
 
-def test_every_problem_of_a_body_is_told_at_once_with_its_path(service: Service) -> None:
+def test_every_problem_of_a_body_is_reported_at_once_with_its_path(service: Service) -> None:
     answer = service.admin.post("/schedules/", {"every": "5x", "timezone": "Mars/Base", "jiter": "5s"})
     assert (answer.status, answer.problem) == (422, "invalid")
     found = {fault["path"]: fault["message"] for fault in answer.fields["errors"]}
@@ -199,7 +199,7 @@ def test_the_same_idempotency_key_makes_one_schedule(service: Service) -> None:
     assert service.client().post("/schedules/", body, headers=headers).fields["id"] != first.fields["id"]
 
 
-def test_deeds_by_hand(service: Service) -> None:
+def test_actions_by_hand(service: Service) -> None:
     made = service.admin.create(every="1h")
     path = f"/schedules/{made['id']}"
     until = when(made["created_at"]) + timedelta(hours=3)

@@ -43,7 +43,7 @@ def test_nobody_who_may_not_run_code_has_a_module_imported(
     assert name not in sys.modules
 
 
-def test_a_function_that_is_not_there_is_told_to_whoever_may_run_it(tmp_path: Path) -> None:
+def test_a_function_that_is_not_there_is_reported_to_whoever_may_run_it(tmp_path: Path) -> None:
     with serving(tmp_path, allow_code_targets=True) as service:
         answer = service.admin.post("/schedules/", {"every": "1h", "run": {"python": "os:nothing"}})
         assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "run.python")
@@ -96,7 +96,7 @@ def test_a_payload_that_no_database_takes_does_not_come_in_by_a_trigger(
 # -- what would be in everybody's way --
 
 
-def test_an_instant_that_cannot_be_told_again_is_refused(service: Service) -> None:
+def test_an_instant_that_cannot_be_shown_again_is_refused(service: Service) -> None:
     tenant = service.client(owner="mallory")
     schedule = tenant.create()
     answer = tenant.post(f"/schedules/{schedule['id']}/pause/", {"until": BEYOND})
@@ -167,7 +167,7 @@ SECRET = {
 }
 
 
-def test_secrets_of_a_url_are_not_told_again(service: Service) -> None:
+def test_secrets_of_a_url_are_not_repeated(service: Service) -> None:
     run = service.admin.create(run=SECRET)["run"]["http"]
     assert run["url"] == "https://u:***@example.com/?api_key=***&x=1"
     assert run["headers"] == {"Authorization": "***", "X-Plain": "***"}

@@ -25,7 +25,7 @@ MESSAGE = {"message": {"text": "Hello", "thread_id": "family"}}
 
 
 @dataclass(slots=True)
-class Told:
+class StreamItem:
     """One event of a stream."""
 
     id: str | None
@@ -52,16 +52,16 @@ class Stream:
         while line := self.answer.readline():
             yield line.decode().rstrip("\n")
 
-    def next(self) -> Told:
+    def next(self) -> StreamItem:
         found: dict[str, str] = {}
         for line in self.lines():
             if not line and "data" in found:
-                return Told(found.get("id"), found["event"], json.loads(found["data"]))
+                return StreamItem(found.get("id"), found["event"], json.loads(found["data"]))
             name, _, value = line.partition(": ")
             found[name] = value
         raise EOFError
 
-    def take(self, count: int) -> list[Told]:
+    def take(self, count: int) -> list[StreamItem]:
         return [self.next() for _ in range(count)]
 
     def is_over(self) -> bool:
@@ -108,7 +108,7 @@ def on_each(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]
 # -- lists --
 
 
-def test_the_audit_is_told_newest_first_by_pages(service: Service) -> None:
+def test_the_audit_is_listed_newest_first_by_pages(service: Service) -> None:
     ids = [service.admin.create(owner="pages")["id"] for _ in range(5)]
     seen, path = [], "/audit/?owner=pages&limit=2"
     while True:
@@ -161,7 +161,7 @@ def test_parameters_of_the_audit_that_cannot_be_are_refused(service: Service, qu
     assert (answer.status, answer.problem) == (422, "invalid")
 
 
-def test_messages_are_told_newest_first_by_pages(on_each: Service) -> None:
+def test_messages_are_listed_newest_first_by_pages(on_each: Service) -> None:
     say(on_each, "ada", 3)
     first = on_each.admin.get("/messages/?limit=2").fields
     rest = on_each.admin.get(f"/messages/?limit=2&cursor={first['next_cursor']}").fields
@@ -203,7 +203,7 @@ def test_lists_of_someone_else_are_empty(service: Service, role: Any) -> None:
 # -- streams --
 
 
-def test_what_happens_is_told_while_it_happens_in_order(on_each: Service) -> None:
+def test_events_are_streamed_as_they_happen_in_order(on_each: Service) -> None:
     with stream(on_each.admin, "/events/stream/") as opened:
         made = on_each.admin.create(name="seen", first_run="after_interval")
         on_each.admin.post(f"/schedules/{made['id']}/pause/")
@@ -223,13 +223,13 @@ def test_a_reader_that_comes_back_misses_nothing(on_each: Service) -> None:
     ids = [on_each.admin.create()["id"] for _ in range(5)]
     with stream(on_each.admin, "/events/stream/", after=last.id) as opened:
         ids.append(on_each.admin.create()["id"])
-        told = opened.take(6)
-    assert [one.fields["schedule_id"] for one in told] == ids
-    with stream(on_each.admin, f"/events/stream/?after={told[4].id}") as opened:
-        assert opened.next() == told[5]
+        reported = opened.take(6)
+    assert [one.fields["schedule_id"] for one in reported] == ids
+    with stream(on_each.admin, f"/events/stream/?after={reported[4].id}") as opened:
+        assert opened.next() == reported[5]
 
 
-def test_messages_are_told_while_they_are_said(on_each: Service) -> None:
+def test_messages_are_streamed_as_they_are_published(on_each: Service) -> None:
     with stream(on_each.admin, "/messages/stream/") as opened:
         say(on_each)
         first = opened.next()
@@ -251,8 +251,8 @@ def test_a_stream_of_an_owner_has_what_is_theirs_and_nothing_else(service: Servi
         assert live.next().fields["owner"] == "ada of streams"
     after = before if path == "/events/stream/" else 0
     with stream(ada, path, after=after) as resumed:
-        told = resumed.next().fields
-        assert told["owner"] == "ada of streams"
+        reported = resumed.next().fields
+        assert reported["owner"] == "ada of streams"
 
 
 @pytest.mark.parametrize("path", STREAMS)

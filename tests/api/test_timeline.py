@@ -75,7 +75,7 @@ def test_too_many_bars_are_counted_by_stretches(tmp_path: Path) -> None:
         assert found["complete_until"] == "2026-01-05T10:46:41Z"  # 10,001 seconds later
 
 
-def test_a_span_of_next_year_is_told_and_chains_are_estimates(tmp_path: Path) -> None:
+def test_a_span_of_next_year_is_shown_and_chains_are_estimates(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with serving(tmp_path, file="", clock=clock) as service:
         service.admin.create(every="1s")

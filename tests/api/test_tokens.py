@@ -29,7 +29,7 @@ def with_token(service: Service, secret: str) -> Client:
     return replace(service.admin, secret=secret)
 
 
-def test_a_token_is_told_once_and_good_until_it_is_revoked(service: Service) -> None:
+def test_a_token_is_shown_once_and_good_until_it_is_revoked(service: Service) -> None:
     token = made(service.admin, role="operator", limits={"min_interval": "5m"}, expires_in="1d")
     assert token["limits"]["min_interval"] == 300 and token["expires_at"] is not None
     client = with_token(service, token["token"])

@@ -162,14 +162,14 @@ def faults(service: Service, call: Call, values: tuple[Any, ...]) -> Iterator[st
                 yield f"{call.method} {call.path} {json.dumps(body)[:300]}: {answer.status} {answer.raw[:300]!r}"
 
 
-def test_a_value_of_the_wrong_type_is_told_to_its_sender(service: Service) -> None:
+def test_a_value_of_the_wrong_type_is_asked_to_its_sender(service: Service) -> None:
     each = calls(service)
     assert len(each) > 12
     assert [fault for call in each for fault in faults(service, call, FEW)] == []
 
 
 @pytest.mark.long
-def test_every_wrong_value_is_told_to_its_sender(service: Service) -> None:
+def test_every_wrong_value_is_asked_to_its_sender(service: Service) -> None:
     assert [fault for call in calls(service) for fault in faults(service, call, WRONG)] == []
 
 

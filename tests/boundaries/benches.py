@@ -233,7 +233,7 @@ def _image_on_postgres(url: str) -> Image:
     with psycopg.connect(url, autocommit=True) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
         image = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchall() for (name,) in tables}
-        for table, columns in _STANDING.items():
+        for table, columns in _STATE.items():
             image[table] = connection.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall()
         return image
 
@@ -242,7 +242,7 @@ _OPEN = """
 SELECT 1 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
     AND state <> 'idle'"""
-_STANDING = {
+_STATE = {
     "schedules": "uid, revision, status, next_run_at, held_slot_at, release_at, outstanding, running_jobs, run_count",
     "jobs": "job_id, status, attempt, fence, node, reason, ready_at, released_at",
     "limits": "key, outstanding, running",

@@ -21,7 +21,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.jobs import fire_schedule
 from everwhen.operations.maintenance import prune
-from everwhen.operations.requests import carry_out_requests
+from everwhen.operations.requests import execute_requests
 from everwhen.operations.tokens import create_token, list_tokens, revoke_token
 from everwhen.store.dialect import Insert
 from everwhen.store.lanes import Lane
@@ -315,7 +315,7 @@ def requested(action: str, schedule_id: str, body: dict[str, Any]) -> Prepare:
 
 
 def carrying_out(runtime: Tenant, _: Any) -> None:
-    carry_out_requests(runtime.runtime)
+    execute_requests(runtime.runtime)
 
 
 NEW = {

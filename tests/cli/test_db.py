@@ -75,7 +75,7 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path: Path, command: list[
     assert not (tmp_path / "typo.db").exists()
 
 
-def test_a_file_without_our_schema_is_told_apart(tmp_path: Path) -> None:
+def test_a_file_without_our_schema_is_recognized(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)").connection.close()
     assert "lacks migration 1" in refusal("check", "--database", f"sqlite:///{tmp_path}/other.db")
 
@@ -214,9 +214,9 @@ def test_restoring_says_what_it_did_and_the_record_is_clean(tmp_path: Path, url:
     fields = answer("restore", str(tmp_path / "copy.db"), "--database", url)
     assert (fields["schedules"], fields["jobs"], fields["catch_up"]) == (2, 1, False)
     assert fields["backed_up_at"] < fields["at"]
-    told = run("restore", str(tmp_path / "copy.db"), "--database", url)
-    assert "as it was at" in told.stdout and "ended: 1 outstanding jobs" in told.stdout
-    assert "revoked" in told.stderr
+    reported = run("restore", str(tmp_path / "copy.db"), "--database", url)
+    assert "as it was at" in reported.stdout and "ended: 1 outstanding jobs" in reported.stdout
+    assert "revoked" in reported.stderr
     assert run("check", "--database", url).exit_code == 0
 
 

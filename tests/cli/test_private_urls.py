@@ -10,6 +10,7 @@ import pytest
 from everwhen.cli.configuration import this_host
 from everwhen.cli.node_resources import NodeResources
 from everwhen.config.read import read_configuration
+from everwhen.engine.service import ServiceOptions
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.apply import apply
@@ -35,7 +36,9 @@ def ran(path: Path, stack: Stack, count: int) -> dict[str, Outcome]:
     configuration = read_configuration(path, this_host())
     apply(stack.runtime, configuration.declared)
     node_resources, watch = NodeResources(stack, configuration, configuration.settings), Watch()
-    service = build_service(stack, observer=watch, target_registry=node_resources.target_registry)
+    service = build_service(
+        stack, ServiceOptions(observer=watch), target_registry=node_resources.target_registry
+    )
     service.start()
     try:
         return dict(watch.ended_runs.get(timeout=PATIENCE) for _ in range(count))

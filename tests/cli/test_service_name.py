@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from everwhen.cli.serving import Node, NodeOptions
+from everwhen.cli.serving import NodeProcess, NodeSettings
 from everwhen.config.read import Host, read_configuration
 from everwhen.store.opened import store_of
 from everwhen.telemetry.metrics import Metrics
@@ -18,7 +18,7 @@ def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path
     settings = configuration.settings
     stack = open_node_stack(settings.database)
     try:
-        service = Node(NodeOptions("up", file, None), configuration, settings, stack).service
+        service = NodeProcess(NodeSettings("up", file, None), configuration, settings, stack).service
         service.start()
         service.stop()
         (node,) = store_of(stack.runtime).upkeep.nodes()

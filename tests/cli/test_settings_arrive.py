@@ -76,7 +76,7 @@ def check_intervals(seen: Seen) -> object:
     return {seen.service._check_interval, store_of(seen.stack.runtime).slots._lately / SECOND / 10}
 
 
-def room(seen: Seen) -> object:
+def node_workers(seen: Seen) -> object:
     """Workers of the node, its threads, and those of Python targets."""
     worker, python = seen.service.worker, seen.service._targets["python"]
     return {worker._max_workers, worker._call_executor._most, python._hands._most}
@@ -128,7 +128,7 @@ ROWS: Mapping[str, Row] = {
             worker_runtime=lambda seen: store_of(seen.stack.runtime).slots._stagger,
         ),
     ),
-    "max_workers": Row(3, {3}, in_nodes(room)),
+    "max_workers": Row(3, {3}, in_nodes(node_workers)),
     "shutdown_timeout": Row("17s", 17.0, in_nodes(lambda seen: seen.timeout)),
     "lease": Row(
         "19s", {19.0}, in_nodes(leases, worker_runtime=lambda seen: {seen.job_runner.lease.seconds})

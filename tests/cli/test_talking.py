@@ -154,7 +154,7 @@ def test_a_service_that_wants_a_token_says_where_one_is_given(shells: dict[str, 
     assert "--token or EVERWHEN_TOKEN" in Shell(shells["service"].options[:2]).refusal("schedules", "list")
 
 
-def test_what_is_deleted_is_told_as_json(shell: Shell) -> None:
+def test_what_is_deleted_is_printed_as_json(shell: Shell) -> None:
     schedule = made(shell, "short-lived")
     assert shell.json("schedules", "delete", schedule, "--yes") == {"deleted": [schedule]}
     shell.text("quiet-hours", "create", "brief", "--set", 'windows=[{"between": "12:00-13:00"}]')
@@ -169,7 +169,7 @@ def test_a_schedule_comes_from_a_file(shell: Shell, tmp_path: Path) -> None:
     assert "does not hold a JSON object" in shell.refusal("schedules", "create", "--file", str(source))
 
 
-def test_every_mistake_of_a_submission_is_told_at_once(shell: Shell) -> None:
+def test_every_mistake_of_a_submission_is_reported_at_once(shell: Shell) -> None:
     said = shell.refusal("schedules", "create", "--set", "evry=5m")
     assert 'evry: unknown key, did you mean "every"?' in said and "run is required" in said
     assert "no key is given" in shell.refusal("schedules", "create")
@@ -200,7 +200,7 @@ def test_past_slots_are_filled(shell: Shell) -> None:
     assert "soon" in shell.refusal("schedules", "backfill", schedule, "--from", "soon", "--to", "later")
 
 
-def test_upcoming_slots_are_told(shell: Shell) -> None:
+def test_upcoming_slots_are_listed(shell: Shell) -> None:
     assert "greets" in shell.text("schedules", "upcoming", "greets", "--limit", "2")
     found = shell.json("schedules", "upcoming", "greets", "--limit", "2")
     assert [one["is_estimate"] for one in found] == [False, False]
@@ -229,8 +229,8 @@ def test_a_schedule_that_is_stopped_says_in_upcoming_how_to_go_on(shell: Shell) 
 def test_every_instant_of_an_answer_is_in_the_zone_of_the_schedule(shell: Shell) -> None:
     sentence, *evidence = shell.text("why", "greets").splitlines()
     assert "Europe/Paris on " in sentence
-    told = [line for line in evidence if "ended" in line]
-    assert told and all(line.endswith((" CET", " CEST")) for line in told), told
+    reported = [line for line in evidence if "ended" in line]
+    assert reported and all(line.endswith((" CET", " CEST")) for line in reported), reported
 
 
 def test_why_says_a_sentence_and_then_the_evidence(shell: Shell) -> None:
@@ -310,7 +310,7 @@ def test_the_system_is_paused_and_resumed(shell: Shell) -> None:
     assert shell.json("system", "pause")["is_paused"] and not shell.json("system", "resume")["is_paused"]
 
 
-def test_the_audit_is_told_the_newest_last(shell: Shell) -> None:
+def test_the_audit_is_listed_with_the_newest_last(shell: Shell) -> None:
     lines = shell.text("audit", "--schedule", "greets").splitlines()
     assert "schedule.created" in lines[0]
     assert any("schedule.fired" in line for line in lines[1:])
@@ -318,23 +318,23 @@ def test_the_audit_is_told_the_newest_last(shell: Shell) -> None:
     assert kinds == {"scheduler.started"}
 
 
-def test_the_audit_goes_on_with_events_and_firings_each_told_once(shell: Shell) -> None:
+def test_the_audit_goes_on_with_events_and_firings_each_printed_once(shell: Shell) -> None:
     name = made(shell, "followed")
     fields = [COMMAND, "audit", "-f", "--schedule", name, *shell.options]
     with subprocess.Popen(fields, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "")
-            told = [next(lines)]  # it has looked, and goes on
+            reported = [next(lines)]  # it has looked, and goes on
             for verb in ("trigger", "pause", "resume"):
                 shell.text("schedules", verb, name)
-            while "schedule.resumed" not in told[-1]:
-                told.append(next(lines))
+            while "schedule.resumed" not in reported[-1]:
+                reported.append(next(lines))
         finally:
             process.kill()
     listed = shell.json("audit", "--schedule", name)
     assert [event["type"] for event in listed] == [
-        next(word for word in line.split() if "." in word) for line in told
+        next(word for word in line.split() if "." in word) for line in reported
     ]
     assert [event["type"] for event in listed].count("schedule.fired") == 1
 
@@ -342,7 +342,7 @@ def test_the_audit_goes_on_with_events_and_firings_each_told_once(shell: Shell) 
 # -- reaching nobody --
 
 
-def test_no_database_and_no_service_is_told_with_what_to_do(
+def test_no_database_and_no_service_is_reported_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -358,7 +358,7 @@ def test_a_service_that_does_not_answer_is_named() -> None:
     assert "write http://127.0.0.1:8750" in str(answer.exception)
 
 
-def test_a_wrong_token_is_told(shells: dict[str, Shell]) -> None:
+def test_a_wrong_token_is_reported(shells: dict[str, Shell]) -> None:
     options = [*shells["service"].options[:3], "ew_wrong"]
     answer = CliRunner().invoke(everwhen, ["schedules", "list", *options])
     assert "not known, expired or revoked" in str(answer.exception)

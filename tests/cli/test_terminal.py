@@ -266,13 +266,13 @@ def test_the_mistakes_of_a_file_paint_nothing(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_typed_is_told_again_without_its_controls(tmp_path: Path, way: str) -> None:
+def test_what_was_typed_is_repeated_without_its_controls(tmp_path: Path, way: str) -> None:
     for fields in (["next", HOSTILE], [HOSTILE], ["jobs", HOSTILE], ["config", "check", "--config", HOSTILE]):
         said = WAYS[way]([COMMAND, *fields], cwd=tmp_path)
         assert said and CONTROLS.findall(SGR.sub("", said)) == [], fields
 
 
-def test_a_mistake_of_ours_is_told_without_controls_too(tmp_path: Path) -> None:
+def test_a_mistake_of_ours_is_reported_without_controls_too(tmp_path: Path) -> None:
     program = f"""
 import sys
 from everwhen.cli.terminal import print_traceback

@@ -110,7 +110,7 @@ def test_a_token_file_is_for_its_owner_only(
     assert secret not in "".join(capsys.readouterr())
 
 
-def test_a_token_is_not_made_where_it_could_not_be_told(runtime: Runtime, tmp_path: Path) -> None:
+def test_a_token_is_not_made_where_it_could_not_be_printed(runtime: Runtime, tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="cannot be written"):
         tell_first_token(runtime, tmp_path / "nowhere" / "secret")
     assert list_tokens(runtime) == []

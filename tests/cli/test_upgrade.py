@@ -17,7 +17,7 @@ from everwhen.cli.node_resources import protect_stored
 from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import read_configuration
 from everwhen.config.submission import read_submission, rules_of
-from everwhen.model.instants import MINUTE, moment_of
+from everwhen.model.instants import MINUTE, to_datetime
 from everwhen.model.policy import BreakerRule, Guard
 from everwhen.model.schedule import Definition
 from everwhen.model.serialize import text_of
@@ -122,7 +122,7 @@ def test_stored_schedules_get_the_protection_of_their_target_once_and_it_is_on_r
     assert prove(stack.runtime).is_clean
     schedule = store_of(stack.runtime).catalogue.get("polls")
     assert schedule is not None and schedule.state.next_slot_at is not None
-    to_come = moment_of(schedule.state.next_slot_at).isoformat()
+    to_come = to_datetime(schedule.state.next_slot_at).isoformat()
     stack.close()
     assert "revision 2 was in force, written by an upgrade of everwhen" in why(folder, "polls", to_come)
 
@@ -139,7 +139,7 @@ def uid_of(stack: Stack, name: str) -> str:
     return schedule.state.uid
 
 
-def test_what_pipelits_body_made_stops_as_before(folder: Path) -> None:
+def test_what_a_body_with_seconds_made_stops_as_before(folder: Path) -> None:
     stack = opened(folder)
     protect_stored(stack.runtime, read_configuration(folder / "everwhen.yaml", this_host()))
     assert definition_of(stack, "report").on_exhausted == "stop"

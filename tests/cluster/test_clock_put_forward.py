@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.operations.schedules import delete_schedule, get_schedule, pause_schedule, pause_system
 from everwhen.runtime import Runtime
 from everwhen.store.catalogue import Catalogue
 from everwhen.store.opened import OpenStore, store_of
 from everwhen.store.postgres.database import PostgresDatabase
-from everwhen.store.postgres.snapshot import Process
+from everwhen.store.postgres.snapshot import ProcessState
 from everwhen.store.postgres.transaction import PostgresStore
 from everwhen.store.slots import Slots
 from everwhen.testing import ManualClock
@@ -49,8 +49,8 @@ class Cluster:
 @pytest.fixture
 def cluster(postgres_url: str) -> Iterator[Cluster]:
     with closing(open_stack(postgres_url)) as stack, closing(PostgresDatabase(postgres_url)) as database:
-        old_time = ManualClock(moment_of(stack.runtime.clock.now() - 20 * SECOND))
-        store = PostgresStore(database, Process(has_time=True))
+        old_time = ManualClock(to_datetime(stack.runtime.clock.now() - 20 * SECOND))
+        store = PostgresStore(database, ProcessState(has_time=True))
         behind = replace(
             store_of(stack.runtime),
             clock=old_time,

@@ -10,16 +10,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from everwhen.model.instants import moment_of
+from everwhen.engine.service import ServiceOptions
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome
-from everwhen.store.postgres.listener import Listener
+from everwhen.store.postgres.listener import NotificationListener
 from everwhen.store.postgres.transaction import ANNOUNCE
 from everwhen.target import Run
 from everwhen.wiring import build_service, open_stack
 from tests.conformance.tenant import FAILED, Tenant, submission
 from tests.submissions import create_schedule
 
-ANNOUNCED = {"words": "$1", "jobs": "$2", "soonest": "$3", "mark": "$4"}
+ANNOUNCED = {"channels": "$1", "jobs": "$2", "soonest": "$3", "mark": "$4"}
 
 
 class Ears:
@@ -27,7 +28,7 @@ class Ears:
 
     def __init__(self, url: str) -> None:
         self.slots, self.jobs = Event(), Event()
-        self._listener = Listener(url, on_slots=self.slots.set, on_jobs=self.jobs.set)
+        self._listener = NotificationListener(url, on_slots=self.slots.set, on_jobs=self.jobs.set)
         assert self._listener.is_listening.wait(30)
         assert self.jobs.wait(30)  # whoever begins to listen looks once by itself
         self.forget()
@@ -158,7 +159,7 @@ class Starts:
 def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(runtime: Tenant) -> None:
     """By the database's clock, and real loops."""
     stack, starts = open_stack(runtime.site.url), Starts()
-    service = build_service(stack, check_interval=3_600.0, observer=starts)
+    service = build_service(stack, ServiceOptions(check_interval=3_600.0, observer=starts))
     service.start()
     external = open_stack(runtime.site.url)
     try:
@@ -167,6 +168,6 @@ def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(runti
     finally:
         service.stop()
         # What was recorded lies not in the future.
-        runtime.clock.set(moment_of(stack.runtime.clock.now()))
+        runtime.clock.set(to_datetime(stack.runtime.clock.now()))
         external.close()
         stack.close()

@@ -10,7 +10,7 @@ import pytest
 
 from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, PolicyInUseError
-from everwhen.model.changes import NewSchedule
+from everwhen.model.changes import Insertion
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.store.change import create_schedules
 from everwhen.store.lanes import Lane
@@ -39,11 +39,11 @@ def meanwhile(
     return PostgresStore(runtime.stack.database).write(Lane.API, work)
 
 
-def new_schedule(runtime: Tenant) -> NewSchedule:
+def new_schedule(runtime: Tenant) -> Insertion:
     (policy,) = runtime.runtime.catalogue.policies()
     wanted = submission("a", every="10m", quiet_hours="nights")
     plan = Plan("a", define(runtime.runtime, wanted, runtime.now), policy)
-    return NewSchedule(edit.create(plan, "0123456789ab", runtime.now), plan, "api")
+    return Insertion(edit.create(plan, "0123456789ab", runtime.now), plan, "api")
 
 
 def test_a_policy_that_a_schedule_has_just_named_is_in_use(runtime: Tenant, other: Tenant) -> None:

@@ -17,7 +17,7 @@ from everwhen.operations import requests
 from everwhen.operations.maintenance import back_up, prune
 from everwhen.operations.requests import (
     Submission,
-    carry_out_requests,
+    execute_requests,
     get_request,
     request_add,
     request_removal,
@@ -96,7 +96,7 @@ def test_a_transaction_that_is_open_for_a_minute_delays_nobody(
         node.step()
         assert [job.due_at for job in node.run()] == ([node.now] * 2 if second % 10 == 9 else [])
         assert node.runtime.slots.next_wake_at() == (node.now // (10 * SECOND) + 1) * 10 * SECOND
-        assert carry_out_requests(node.runtime) == 0
+        assert execute_requests(node.runtime) == 0
     # The schedules that the requests are about are changed, run and paused by others; so is the whole system.
     assert runtime.trigger("a").job_id is not None
     runtime.pause("b")
@@ -106,7 +106,7 @@ def test_a_transaction_that_is_open_for_a_minute_delays_nobody(
     runtime.add("d", every="1m")
     with psycopg.connect(runtime.site.url) as another:
         done = trigger(runtime, another, "a")
-    assert carry_out_requests(other.runtime) == 1
+    assert execute_requests(other.runtime) == 1
     assert status(runtime, done) == "done"
     prune(runtime.runtime)
     back_up(runtime.runtime, tmp_path / "copy", may_replace=True)
@@ -115,7 +115,7 @@ def test_a_transaction_that_is_open_for_a_minute_delays_nobody(
     assert {status(runtime, one) for one in open_requests} == {None}
     connection.commit()
     assert runtime.runtime.ledger.events_after(last, limit=10) != []
-    assert [carry_out_requests(runtime.runtime) for _ in range(3)] == [3, 1, 0]  # two are about one schedule
+    assert [execute_requests(runtime.runtime) for _ in range(3)] == [3, 1, 0]  # two are about one schedule
     assert {status(runtime, one) for one in open_requests} == {"done"}
     assert runtime.runtime.catalogue.get("b") is None
     assert runtime.state("c").next_run_at is not None
@@ -130,7 +130,7 @@ def test_nodes_that_look_at_the_same_moment_carry_out_each_request_once(
         trigger(runtime, connection, "a")
         trigger(runtime, connection, f"s{number}")
     connection.commit()
-    while sum(together(*(lambda node=node: carry_out_requests(node.runtime) for node in (runtime, other)))):
+    while sum(together(*(lambda node=node: execute_requests(node.runtime) for node in (runtime, other)))):
         pass
     counts = connection.execute("SELECT status, count(*) FROM requests GROUP BY 1").fetchall()
     assert counts == [("done", 60)]
@@ -145,8 +145,8 @@ def test_a_request_that_another_node_has_taken_is_left_alone(
     request_id = trigger(runtime, connection, "a")
     connection.commit()
     (request,) = runtime.runtime.requests.waiting(limit=10)
-    assert requests.carry_out_request(other.runtime, request)
-    assert not requests.carry_out_request(runtime.runtime, request)
+    assert requests.execute_request(other.runtime, request)
+    assert not requests.execute_request(runtime.runtime, request)
     assert not runtime.runtime.requests.refuse(runtime.now, request, "too late")
     assert status(runtime, request_id) == "done"
     assert len(runtime.jobs("a")) == 1
@@ -159,7 +159,7 @@ def test_it_counts_from_the_instant_at_which_a_node_sees_it(runtime: Tenant, con
     connection.commit()
     runtime.wait("1m")
     seen_at = runtime.now
-    carry_out_requests(runtime.runtime)
+    execute_requests(runtime.runtime)
     for schedule_id in ("countdown", "interval"):
         assert runtime.state(schedule_id).next_run_at == seen_at + 600 * SECOND
     assert {event.at for event in runtime.events(None, "schedule.created")} == {seen_at}
@@ -171,7 +171,7 @@ def test_an_instant_that_is_past_by_then_is_refused_and_on_record(
     request_id = add(runtime, connection, "late", at="2026-01-05T08:00:30Z")
     runtime.wait("1m")
     connection.commit()
-    assert carry_out_requests(runtime.runtime) == 1
+    assert execute_requests(runtime.runtime) == 1
     assert status(runtime, request_id) == "refused"
     (event,) = runtime.events("late", "request.refused")
     assert (event.at, event.actor, event.detail["action"]) == (runtime.now, "app", "add")
@@ -188,8 +188,8 @@ def test_requests_about_one_schedule_wait_for_each_other_and_no_others(
     connection.commit()
     waiting = runtime.runtime.requests.waiting(limit=10)
     assert [one.request_id for one in waiting] == first
-    assert carry_out_requests(runtime.runtime) == 4
-    assert carry_out_requests(runtime.runtime) == 0
+    assert execute_requests(runtime.runtime) == 4
+    assert execute_requests(runtime.runtime) == 0
 
 
 def test_a_request_that_this_release_does_not_understand_waits_and_harms_no_other(
@@ -201,9 +201,9 @@ INSERT INTO requests (request_id, action, schedule_id, body, created_at)
 VALUES ('x', 'rename', 'b', '{}', now()), ('y', 'add', 'c', '{}', now())""")
     trigger(runtime, connection, "a")
     connection.commit()
-    assert carry_out_requests(runtime.runtime) == 1
+    assert execute_requests(runtime.runtime) == 1
     with pytest.raises(KeyError, match="definition"):
-        carry_out_requests(runtime.runtime)
+        execute_requests(runtime.runtime)
     assert (status(runtime, "x"), status(runtime, "y")) == ("waiting", "waiting")
 
 
@@ -214,14 +214,14 @@ def test_an_outcome_is_kept_for_a_day_and_what_waits_for_ever(
     done, waiting = trigger(runtime, connection, "a"), trigger(runtime, connection, "a")
     connection.commit()
     (request,) = runtime.runtime.requests.waiting(limit=10)
-    assert requests.carry_out_request(runtime.runtime, request)
+    assert requests.execute_request(runtime.runtime, request)
     runtime.wait("23h")
     assert prune(runtime.runtime)["requests"] == 0
     runtime.wait("2h")
     assert prune(runtime.runtime, dry_run=True)["requests"] == 1
     assert prune(runtime.runtime)["requests"] == 1
     assert (status(runtime, done), status(runtime, waiting)) == (None, "waiting")
-    assert carry_out_requests(runtime.runtime) == 1
+    assert execute_requests(runtime.runtime) == 1
     assert status(runtime, waiting) == "done"
 
 

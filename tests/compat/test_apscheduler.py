@@ -21,9 +21,8 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
-from everwhen.compat.importers import Imported
+from everwhen.compat.importers import Imported, written_as_python
 from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
-from everwhen.compat.importers.python_text import written_as_python
 from everwhen.errors import ConfigError
 from everwhen.timing import calculate_next_cron_trigger
 from tests.scheduler import signatures

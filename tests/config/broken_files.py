@@ -32,22 +32,26 @@ def run(fields: str, *said: str) -> Broken:
 
 
 _FORMAT = 'Expected format: "{number}{unit}"'
-_NO_WEEKDAY = "is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
+_NO_WEEKDAY = "is not a weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
 _ONE_TARGET = "must name exactly one of command, http, python, message, plugin, agent, workflow"
 
 YAML = {
     "no YAML": Broken(
-        "a: [", ("2: is no YAML: did not find expected node content, while parsing a flow node",)
+        "a: [", ("2: is not valid YAML: did not find expected node content, while parsing a flow node",)
     ),
     "a tab": Broken(
         "service:\n\tname: x",
-        ("2: is no YAML: a tab, @ or ` begins a word; indent with spaces, and put such words in quotes",),
+        (
+            "2: is not valid YAML: a tab, @ or ` begins a word; indent with spaces, and put such words in quotes",
+        ),
     ),
     "an open quote": Broken(
         'service: {name: "x}',
-        ("1: is no YAML: found unexpected end of stream, while scanning a quoted scalar",),
+        ("1: is not valid YAML: found unexpected end of stream, while scanning a quoted scalar",),
     ),
-    "a control character": Broken("a: 1\nb: \x07", ("2: is no YAML: it holds a control character (#x07)",)),
+    "a control character": Broken(
+        "a: 1\nb: \x07", ("2: is not valid YAML: it holds a control character (#x07)",)
+    ),
     "a key twice": Broken(
         "service: {name: a}\napi: {port: 1}\nservice: {name: b}",
         ("3: service: duplicate key, first in line 1",),
@@ -156,7 +160,8 @@ SHAPE = {
         "api: {port: http}", ('1: api.port: must be a whole number from 0 to 65,535, not "http"',)
     ),
     "a size without unit": Broken(
-        "api: {max_payload: much}", ('1: api.max_payload: "much" is no size; write it like 64KiB or 16MiB',)
+        "api: {max_payload: much}",
+        ('1: api.max_payload: "much" is not a size; write it like 64KiB or 16MiB',),
     ),
     "behind a proxy": Broken(
         "api: {behind_proxy: true}",
@@ -178,7 +183,7 @@ SHAPE = {
     "an include that is not there": Broken(
         "include: [more.yaml]", ('1: include[0]: there is no file "more.yaml"',)
     ),
-    "an include that is no list": Broken("include: a.yaml", ('1: include: must be a list, not "a.yaml"',)),
+    "an include that is not a list": Broken("include: a.yaml", ('1: include: must be a list, not "a.yaml"',)),
     "schedules as a mapping": Broken("schedules: {a: 1}", ("1: schedules: must be a list, not a mapping",)),
     "a schedule that is a word": Broken(
         "schedules: [a]", ('1: schedules[0]: must be a mapping with id, every, cron, at, after, …, not "a"',)
@@ -225,7 +230,7 @@ SCHEDULES = {
     ),
     "30 February": one("cron: 0 0 30 2 *", '.cron: Invalid cron expression "0 0 30 2 *" - never matches'),
     "tomorrow": one(
-        "at: tomorrow", '.at: "tomorrow" is no RFC 3339 time; write it like 2026-12-24T18:00:00+01:00'
+        "at: tomorrow", '.at: "tomorrow" is not an RFC 3339 time; write it like 2026-12-24T18:00:00+01:00'
     ),
     "a delay in words": one("after: soon", f'.after: Invalid interval "soon". {_FORMAT}'),
     "a misspelled key": one("every: 1m, jiter: 3s", '.jiter: unknown key, did you mean "jitter"?'),
@@ -245,7 +250,7 @@ SCHEDULES = {
     ),
     "a window of one time": one(
         "every: 1m, only_between: 8-18",
-        '.only_between: only_between "8-18" is no window; write it like "08:00-18:00"',
+        '.only_between: only_between "8-18" is not a window; write it like "08:00-18:00"',
     ),
     "a window that is no time": one(
         "every: 1m, only_between: 08:00-25:00",
@@ -257,7 +262,7 @@ SCHEDULES = {
     ),
     "no weekday": one(
         "every: 1m, not_on: [caturday]",
-        '.not_on: "caturday" is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
+        '.not_on: "caturday" is not a weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
     ),
     "first_run beside start_at": one(
         "every: 1m, start_at: 2030-01-01T00:00:00Z, first_run: immediately",
@@ -340,7 +345,7 @@ POLICIES = {
         "quiet_hours: {nights: {windows: [{days: [moon], between: '22:00-07:00'}]}}",
         (
             (
-                '1: quiet_hours.nights.windows[0].days: "moon" is no weekday; use names (saturday, sat)'
+                '1: quiet_hours.nights.windows[0].days: "moon" is not a weekday; use names (saturday, sat)'
                 " or 0 to 7, where 0 and 7 are Sunday"
             ),
         ),
@@ -349,7 +354,7 @@ POLICIES = {
         "quiet_hours: {nights: {dates: [2026-02-30]}}",
         (
             (
-                '1: quiet_hours.nights.dates[0]: dates: "2026-02-30" is no date; write 2026-12-25'
+                '1: quiet_hours.nights.dates[0]: dates: "2026-02-30" is not a date; write 2026-12-25'
                 " or {from: 2026-12-31, to: 2027-01-01}"
             ),
         ),
@@ -362,7 +367,7 @@ POLICIES = {
         "quiet_hours: {a b: {dates: [2026-12-25]}}",
         (
             (
-                "1: quiet_hours.a b: is no name; use letters, digits, - and _, at most 100,"
+                "1: quiet_hours.a b: is not a valid name; use letters, digits, - and _, at most 100,"
                 " beginning with a letter or digit"
             ),
         ),
@@ -494,7 +499,7 @@ GROUPS = {
     "an agent that nobody knows": run(
         "{agent: {name: x}}", '.agent.name: there is no agent "x" in this file'
     ),
-    "a plugin of the general door": run(
+    "a plugin of the general section": run(
         "{plugin: {name: withings}}", '.plugin.name: there is no plugin "withings" in this file'
     ),
     "a budget of nothing": Broken(

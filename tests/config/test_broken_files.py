@@ -12,7 +12,7 @@ from tests.config.reading import mistakes, read
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_told_what_is_wrong_with_it(tmp_path: Path, name: str) -> None:
+def test_what_is_wrong_with_a_broken_file_is_reported(tmp_path: Path, name: str) -> None:
     broken = BROKEN[name]
     assert sorted(mistakes(tmp_path, broken.text)) == sorted(f"everwhen.yaml:{line}" for line in broken.lines)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.problems import Place, Report
+from everwhen.config.problems import Location, Report
 from everwhen.config.yaml_text import MOST_BYTES, read_document
 
 
@@ -72,9 +72,9 @@ def test_keys_are_text_whatever_they_look_like() -> None:
 def test_a_value_knows_its_line_and_column() -> None:
     text = "a:\n  - b: 1\n    c:\n      - x\n      - y\n"
     document = read_document(text, "f", Report())
-    assert document.place(("a", 0, "c", 1)) == Place("f", 5, 9)
-    assert document.place(("a", 0, "missing", 7)) == Place("f", 2, 5)
-    assert document.place(("nowhere",)) == Place("f", 1, 1)
+    assert document.place(("a", 0, "c", 1)) == Location("f", 5, 9)
+    assert document.place(("a", 0, "missing", 7)) == Location("f", 2, 5)
+    assert document.place(("nowhere",)) == Location("f", 1, 1)
 
 
 def test_aliases_and_merges_are_written_out() -> None:
@@ -85,7 +85,7 @@ def test_aliases_and_merges_are_written_out() -> None:
     assert found["both"] == {"a": 9, "b": 2}
 
 
-def test_a_billion_laughs_are_refused_before_they_are_told() -> None:
+def test_a_billion_laughs_are_refused_before_they_are_expanded() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for number in range(1, 10):
         lines.append(f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]")

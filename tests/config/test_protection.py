@@ -49,8 +49,8 @@ POLL = {"plugin": {"name": "withings"}}
 REFRESH = {"plugin": {"name": "withings", "command": "token_refresh"}}
 SHAPES: dict[str, dict[str, Any]] = {
     "general": {"every": "1h"},
-    "pipelit": {"interval_seconds": 3600},
-    "syris": {"type": "interval", "spec": "3600"},
+    "seconds": {"interval_seconds": 3600},
+    "spec": {"type": "interval", "spec": "3600"},
 }
 
 

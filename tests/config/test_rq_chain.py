@@ -64,7 +64,7 @@ def test_overlaps_other_than_skip_and_queue_are_refused(around: SubmissionRules,
     assert problems({"every": "60s", "if_running": overlap}, around) == [("if_running", said)]
 
 
-def test_pipelits_body_is_let_in_and_syriss_cron_is_refused_in_its_own_words(
+def test_a_body_with_seconds_is_accepted_and_a_cron_spec_is_refused_by_its_key(
     around: SubmissionRules,
 ) -> None:
     assert read_submission({"interval_seconds": 60, "run": RUN}, "a", around).definition.retry_delay

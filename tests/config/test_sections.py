@@ -1,4 +1,4 @@
-"""The doors: plugins, agents, workflows and general schedules become the same declarations."""
+"""Sections: plugins, agents, workflows and general schedules become the same declarations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_reminder_of_last_year_is_a_warning() -> None:
     assert warning.path == "schedules[1].at"
 
 
-def test_a_plugin_has_the_defaults_of_its_door(tmp_path: Path) -> None:
+def test_a_plugin_has_the_defaults_of_its_section(tmp_path: Path) -> None:
     text = "plugins: {withings: {config: {token_file: t}, schedule: {every: 15m}}}"
     definition = by_id(read(tmp_path, text))["withings.default"].definition
     assert definition.command == "poll"
@@ -157,7 +157,7 @@ def test_a_disabled_plugin_need_not_be_installed(tmp_path: Path) -> None:
     ]
 
 
-def test_an_agent_has_the_defaults_of_its_door(sample: dict[str, Declared]) -> None:
+def test_an_agent_has_the_defaults_of_its_section(sample: dict[str, Declared]) -> None:
     definition = sample["reviewer.check-issues"].definition
     assert definition.is_chain
     assert (definition.zone.name, definition.timeout) == ("Europe/Berlin", HOUR)

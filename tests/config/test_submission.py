@@ -1,4 +1,4 @@
-"""One schedule that comes by itself: the words of a file, Pipelit's and SYRIS's, judged like those of a file."""
+"""One schedule that comes by itself: the keys of a file and of the other shapes of a body, checked like a file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_general_shape_has_the_words_of_a_file(around: SubmissionRules) -> N
     assert not declared.is_enabled
 
 
-def test_pipelits_shape_has_pipelits_defaults(around: SubmissionRules) -> None:
+def test_the_shape_with_seconds_has_its_own_defaults(around: SubmissionRules) -> None:
     fields = {
         "name": "Daily",
         "workflow_id": 1,
@@ -98,7 +98,7 @@ def test_pipelits_shape_has_pipelits_defaults(around: SubmissionRules) -> None:
     }
 
 
-def test_pipelits_own_words_stand_before_its_defaults(around: SubmissionRules) -> None:
+def test_what_a_body_with_seconds_says_overrides_its_defaults(around: SubmissionRules) -> None:
     fields = {
         "workflow_id": "1",
         "interval_seconds": 60,
@@ -122,7 +122,9 @@ def test_pipelits_own_words_stand_before_its_defaults(around: SubmissionRules) -
         ("one_shot", "2026-12-24T18:00:00+01:00", "one_shot"),
     ],
 )
-def test_syriss_shape_says_a_message(around: SubmissionRules, kind: str, spec: Any, type_: str) -> None:
+def test_the_shape_with_a_spec_publishes_a_message(
+    around: SubmissionRules, kind: str, spec: Any, type_: str
+) -> None:
     template = {"source": {"thread_id": "family"}, "content": {"text": "Presents!"}, "schema_version": "1.0"}
     fields = {
         "name": "Reminder",
@@ -140,7 +142,7 @@ def test_syriss_shape_says_a_message(around: SubmissionRules, kind: str, spec: A
     assert found.payload == "{}"
 
 
-def test_syriss_trigger_may_start_another_target(around: SubmissionRules) -> None:
+def test_a_body_with_a_spec_may_start_another_target(around: SubmissionRules) -> None:
     found = definition({"type": "interval", "spec": "60", "payload": {"a": 1}, "run": RUN}, around)
     assert (found.target.kind, found.payload, found.timeout) == ("command", '{"a": 1}', 10 * MINUTE)
 
@@ -240,7 +242,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"every": "1h", "run": {"plugin": {"name": "withing"}}},
         [("run.plugin.name", 'there is no plugin "withing" in the configuration')],
     ),
-    "jitter that is no duration": (
+    "jitter that is not a duration": (
         {"every": "1h", "jitter": "5x", "run": RUN},
         [("jitter", 'jitter "5x": Invalid time unit "x". Valid units are: s, m, h, d')],
     ),
@@ -258,7 +260,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a number that JSON does not know": (
         {"every": "1h", "payload": {"a": [float("nan")]}, "run": RUN},
-        [("payload.a[0]", "nan is no JSON value")],
+        [("payload.a[0]", "nan is not a JSON value")],
     ),
     "half a character": (
         {"every": "1h", "name": "\ud800", "run": RUN},
@@ -272,7 +274,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_submission_is_told_all_that_is_wrong_with_it(around: SubmissionRules, name: str) -> None:
+def test_all_that_is_wrong_with_a_submission_is_reported(around: SubmissionRules, name: str) -> None:
     fields, expected = BAD[name]
     assert problems(fields, around) == expected
 
@@ -316,7 +318,7 @@ def test_a_submission_is_an_object(around: SubmissionRules, fields: Any) -> None
 
 @pytest.mark.parametrize("name", ["", "a.b", "ä", "-a", "a" * 101])
 def test_an_id_is_a_name(around: SubmissionRules, name: str) -> None:
-    with pytest.raises(TimetableError, match="is no name"):
+    with pytest.raises(TimetableError, match="is not a valid name"):
         read_submission({"every": "1h", "run": RUN}, name, around)
 
 
@@ -442,12 +444,12 @@ def test_a_change_takes_no_defaults_of_another_shape(around: SubmissionRules) ->
     assert (found.max_retries, found.first_run, found.timeout) == (None, None, HOUR)
 
 
-def test_pipelits_retries_go_along_with_its_interval(around: SubmissionRules) -> None:
+def test_the_retries_of_a_body_with_seconds_follow_its_interval(around: SubmissionRules) -> None:
     found = change({"interval_seconds": 300, "workflow_id": 1}, {"interval_seconds": 60}, around)
     assert (found.retry_delay, found.max_retries) == (MINUTE, 3)
 
 
-def test_syriss_spec_alone_keeps_its_type_and_its_payload_is_what_is_said(around: SubmissionRules) -> None:
+def test_a_spec_alone_keeps_its_type_and_its_payload_is_the_message(around: SubmissionRules) -> None:
     fields = {"type": "interval", "spec": "60", "payload": {"content": {"text": "x"}}}
     found = change(fields, {"spec": "120", "payload": {"content": {"text": "y"}}}, around)
     assert found.trigger.seconds == 120  # type: ignore[union-attr]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.target import Run
 from everwhen.wiring import open_stack
@@ -19,7 +19,7 @@ class Nothing:
 
 def main(url: str) -> None:
     stack = open_stack(url)
-    service = Service(stack.runtime, {"command": Nothing()}, check_interval=0.2)
+    service = Service(stack.runtime, {"command": Nothing()}, ServiceOptions(check_interval=0.2))
     service.start()
     print("firing", flush=True)
     sys.stdin.readline()

@@ -19,7 +19,7 @@ from everwhen.model.schedule import QuietHoursPolicy, Schedule, State, Target
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import quiet_hours
 from everwhen.operations import schedules as operations
-from everwhen.operations.jobs import Firing, trigger_schedule
+from everwhen.operations.jobs import FiringResult, trigger_schedule
 from everwhen.store.opened import OpenStore, store_of
 from everwhen.store.tick import TickReport
 from everwhen.testing.manual import Duration, ManualClock
@@ -107,7 +107,7 @@ class Tenant:
     def resume(self, schedule_id: str) -> State:
         return operations.resume_schedule(self.runtime, schedule_id)
 
-    def trigger(self, schedule_id: str) -> Firing:
+    def trigger(self, schedule_id: str) -> FiringResult:
         return trigger_schedule(self.runtime, schedule_id)
 
     def delete(self, schedule_id: str, *, cancel_running: bool = False) -> None:

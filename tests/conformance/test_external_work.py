@@ -64,7 +64,7 @@ def test_a_report_of_failure_may_be_final(runtime: Tenant, retry: bool, jobs: in
     assert len(runtime.jobs("g.a")) == jobs
 
 
-def test_another_token_is_told_nothing_and_changes_nothing(runtime: Tenant) -> None:
+def test_another_token_learns_nothing_and_changes_nothing(runtime: Tenant) -> None:
     claimed = handed_over(runtime)
     before = runtime.job(claimed.job.job_id)
     for token in ("", "another", AWAITED.awaits or ""):

@@ -52,7 +52,7 @@ def test_jobs_are_found_by_whatever_is_asked_for(runtime: Tenant) -> None:
     assert ids(runtime, JobFilter(), offset=5) == every[5:]
 
 
-def test_jobs_of_a_span_are_told_and_counted(runtime: Tenant) -> None:
+def test_jobs_of_a_span_are_listed_and_counted(runtime: Tenant) -> None:
     ada = runtime.add("ada", every="1m", owner="ada")
     runtime.add("bob", every="1m", owner="bob")
     begin = runtime.now

@@ -353,8 +353,8 @@ def test_l3_why_says_in_which_queue_a_job_waits_and_since_when(runtime: Tenant) 
     runtime.step()
     assert "its job waits (" in why(runtime.runtime, "a").sentence
     send(runtime)
-    told = why(runtime.runtime, "a").sentence
-    assert 'its job waits for a worker of the queue "heavy", which has it since' in told
+    reported = why(runtime.runtime, "a").sentence
+    assert 'its job waits for a worker of the queue "heavy", which has it since' in reported
     runtime.wait("31s")
     runtime.runtime.outbox.put_back(runtime.now, overdue(runtime))
     (again,) = send(runtime)

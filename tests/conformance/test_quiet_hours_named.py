@@ -8,7 +8,7 @@ import pytest
 
 from everwhen.decide import edit
 from everwhen.errors import MissingQuietHoursError, QuietHoursChangedError
-from everwhen.model.changes import Change, Decision, NewSchedule, Reconciliation
+from everwhen.model.changes import Change, Decision, Insertion, Reconciliation
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule
 from tests.conformance.tenant import Tenant, submission
@@ -24,8 +24,8 @@ def planned(runtime: Tenant) -> Plan:
     return Plan("a", define(runtime.runtime, wanted, runtime.now), policy)
 
 
-def creation(runtime: Tenant, plan: Plan) -> NewSchedule:
-    return NewSchedule(edit.create(plan, "0123456789ab", runtime.now), plan, "api")
+def creation(runtime: Tenant, plan: Plan) -> Insertion:
+    return Insertion(edit.create(plan, "0123456789ab", runtime.now), plan, "api")
 
 
 def edited(plan: Plan) -> Change:

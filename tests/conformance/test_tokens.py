@@ -8,7 +8,7 @@ from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import QuotaError, RepeatedRequestError, TokenError
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.queries import ScheduleFilter
-from everwhen.model.token import Answer, Token, TokenLimits, limits_of
+from everwhen.model.token import StoredResponse, Token, TokenLimits, limits_of
 from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller, key_of
 from everwhen.operations.schedules import delete_schedule
@@ -90,12 +90,12 @@ def test_an_answer_is_remembered_for_a_day(runtime: Tenant) -> None:
     def create_with(key: str) -> None:
         around = SubmissionRules(runtime.runtime.clock.now(), lambda: "UTC")
         one = read_submission({"every": "1h", "run": RUN}, submissions.new_id(now), around)
-        answer = Answer(who.token.token_id, key, "digest", '{"ä": "\u2713"}')
+        answer = StoredResponse(who.token.token_id, key, "digest", '{"ä": "\u2713"}')
         submissions.create_entries(runtime.runtime, [one], who, answer=lambda _: answer)
 
     create_with("k")
     known = runtime.runtime.tokens.answer(who.token.token_id, "k", since=now - DAY)
-    assert known == Answer(who.token.token_id, "k", "digest", '{"ä": "\u2713"}')
+    assert known == StoredResponse(who.token.token_id, "k", "digest", '{"ä": "\u2713"}')
     before = runtime.runtime.catalogue.count(ScheduleFilter(), most=100)
     with pytest.raises(RepeatedRequestError):
         create_with("k")

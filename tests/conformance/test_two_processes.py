@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from everwhen.errors import DuplicateScheduleError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.queries import JobFilter
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
@@ -168,7 +168,7 @@ def test_two_processes_fire_every_slot_once(runtime: Tenant) -> None:
     with store_of(stack.runtime).ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
-    runtime.clock.set(moment_of(stack.runtime.clock.now()))  # recorded instants must not be in the future
+    runtime.clock.set(to_datetime(stack.runtime.clock.now()))  # recorded instants must not be in the future
     assert report.is_clean, report
     assert len({(job.uid, job.slot_at) for job in jobs}) == len(jobs) == sum(fired)
     # A store that serves one process has shown the others nothing, so they have fired nothing.

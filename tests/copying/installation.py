@@ -15,7 +15,7 @@ from everwhen.model.event_cursor import EventCursor
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutputPiece, OutputStream, PluginUpdate
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.model.token import Answer
+from everwhen.model.token import StoredResponse
 from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
@@ -107,7 +107,7 @@ def _let_in(s: ManualScheduler) -> tuple[str, str]:
     now = s.clock.now()
     fields = {"every": "1h", "run": {"http": {"url": "https://example.com/"}}}
     one = read_submission(fields, submissions.new_id(now), SubmissionRules(now, lambda: "UTC"))
-    answer = Answer(made.token.token_id, "a-key", "digest", "{}")
+    answer = StoredResponse(made.token.token_id, "a-key", "digest", "{}")
     submissions.create_entries(s.runtime, [one], caller, answer=lambda _entries: answer)
     return made.secret, tokens.begin_session(s.runtime, made.token).secret
 

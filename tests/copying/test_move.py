@@ -17,7 +17,7 @@ import pytest
 
 from everwhen import Scheduler
 from everwhen.errors import CopyError, MovedError, StoreError
-from everwhen.model.instants import instant_of, moment_of
+from everwhen.model.instants import instant_of, to_datetime
 from everwhen.model.message import Message
 from everwhen.model.vitals import Received
 from everwhen.operations import tokens
@@ -146,7 +146,7 @@ def test_everything_pending_happens_once_on_the_target(target: ManualScheduler) 
 
     def slots(name: str, origin: str = "schedule") -> list[tuple[str, int, str]]:
         jobs = [job for job in s.jobs(name) if job.origin == origin]
-        return [(f"{moment_of(job.slot_at):%H:%M}", job.attempt, job.status) for job in jobs]
+        return [(f"{to_datetime(job.slot_at):%H:%M}", job.attempt, job.status) for job in jobs]
 
     assert slots("g.held") == [("10:00", 1, "succeeded")]
     assert slots("g.running") == [("10:00", 2, "succeeded")]
@@ -166,7 +166,7 @@ def test_the_numbers_of_jobs_go_on(target: ManualScheduler) -> None:
     assert target.jobs("interval")[-1].retry == 0
 
 
-def test_tokens_and_sessions_open_the_same_doors(moved: Moved) -> None:
+def test_tokens_and_sessions_give_the_same_access(moved: Moved) -> None:
     runtime = store_of(moved.target.runtime)
     found = tokens.find_token(runtime, moved.installation.secret)
     assert found is not None and (found.name, found.owner, found.role) == ("ada's", "ada", "operator")
@@ -457,11 +457,11 @@ def test_a_large_table_does_not_pile_up_in_memory(tmp_path: Path) -> None:
 def test_a_file_that_was_moved_is_backed_up_and_its_copy_is_restored_nowhere(
     moved: Moved, tmp_path: Path
 ) -> None:
-    backup, elsewhere = tmp_path / "after.backup", tmp_path / "elsewhere.db"
+    backup, other = tmp_path / "after.backup", tmp_path / "elsewhere.db"
     with closing(open_stack(moved.installation.url, is_existing=True)) as stack:
         back_up(stack.runtime, backup)
     with closing(open_stack(f"sqlite:///{backup}", is_existing=True)) as stack:
         assert prove(stack.runtime).is_clean
     with pytest.raises(MovedError, match="after that was moved to postgresql://"):
-        restore_database(f"sqlite:///{elsewhere}", backup)
-    assert not elsewhere.exists()
+        restore_database(f"sqlite:///{other}", backup)
+    assert not other.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.outcome import SUCCEEDED, Outcome, PluginUpdate
 from everwhen.target import Run, Target
 from everwhen.wiring import open_stack
@@ -28,7 +28,7 @@ class Remembering:
 def main(url: str) -> None:
     stack = open_stack(url)
     targets: dict[str, Target] = {"command": Nothing(), "remembering": Remembering()}
-    service = Service(stack.runtime, targets, check_interval=0.2, lease=0.6)
+    service = Service(stack.runtime, targets, ServiceOptions(check_interval=0.2, lease=0.6))
     service.start()
     print("firing", flush=True)
     sys.stdin.readline()  # until it is killed, or told to stop

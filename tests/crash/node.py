@@ -11,7 +11,7 @@ import sys
 import threading
 
 from everwhen.clock import SystemClock
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.node import Role
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.target import Run
@@ -51,9 +51,7 @@ def main(url: str, role: Role, check_interval: float, lease: float, *, has_own_c
     service = Service(
         stack.runtime,
         {"command": Victim()},
-        role=role,
-        check_interval=check_interval,
-        lease=lease,
+        ServiceOptions(role=role, check_interval=check_interval, lease=lease),
         changes=stack.changes,
     )
     if stack.listen is not None:
@@ -66,8 +64,8 @@ def main(url: str, role: Role, check_interval: float, lease: float, *, has_own_c
 
 def obey(clock: SettableClock) -> None:
     """Until it is killed, or told to stop."""
-    while (told := sys.stdin.readline().split()) and told[0] == "step":
-        clock.offset += int(float(told[1]) * 1_000_000)
+    while (reported := sys.stdin.readline().split()) and reported[0] == "step":
+        clock.offset += int(float(reported[1]) * 1_000_000)
         print("stepped", flush=True)
 
 

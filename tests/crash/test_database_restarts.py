@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import StoreError
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import check_ledger
@@ -39,7 +39,7 @@ def test_a_database_that_is_killed_and_started_again_costs_no_slot_its_entry(ser
     create_schedules(
         stack.runtime, [submission(f"s{n:02}", every="1s", if_running="allow") for n in range(20)]
     )
-    service = Service(stack.runtime, {"command": Nothing()}, check_interval=0.2)
+    service = Service(stack.runtime, {"command": Nothing()}, ServiceOptions(check_interval=0.2))
     service.start()
     until(lambda: service.ticker.counts.fired >= 20)
     server.kill()

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import psycopg
 
 from everwhen.clock import SystemClock
-from everwhen.model.instants import HOUR, moment_of
+from everwhen.model.instants import HOUR, to_datetime
 from everwhen.model.queries import JobFilter
 from everwhen.operations.schedules import list_schedules
 from everwhen.store.opened import store_of
@@ -275,4 +275,4 @@ def two_releases(url: str, folder: Path, previous: Path, **settings: str) -> Ite
 
 
 def now() -> datetime:
-    return moment_of(SystemClock().now())
+    return to_datetime(SystemClock().now())

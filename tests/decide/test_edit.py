@@ -59,7 +59,7 @@ def test_after_interval_is_rounded_up() -> None:
     assert (state.anchor_at, state.next_slot_at) == (at("10:30:01"), at("10:30:01"))
 
 
-def test_the_door_gives_the_first_run_where_the_schedule_does_not() -> None:
+def test_the_section_gives_the_first_run_where_the_schedule_does_not() -> None:
     assert created(every="1h", default_first_run="after_interval").state.next_slot_at == at("10:30:01")
     kept = created(every="1h", first_run="immediately", default_first_run="after_interval")
     assert kept.state.next_slot_at == at("09:30")

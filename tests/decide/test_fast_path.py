@@ -284,6 +284,7 @@ def test_a_message_that_fires_alone_ends_on_the_fast_path() -> None:
         lambda fired: fired._replace(jobs=[]),
         lambda fired: fired._replace(before=fired.before._replace(running_jobs=1)),
         lambda fired: fired._replace(after=fired.after._replace(outstanding=2)),
+        lambda fired: fired._replace(jobs=[fired.jobs[0]._replace(origin="catch_up")]),
         lambda fired: fired._replace(jobs=[fired.jobs[0]._replace(is_ready=False)]),
         lambda fired: fired._replace(plan=a_schedule(total_repeats=3).plan),
     ],

@@ -190,7 +190,7 @@ def test_only_budgets_of_tokens_are_those_of_its_makers() -> None:
     assert makers_budgets(a_plan(budgets=(of_token, a_budget(per_hour=1))).definition) == (of_token,)
 
 
-# -- herdctl's check --
+# -- the check of a schedule --
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_what_was_queued_meanwhile_is_run_after_its_predecessor(chained: Chained
     assert len(chained.queue.ids) == 1
 
 
-def test_a_link_with_more_work_than_time_makes_room_for_others(chained: Chained) -> None:
+def test_a_link_with_more_work_than_time_makes_space_for_others(chained: Chained) -> None:
     """Else its worker would come neither to another schedule nor, told to stop, to its end."""
     uid = chained.add(every="10s", if_running="queue")
 

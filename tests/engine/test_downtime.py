@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.engine.watches import Downtime
 from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
@@ -16,7 +16,7 @@ PATIENCE = 20.0
 
 def started_after(s: ManualScheduler, caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines of a node that starts now, until it has decided everything."""
-    service = Service(s.runtime, {}, check_interval=0.01)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=0.01))
     waited = threading.Event()
     with caplog.at_level("INFO", logger="everwhen"):
         service.start()

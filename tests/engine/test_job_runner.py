@@ -59,7 +59,7 @@ def test_a_delivered_job_runs_and_is_settled_and_its_node_leaves_no_row(stack: S
     fire(stack)
     with a_job_runner(stack) as job_runner:
         assert nodes(stack) == [job_runner.node]
-        assert job_runner.carry(claim_of(stack, "a"))
+        assert job_runner.run(claim_of(stack, "a"))
         assert job_of(stack, "a").status == "succeeded"
     job = job_of(stack, "a")
     assert (job.attempt, job.node, running_jobs(stack, "a")) == (1, job_runner.node, 0)
@@ -73,10 +73,10 @@ def test_several_jobs_are_carried_by_the_same_node_and_a_new_block_is_another(st
         add(stack, name, "command", {"argv": ["true"]})
     fire(stack)
     with job_runner:
-        assert job_runner.carry(claim_of(stack, "a"))
-        assert job_runner.carry(claim_of(stack, "b"))
+        assert job_runner.run(claim_of(stack, "a"))
+        assert job_runner.run(claim_of(stack, "b"))
     with job_runner:
-        assert job_runner.carry(claim_of(stack, "c"))
+        assert job_runner.run(claim_of(stack, "c"))
     by = [job_of(stack, name).node for name in ("a", "b", "c")]
     assert by[0] == by[1] != by[2]
     assert nodes(stack) == []
@@ -86,8 +86,8 @@ def test_a_job_that_cannot_be_had_is_not_carried(stack: Stack) -> None:
     add(stack, "a", "command", {"argv": ["true"]})
     fire(stack)
     with a_job_runner(stack) as job_runner:
-        assert job_runner.carry(claim_of(stack, "a"))
-        assert not job_runner.carry(claim_of(stack, "a"))
+        assert job_runner.run(claim_of(stack, "a"))
+        assert not job_runner.run(claim_of(stack, "a"))
     assert job_of(stack, "a").attempt == 1
 
 
@@ -96,7 +96,7 @@ def test_a_cancel_reaches_what_is_carried(stack: Stack, tmp_path: Path) -> None:
     add(stack, "a", "command", {"argv": ["sh", "-c", script]})
     fire(stack)
     with a_job_runner(stack) as job_runner:
-        done = threading.Thread(target=partial(job_runner.carry, claim_of(stack, "a")))
+        done = threading.Thread(target=partial(job_runner.run, claim_of(stack, "a")))
         done.start()
         pid = pid_in(tmp_path / "pid")
         cancel_job(stack.runtime, job_of(stack, "a").job_id)
@@ -111,7 +111,7 @@ def test_its_lease_is_beaten_while_it_runs_and_nobody_takes_the_job(stack: Stack
     add(stack, "a", "blocking")
     fire(stack)
     with a_job_runner(stack, {"blocking": target}, lease=0.6) as job_runner:
-        done = threading.Thread(target=partial(job_runner.carry, claim_of(stack, "a")))
+        done = threading.Thread(target=partial(job_runner.run, claim_of(stack, "a")))
         done.start()
         assert target.begun.wait(30)
         (first,) = store_of(stack.runtime).upkeep.nodes()
@@ -138,7 +138,7 @@ def test_r8_a_block_that_is_left_by_an_exception_ends_its_job_and_gives_the_leas
         """What the queue's own limit raises in the middle of everything."""
 
     with pytest.raises(TimeIsUpError), a_job_runner(stack) as job_runner:
-        thread = threading.Thread(target=partial(job_runner.carry, claim), daemon=True)
+        thread = threading.Thread(target=partial(job_runner.run, claim), daemon=True)
         thread.start()
         pid = pid_in(tmp_path / "pid")
         raise TimeIsUpError
@@ -157,7 +157,7 @@ def test_an_outcome_is_kept_until_the_database_is_back(stack: Stack) -> None:
     fire(stack)
     store_of(stack.runtime).slots = away = Away(store_of(stack.runtime).slots, hangs=False)  # type: ignore[assignment]
     with a_job_runner(stack, {"blocking": target}) as job_runner:
-        done = threading.Thread(target=partial(job_runner.carry, claim_of(stack, "a")))
+        done = threading.Thread(target=partial(job_runner.run, claim_of(stack, "a")))
         done.start()
         assert target.begun.wait(30)
         away.is_away = True
@@ -183,7 +183,7 @@ def test_r8_a_claim_whose_answer_was_lost_is_put_back_and_the_node_stays_on_reco
         raise StoreError("the connection was lost")
 
     with pytest.raises(StoreError), a_job_runner(stack) as job_runner:
-        job_runner.carry(claim)
+        job_runner.run(claim)
     job = job_of(stack, "a")
     assert (job.status, job.rescues, running_jobs(stack, "a")) == ("queued", 0, 0)
     assert nodes(stack) == [job_runner.node]  # a commit that comes later still is found by it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everwhen.engine.lease import Lease
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import ConfigError
 from everwhen.model.events import Event
 from everwhen.model.node import Role
@@ -35,7 +35,7 @@ def test_a_node_is_on_record_with_its_role(role: Role) -> None:
     assert (node.role, node.heartbeat_at, node.clock_skew) == (role, s.clock.now(), 0)
 
 
-def test_a_node_whose_lease_expired_is_told_of_once() -> None:
+def test_a_node_whose_lease_expired_is_reported_once() -> None:
     s = manual_scheduler(START)
     dead, alive = a_lease(s, "worker"), a_lease(s)
     s.clock.advance("20s")
@@ -142,7 +142,7 @@ def test_a_clock_put_back_before_the_start_is_on_record_and_fires_nothing_twice(
     s.advance("1h")
     fired = len(s.jobs("a"))
     s.clock.step("-30m")
-    service = Service(s.runtime, {}, check_interval=3_600.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=3_600.0))
     service.start()
     service.stop()
     (event,) = s.events(None, "scheduler.clock_stepped")
@@ -162,7 +162,7 @@ def test_a_worker_is_no_scheduler() -> None:
     s.add("a", every="10m", first_run="after_interval")
     s.sleep("2m")
     s.beat()
-    worker = Service(s.runtime, {}, role="worker", check_interval=3_600.0)
+    worker = Service(s.runtime, {}, ServiceOptions(role="worker", check_interval=3_600.0))
     worker.start()
     assert worker.unreadiness() is None
     s.sleep("40m")
@@ -177,7 +177,7 @@ def test_a_worker_is_no_scheduler() -> None:
 
 def test_a_worker_whose_heartbeat_is_old_is_not_ready() -> None:
     s = manual_scheduler(START)
-    worker = Service(s.runtime, {}, role="worker", lease=30.0)
+    worker = Service(s.runtime, {}, ServiceOptions(role="worker", lease=30.0))
     assert worker.unreadiness() == "the worker is stopped"
     worker.status = "running"
     worker.lease.beat()
@@ -196,7 +196,7 @@ def test_a_worker_with_an_old_heartbeat_says_so_without_query_connection_the_dat
     """A silent one would keep whoever asks waiting."""
     clock = ManualClock(START)
     stack = open_stack("sqlite://", clock=clock)
-    worker = Service(stack.runtime, {}, role="worker", lease=30.0)
+    worker = Service(stack.runtime, {}, ServiceOptions(role="worker", lease=30.0))
     worker.status = "running"
     stack.close()
     clock.advance("31s")
@@ -225,7 +225,7 @@ def test_reconciling_comes_after_the_rescue_and_before_the_first_tick() -> None:
     s.claim()
     s.clock.advance("1m")
     seen: list[str] = []
-    service = Service(s.runtime, {}, role="scheduler", check_interval=3_600.0)
+    service = Service(s.runtime, {}, ServiceOptions(role="scheduler", check_interval=3_600.0))
     service.start(lambda: seen.extend(job.status for job in s.jobs("a")))
     service.stop()
     assert seen == ["queued"]

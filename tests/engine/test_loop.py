@@ -24,19 +24,19 @@ class StopFlag(threading.Event):
 
 
 def pauses_after(faults: Iterable[StoreFault]) -> list[float]:
-    told, left = StopFlag(), list(faults)
+    reported, left = StopFlag(), list(faults)
 
     def step() -> None:
         if not left:
-            told.set()
+            reported.set()
             return
         raise StoreError("not now", fault=left.pop(0))
 
-    loop = Loop("test", "a test", step, told)
+    loop = Loop("test", "a test", step, reported)
     loop.start()
     loop.join(10)
     assert not loop.is_alive
-    return told.pauses
+    return reported.pauses
 
 
 def test_pauses_grow_while_the_database_is_away() -> None:

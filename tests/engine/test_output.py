@@ -99,7 +99,7 @@ def test_pieces_arrive_while_the_run_goes_on_and_the_thread_ends_with_the_book()
     assert "everwhen-output" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_store_that_refuses_for_long_is_asked_and_told_of_ever_less_often(
+def test_a_store_that_refuses_for_long_is_asked_and_reported_ever_less_often(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     book, shelf = a_book(pause=0.01)

@@ -14,11 +14,11 @@ import pytest
 
 from everwhen.decide.status import end_pause
 from everwhen.engine.loop import Wake
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.engine.ticker import Ticker, end_pauses
 from everwhen.engine.watches import ClockWatch, SkewWatch
 from everwhen.errors import StoreError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
@@ -50,7 +50,7 @@ class Recording:
 
 
 def serve(stack: Stack, target: Any, **keys: Any) -> Service:
-    return Service(stack.runtime, {"recording": target}, **{"check_interval": 30.0, **keys})
+    return Service(stack.runtime, {"recording": target}, ServiceOptions(**{"check_interval": 30.0, **keys}))
 
 
 def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
@@ -96,7 +96,7 @@ class Blocking(Recording):
         return SUCCEEDED
 
 
-def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed() -> None:
+def test_from_the_moment_it_is_asked_to_stop_nothing_fires_and_nothing_is_claimed() -> None:
     stack, target = open_stack("sqlite://"), Blocking()
     service = serve(stack, target, max_workers=2)
     add(stack, "running", every="1h")
@@ -115,7 +115,7 @@ def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed
     assert jobs == [("asked-for", "queued"), ("running", "succeeded")]
 
 
-def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
+def test_a_stop_in_the_middle_of_a_backlog_leaves_the_rest_where_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stack = open_stack("sqlite://")
@@ -124,12 +124,12 @@ def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
         add(stack, f"a{number}", every="1h")
     service.ticker._batch, tick = 2, store_of(stack.runtime).slots.tick
 
-    def tick_and_be_told(*arguments: Any, **keys: Any) -> TickReport:
+    def tick_and_report(*arguments: Any, **keys: Any) -> TickReport:
         report = tick(*arguments, **keys)
         service.prepare_to_stop()
         return report
 
-    monkeypatch.setattr(store_of(stack.runtime).slots, "tick", tick_and_be_told)
+    monkeypatch.setattr(store_of(stack.runtime).slots, "tick", tick_and_report)
     service.start()
     until(lambda: service.status == "stopping")
     service.stop()
@@ -153,7 +153,7 @@ def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None
     service = Service(
         stack.runtime,
         {"recording": target},
-        check_interval=3_600.0,
+        ServiceOptions(check_interval=3_600.0),
         changes=stack.database.change_counter,
     )
     service.start()
@@ -216,9 +216,9 @@ def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
     assert schedule is not None and schedule.state.run_count == 1
 
 
-def test_told_twice_to_stop_it_ends_what_runs_at_once_and_gives_it_back() -> None:
+def test_a_second_request_to_stop_ends_what_runs_at_once_and_gives_it_back() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
-    service = Service(stack.runtime, {"command": target}, check_interval=30.0)
+    service = Service(stack.runtime, {"command": target}, ServiceOptions(check_interval=30.0))
     spec = '{"argv": ["sleep", "60"]}'
     create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
@@ -234,7 +234,7 @@ def test_told_twice_to_stop_it_ends_what_runs_at_once_and_gives_it_back() -> Non
 
 def test_a_job_that_somebody_kills_while_its_node_runs_has_failed() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
-    service = Service(stack.runtime, {"command": target}, check_interval=30.0)
+    service = Service(stack.runtime, {"command": target}, ServiceOptions(check_interval=30.0))
     spec = '{"argv": ["sh", "-c", "kill -TERM $$"]}'
     create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
@@ -250,7 +250,7 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     spec = Target("command", '{"argv": ["true"]}')
     create_schedule(stack.runtime, Submission("a", {"every": "10s", "first_run": "after_interval"}, spec))
     clock.advance("25s")
-    service = Service(stack.runtime, {}, role="scheduler")
+    service = Service(stack.runtime, {}, ServiceOptions(role="scheduler"))
     service.prepare()
     clock.advance("22s")  # before its first evaluation, and before its second heartbeat
     service.ticker.step()
@@ -258,7 +258,7 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     found = store_of(stack.runtime).ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
     stack.close()
     events = [recorded.event for recorded in found]
-    missed = sorted((moment_of(event.slot_at or 0).second, event.reason) for event in events)
+    missed = sorted((to_datetime(event.slot_at or 0).second, event.reason) for event in events)
     assert missed == [(10, "down"), (20, "down"), (30, "late"), (40, "late")]
 
 
@@ -288,7 +288,7 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
         for name in "abc":
             create_schedule(stack.runtime, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
 
-    service = Service(stack.runtime, {}, role="scheduler")
+    service = Service(stack.runtime, {}, ServiceOptions(role="scheduler"))
     slots: Any = SlowTicks(store_of(stack.runtime).slots, clock)
     service.ticker = Ticker(slots, clock, batch=2)  # not all of them in one transaction
     service.prepare(declare)
@@ -299,7 +299,7 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
     service.stop()
     stack.close()
     assert missed == []
-    assert sorted(moment_of(job.slot_at).second for job in jobs) == [0, 0, 0, 1, 1, 1]
+    assert sorted(to_datetime(job.slot_at).second for job in jobs) == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:
@@ -344,7 +344,7 @@ def test_a_pause_that_was_prolonged_or_ended_meanwhile_is_left_alone() -> None:
     assert store_of(s.runtime).catalogue.change(s.clock.now(), "a", end_pause).after == paused
 
 
-def test_a_step_of_the_clock_is_told_apart_from_time_that_passed() -> None:
+def test_a_step_of_the_clock_is_distinguished_from_time_that_passed() -> None:
     clock = ManualClock()
     watch = ClockWatch(clock)
     clock.advance("1h")
@@ -364,7 +364,7 @@ def test_after_a_step_of_its_clock_a_node_rescues_nobody_for_a_whole_lease() -> 
     s.add("a", every="24h")
     s.tick()
     (running,) = s.claim()
-    other = Service(s.runtime, {}, lease=30.0)
+    other = Service(s.runtime, {}, ServiceOptions(lease=30.0))
     s.clock.step("1h")
     other.watch_clock()
     other.lease.rescue()
@@ -411,13 +411,13 @@ def test_a_step_of_the_clock_that_could_not_be_recorded_is_recorded_later_once()
 def test_a_step_of_the_clock_during_the_start_is_noticed() -> None:
     """After the first look, before the loops: while the schedules of the file are applied."""
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.runtime, {}, check_interval=3_600.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=3_600.0))
     service.start(lambda: s.clock.step("2h"))
     until(lambda: bool(s.events(None, "scheduler.clock_stepped")))
     service.stop()
 
 
-def test_a_clock_far_from_the_databases_is_told_of_once_and_so_is_its_return(
+def test_a_clock_far_from_the_databases_is_reported_once_and_so_is_its_return(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watch = SkewWatch()
@@ -470,7 +470,7 @@ def test_a_service_that_is_started_again_is_another_node() -> None:
 
 def test_a_loop_that_stalls_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.runtime, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=1.0))
     assert service.unreadiness() == "the scheduler is stopped"
     service.status = "running"
     service.ticker.step()
@@ -516,7 +516,7 @@ def test_what_is_far_behind_is_found_although_nothing_came_due_of_late() -> None
 def test_an_overdue_schedule_that_nobody_decides_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
-    service = Service(s.runtime, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=1.0))
     service.status = "running"
     s.clock.advance("2m")
     service.ticker.counts.checked = s.clock.monotonic()  # it looks alive, and decides nothing

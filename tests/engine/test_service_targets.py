@@ -6,6 +6,7 @@ import queue
 from pathlib import Path
 from typing import Any
 
+from everwhen.engine.service import ServiceOptions
 from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome
 from everwhen.model.plugin import plugin_target
@@ -44,7 +45,7 @@ def test_a_node_runs_plugins_and_delivers_messages(tmp_path: Path) -> None:
     got: queue.SimpleQueue[str] = queue.SimpleQueue()
     service = build_service(
         stack,
-        observer=watch,
+        ServiceOptions(observer=watch),
         target_registry=open_target_registry(stack.runtime, plugin_dirs=[tmp_path]),
         subscribers=[CallbackSubscriber("inbox", lambda event: got.put(event["content"]["text"]))],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.engine.watches import OverdueWatch, StallWatch
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
@@ -69,7 +69,7 @@ def test_nothing_is_overdue_while_the_system_is_paused_or_where_another_schedule
 
 def test_a_loop_that_stalls_is_on_record_once_until_it_goes_on() -> None:
     s = scheduler()
-    service = Service(s.runtime, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, ServiceOptions(check_interval=1.0))
     service.status = "running"
     watch = service._stall_watch
     for seconds in ("11s", "1s"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import SchedulerShutdownError, StoreError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.job import Job
@@ -66,7 +66,7 @@ def stack() -> Iterator[Stack]:
 
 
 def a_service(stack: Stack, targets: dict[str, Any], **keys: Any) -> Service:
-    return Service(stack.runtime, targets, **{"check_interval": 30.0, **keys})
+    return Service(stack.runtime, targets, ServiceOptions(**{"check_interval": 30.0, **keys}))
 
 
 def add(
@@ -203,7 +203,7 @@ class Refusing:
         return exchanged
 
 
-def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
+def test_an_end_that_the_store_refused_is_reported_again(stack: Stack) -> None:
     store_of(stack.runtime).slots = slots = Refusing(store_of(stack.runtime).slots)  # type: ignore[assignment]
     service = a_service(stack, {"command": CommandTarget()})
     service.start()

@@ -25,6 +25,7 @@ from everwhen import Run, Scheduler, SchedulerEvent
 from everwhen.cli.configuration import this_host
 from everwhen.cli.main import everwhen
 from everwhen.config.read import read_configuration
+from everwhen.engine.service import ServiceOptions
 from everwhen.model.node import Role
 from everwhen.operations.apply import apply
 from everwhen.wiring import build_service, open_stack
@@ -129,7 +130,7 @@ async def on_loop(run: Run) -> None:
 
 def _run_node(folder: Path, role: Role) -> None:
     stack = open_stack(f"sqlite:///{folder}/n.db")
-    service = build_service(stack, role=role)
+    service = build_service(stack, ServiceOptions(role=role))
     service.start()
     if role != "worker":
         _wait_for(lambda: service.ticker.counts.checks > 0)

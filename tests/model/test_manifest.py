@@ -32,7 +32,7 @@ def test_a_plugin_is_safe_to_run_beside_itself_unless_it_says_otherwise() -> Non
     assert parse_manifest(a_manifest()).concurrency_safe
 
 
-def test_keys_of_a_newer_ductile_are_passed_over() -> None:
+def test_keys_of_a_newer_protocol_are_passed_over() -> None:
     assert parse_manifest(a_manifest(stopwatch={"max_subs": 3}, homepage="somewhere")).name == "withings"
 
 
@@ -82,7 +82,7 @@ def test_a_wrong_manifest_is_refused_with_what_is_wrong(keys: dict[str, Any], pr
     assert problem in str(caught.value)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     with pytest.raises(ManifestError) as caught:
         parse_manifest({"manifest_spec": "ductile.plugin"})
     assert len(caught.value.problems) == 5

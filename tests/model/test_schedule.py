@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everwhen.model.instants import HOUR, SECOND, instant_of, moment_of
+from everwhen.model.instants import HOUR, SECOND, instant_of, to_datetime
 from tests.decide.builders import MONDAY, a_definition, a_plan, at, quiet_hours
 
 NINE = at("09:00")
@@ -41,7 +41,7 @@ def test_the_dedupe_key_of_a_catch_up_job_ends_in_its_slot() -> None:
 
 
 def test_an_instant_is_microseconds_and_comes_back_as_the_same_moment() -> None:
-    assert moment_of(instant_of(MONDAY)) == MONDAY
+    assert to_datetime(instant_of(MONDAY)) == MONDAY
 
 
 def test_the_next_slot_is_strictly_after_the_instant() -> None:

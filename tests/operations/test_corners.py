@@ -24,7 +24,7 @@ def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
     return manual_scheduler(start)
 
 
-def test_a_trigger_that_finds_a_run_may_be_told_to_skip() -> None:
+def test_a_trigger_that_finds_a_run_may_be_asked_to_skip() -> None:
     s = scheduler()
     s.add("a", every="1h")
     s.tick()
@@ -60,7 +60,7 @@ def test_backfilled_jobs_take_the_groups_capacity() -> None:
         ({"circuit_breaker": {"threshold": 1, "reset_after": "10h"}}, "circuit_open"),
     ],
 )
-def test_the_check_names_the_rules_after_herdctls_five(fields: dict[str, Any], reason: str) -> None:
+def test_the_check_names_the_rules_after_the_first_five(fields: dict[str, Any], reason: str) -> None:
     s = scheduler()
     s.outcome = lambda claimed: FAILED
     s.add("a", every="1h", if_running="allow", **fields)

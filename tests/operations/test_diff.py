@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.model.instants import HOUR, moment_of
+from everwhen.model.instants import HOUR, to_datetime
 from everwhen.operations.diff import ScheduleChange, diff
 from tests.operations.test_apply import Place
 
@@ -28,7 +28,7 @@ def test_a_daily_time_that_changes_moves_its_firings(place: Place) -> None:
     assert (change.what, [key.key for key in change.keys]) == ("changed", ["trigger"])
     assert len(change.firings.moved) == 7
     old, new = change.firings.moved[0]
-    assert (moment_of(old).hour, new - old) == (9, HOUR)
+    assert (to_datetime(old).hour, new - old) == (9, HOUR)
 
 
 def test_a_narrower_window_makes_firings_vanish(place: Place) -> None:

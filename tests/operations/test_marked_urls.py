@@ -1,4 +1,4 @@
-"""URLs are marked by the door through which they came."""
+"""URLs are marked by the surface through which they came."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.submissions import Submission, create_schedule, update_schedule
 
 
 @pytest.mark.parametrize("source", ["api", "config"])
-def test_a_url_is_marked_with_its_door_whatever_it_says_of_itself(source: str) -> None:
+def test_a_url_is_marked_with_its_surface_whatever_it_says_of_itself(source: str) -> None:
     s = manual_scheduler()
     target = Target("http", json.dumps({"url": "http://127.0.0.1/", "source": "config"}))
     submission = Submission("a", {"every": "1h"}, target, source=source)

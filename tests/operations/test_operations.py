@@ -16,7 +16,7 @@ from everwhen.errors import (
     UnknownJobError,
 )
 from everwhen.model.changes import Decision
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import ScheduleFilter
@@ -164,7 +164,7 @@ def test_backfill_follows_the_grid_that_was_in_force() -> None:
     s.step()
     s.edit("a", every="2h")
     slots = backfill(s.runtime, "a", start, s.clock.moment, dry_run=True).slots
-    assert [f"{moment_of(slot):%H:%M}" for slot in slots] == ["09:40", "10:40", "11:40"]
+    assert [f"{to_datetime(slot):%H:%M}" for slot in slots] == ["09:40", "10:40", "11:40"]
 
 
 def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:
@@ -314,14 +314,14 @@ def test_slots_that_fail_in_a_row_are_said_once_until_the_next_success(every: st
     assert s.check().is_clean
 
 
-def test_the_last_firing_that_a_budget_has_room_for_is_said() -> None:
+def test_the_last_firing_that_a_budget_allows_is_reported() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for name in ("a", "b"):
         s.add(name, every="10m", owner="team", budgets={"team": {"fires_per_hour": 3}})
     s.advance("2h")
     reached = s.events(None, "budget.reached")
     assert {one.detail["key"] for one in reached} == {"budget:team"}
-    refills = [str(moment_of(one.detail["refill_at"])) for one in reached]  # type: ignore[arg-type]
+    refills = [str(to_datetime(one.detail["refill_at"])) for one in reached]  # type: ignore[arg-type]
     assert refills == ["2026-01-05 09:00:00+00:00", "2026-01-05 10:00:00+00:00"]  # once in an hour
 
 

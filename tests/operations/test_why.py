@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from everwhen.decide.edit import edit
+from everwhen.decide.explain import explain_slot
 from everwhen.decide.outlook import cause, spoken
 from everwhen.decide.status import invalidate
 from everwhen.errors import UnknownScheduleError
@@ -161,7 +162,7 @@ def test_a_slot_before_the_schedule_says_when_it_was_created_and_names_no_revisi
     assert answer.evidence is not None and not answer.evidence.is_in_force
 
 
-def test_a_slot_of_an_id_that_was_used_again_is_told_from_the_life_that_it_belongs_to() -> None:
+def test_a_slot_of_an_id_that_was_used_again_is_explained_from_the_history_that_it_belongs_to() -> None:
     s = scheduler()
     s.add("a", every="10m")
     s.advance("25m")
@@ -195,6 +196,8 @@ def test_a_slot_whose_retries_are_used_up_says_what_that_means_for_the_schedule(
     assert f"; {ending} goes on (on_exhausted: continue). Next: 10:00" in said(s, "a", "08:00:00")
     assert f"; {ending} died (on_exhausted: stop)." in said(s, "b", "08:00:00")
     assert "lies after the schedule died of too many failures" in said(s, "b", "09:00:00")
+    s.revive("b")
+    assert "; its retries are used up." in said(s, "b", "08:00:00")
     s.outcome = lambda claimed: Outcome("failed", error="gone", is_final=True)
     s.advance("1h")
     assert "; it is not tried again, and the schedule goes on (on_exhausted: continue)" in said(s, "a")
@@ -402,7 +405,7 @@ def test_a_deleted_schedule_that_never_had_a_slot_says_so() -> None:
     assert why(s.runtime, "a").slot_at is None
 
 
-def test_a_request_that_fired_and_one_that_was_skipped_are_told() -> None:
+def test_a_request_that_fired_and_one_that_was_skipped_are_explained() -> None:
     s = scheduler()
     s.add("hook", type="webhook")
     s.fire("hook")
@@ -646,6 +649,9 @@ def test_a_slot_missed_while_nobody_ran_quotes_the_last_heartbeat_and_lists_no_s
         " the next start at 08:00:45 UTC on Monday"
     ) in answer.sentence
     assert answer.evidence is not None and not answer.evidence.schedulers
+    forgotten = explain_slot(replace(answer.evidence, heard_before=None, started_after=None)).sentence
+    assert "no scheduler was running then; there is no heartbeat of one before it on record" in forgotten
+    assert "the next start" not in forgotten
 
 
 def test_the_start_of_a_scheduler_has_the_last_heartbeat_when_the_nodes_are_forgotten() -> None:
@@ -687,7 +693,7 @@ def test_a_slot_that_is_held_until_an_opening_is_the_last_one_and_the_first_to_c
     assert [slot.slot_at for slot in s.upcoming("a", 1)] == [at("06:47")]
 
 
-def test_a_slot_that_waits_for_a_place_is_told_before_the_one_that_was_decided_last() -> None:
+def test_a_slot_that_waits_for_a_place_is_explained_before_the_one_that_was_decided_last() -> None:
     s = scheduler()
     for name in ("g.one", "g.two"):
         s.add(name, every="1m", group="g", max_concurrent=1)

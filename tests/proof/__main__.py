@@ -84,8 +84,10 @@ def _trial(fields: argparse.Namespace, kind: WorldKind) -> Trial:
 
 
 def _command(fields: argparse.Namespace, kind: str) -> str:
-    told = f"--world {kind} --seed {fields.seed} --seconds {fields.seconds:g} --machines {fields.machines}"
-    return f"python -m tests.proof {told} --every {fields.every:g} --longest {fields.longest:g}"
+    reported = (
+        f"--world {kind} --seed {fields.seed} --seconds {fields.seconds:g} --machines {fields.machines}"
+    )
+    return f"python -m tests.proof {reported} --every {fields.every:g} --longest {fields.longest:g}"
 
 
 def _keep(world: World, account: Account, where: Path) -> None:

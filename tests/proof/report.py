@@ -80,8 +80,8 @@ def _of(trial: Trial) -> list[str]:
         _table(("what became of it", "slots"), account.slots.most_common()),
         "### Jobs",
         _table(("outcome", "jobs"), jobs.most_common()),
-        "### Deeds of users",
-        _deeds(trial.users),
+        "### Actions of users",
+        _actions(trial.users),
         *_starts(trial.world),
     ]
 
@@ -122,10 +122,10 @@ def _refused(refused: Mapping[Kind, str]) -> str:
     return "Not exercised here: " + "; ".join(f"{kind} ({why})" for kind, why in refused.items()) + "."
 
 
-def _deeds(users: Users) -> str:
+def _actions(users: Users) -> str:
     names = sorted({name for name, _ in users.counts})
     ends = ("done", "refused", "database away")
-    return _table(("deed", *ends), [(name, *(users.counts[name, end] for end in ends)) for name in names])
+    return _table(("action", *ends), [(name, *(users.counts[name, end] for end in ends)) for name in names])
 
 
 def _starts(world: World) -> list[str]:

@@ -100,7 +100,7 @@ def test_recovery_is_counted_from_the_healing_and_silence_from_the_work_before()
     assert longest_gap(lines, diary) == 3.5
 
 
-def test_a_silence_is_told_with_the_faults_and_the_absences_around_it() -> None:
+def test_a_silence_is_reported_with_the_faults_and_the_absences_around_it() -> None:
     kill, freeze = Strike(4, "kill a worker", 1, 2, 0), Strike(30, "freeze a worker", 2, 1, 0)
     diary = Diary(0, [Struck(kill, 4, 6), Struck(freeze, 30, 31)], 40)
     worker, other = (Supervised(name, (), {}, Path("log"), "") for name in ("worker 1", "worker 2"))

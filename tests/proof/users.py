@@ -32,7 +32,7 @@ from tests.proof.schedules import NOBODYS, submission
 from tests.proof.worlds import World
 from tests.submissions import create_schedule, update_schedule
 
-Deed = Callable[[], object]
+Action = Callable[[], object]
 MOST_MADE = 6  # schedules that users have created: the workers must be able to keep up
 
 
@@ -48,7 +48,7 @@ class Users:
         self._gone = threading.Event()
         self._thread = threading.Thread(target=self._live, name="users", daemon=True)
         self._names = 0
-        self._deeds: list[tuple[str, Deed, int]] = [
+        self._actions: list[tuple[str, Action, int]] = [
             ("trigger", self._trigger, 8),
             ("fire a webhook", lambda: fire_schedule(self._runtime, "asker.on-push"), 4),
             ("pause", self._pause, 4),
@@ -73,15 +73,15 @@ class Users:
         self._thread.join()
 
     def _live(self) -> None:
-        weights = [weight for _, _, weight in self._deeds]
+        weights = [weight for _, _, weight in self._actions]
         while not self._gone.wait(self._draw.uniform(0.2, 1.8) * self._every):
-            name, deed, _ = self._draw.choices(self._deeds, weights)[0]
+            name, action, _ = self._draw.choices(self._actions, weights)[0]
             with self._world.hands:
-                self._do(name, deed)
+                self._do(name, action)
 
-    def _do(self, name: str, deed: Deed) -> None:
+    def _do(self, name: str, action: Action) -> None:
         try:
-            deed()
+            action()
             self.counts[name, "done"] += 1
         except StoreError:
             self.counts[name, "database away"] += 1

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.wiring import Stack, open_stack
 from tests.crash.witness import install_witness
 from tests.proof.apart import command, is_apart, mount_memory
@@ -103,7 +103,7 @@ class World:
             process.supervise()
 
     def now(self) -> datetime:
-        return moment_of(self.stack.runtime.clock.now())
+        return to_datetime(self.stack.runtime.clock.now())
 
     def write_file(self) -> None:
         """Write the configuration file, which every scheduler reads; by rename, as an editor does."""

@@ -9,7 +9,7 @@ from everwhen.model.event_cursor import EventCursor
 from everwhen.model.message import message_target
 from everwhen.operations.event_feed import facts_of
 from everwhen.operations.listening import position_now, position_of, steps_after
-from everwhen.operations.requests import carry_out_requests, get_request, request_trigger, submit_request
+from everwhen.operations.requests import execute_requests, get_request, request_trigger, submit_request
 from everwhen.operations.tokens import begin_session, create_token, find_session
 from tests.restore.places import Place
 
@@ -45,12 +45,12 @@ def test_requests_that_waited_are_refused_because_they_may_have_been_carried_out
     with psycopg.connect(place.url) as connection:
         submit_request(runtime.runtime, wanted, connection)
     place.back_up(runtime)
-    assert carry_out_requests(runtime.runtime) == 1
+    assert execute_requests(runtime.runtime) == 1
     place.leave(runtime)
     place.clock.advance("5m")
     place.restore()
     runtime = place.move_in("node-2")
-    assert carry_out_requests(runtime.runtime) == 0
+    assert execute_requests(runtime.runtime) == 0
     request = get_request(runtime.runtime, wanted.request.request_id)
     assert request is not None
     assert (request.status, request.error) == ("refused", "a backup was restored")
@@ -91,7 +91,7 @@ def test_with_catch_up_a_job_is_handed_over_anew_and_the_old_message_does_not_co
     place.leave(runtime)
 
 
-def test_subscribers_are_not_told_again_what_they_had_not_had_at_the_backup(place: Place) -> None:
+def test_subscribers_do_not_get_again_what_they_had_not_had_at_the_backup(place: Place) -> None:
     runtime = place.move_in()
     runtime.runtime.messages.subscribe(runtime.now, "inbox")
     runtime.add("reminder", every="1h", target=message_target({"text": "Presents!"}))

@@ -84,9 +84,9 @@ def dumped(path: Path) -> None:
     [
         (cut_off, "is damaged"),
         (garbled, "is damaged"),
-        (foreign, "is no backup of everwhen"),
+        (foreign, "is not a backup of everwhen"),
         (missing, "cannot be read"),
-        (pipe, "is no file"),
+        (pipe, "is not a file"),
         (dumped, "pg_restore into an empty database"),
     ],
 )
@@ -245,7 +245,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_where_there_is_no_room_no_backup_and_no_database_is_called_damaged(file: Place) -> None:
+def test_where_there_is_no_space_no_backup_and_no_database_is_called_damaged(file: Place) -> None:
     everything = backed_up(file)
     with (
         files_of_at_most(65_536),

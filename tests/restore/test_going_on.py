@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everwhen.errors import StoreError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.operations.upcoming import upcoming
 from everwhen.operations.why import why
 from everwhen.testing.manual import ManualClock
@@ -156,7 +156,7 @@ def test_with_catch_up_what_was_open_at_the_backup_is_done(place: Place) -> None
 
 def test_a_one_shot_whose_instant_lay_between_is_done(place: Place) -> None:
     runtime = place.move_in()
-    runtime.add("once", at=moment_of(BEGUN + 2 * MINUTE).isoformat())
+    runtime.add("once", at=to_datetime(BEGUN + 2 * MINUTE).isoformat())
     went_on(place, runtime)
     place.restore()
     runtime = place.move_in("node-2")
@@ -197,8 +197,8 @@ def test_two_restores_of_one_backup_leave_two_spans_and_numbers_higher_still(pla
     runtime.wait_and_step("1m")
     assert between == f"sched-{runtime.state('a').uid}-n{HIGHER + 4}-rc0"
     assert runtime.jobs()[-1].number == 2 * HIGHER + 4
-    (told,) = runtime.runtime.ledger.events_after(cursor, limit=10)[:1]
-    assert told.event.type == "system.restored"
+    (reported,) = runtime.runtime.ledger.events_after(cursor, limit=10)[:1]
+    assert reported.event.type == "system.restored"
     place.backup = place.backup.with_name("second")
     place.back_up(runtime)
     place.leave(runtime)

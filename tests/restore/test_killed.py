@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from everwhen.clock import SystemClock
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from tests.conformance.tenant import Tenant
 from tests.restore.places import Place
 
@@ -50,7 +50,7 @@ def backed_up(place: Place) -> list[object]:
 
 
 def opened(place: Place) -> Tenant:
-    place.clock.set(moment_of(SystemClock().now()))  # the program had no other
+    place.clock.set(to_datetime(SystemClock().now()))  # the program had no other
     return place.move_in("node-9")
 
 

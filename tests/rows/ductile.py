@@ -18,7 +18,7 @@ import psycopg
 from everwhen.config.read import Host, read_configuration
 from everwhen.engine.running import run_of
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.operations.apply import reload
 from everwhen.operations.groups import restore_valid_schedules
@@ -92,7 +92,7 @@ class DuctileNode:
 
     # -- what is to be seen from outside --
 
-    def told(self, name: str = "withings") -> list[str]:
+    def reported(self, name: str = "withings") -> list[str]:
         """The commands that the program of a plugin was run for."""
         return [request["command"] for request in requests_to(self.plugins, name)]
 
@@ -122,4 +122,4 @@ class DuctileNode:
 
 def _moment(stored: int | datetime) -> datetime:
     """An instant as SQLite or PostgreSQL has it."""
-    return moment_of(stored) if isinstance(stored, int) else stored.astimezone(UTC)
+    return to_datetime(stored) if isinstance(stored, int) else stored.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Rows about the configuration: Ductile's and herdctl's doors, as a file and as a running scheduler see them."""
+"""Rows about the configuration: Ductile's and herdctl's sections, as a file and as a running scheduler see them."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.engine.service import ServiceOptions
 from everwhen.model.plugin import plugin_target
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import get_schedule
@@ -79,11 +80,11 @@ def test_d2_each_entry_is_tracked_by_itself_so_that_catch_up_and_next_run_are_st
     assert len(node.slots("withings.fast", "catch_up")) == 1 + 14  # 08:50 to 11:00; 11:10 is not late yet
     assert node.slots("withings.slow", "catch_up") == ["11:00"]  # for 09:00, 10:00 and 11:00
     assert node.next_runs() == {"fast": "11:20", "slow": "12:00"}
-    assert node.told().count("token_refresh") == 2  # every job was a run of the program
-    assert node.told().count("poll") == len(node.slots("withings.fast")) == 5 + 15
+    assert node.reported().count("token_refresh") == 2  # every job was a run of the program
+    assert node.reported().count("poll") == len(node.slots("withings.fast")) == 5 + 15
     node.restart()
     node.scheduler.step()
-    assert len(node.told()) == 2 + 20  # what was caught up stays so
+    assert len(node.reported()) == 2 + 20  # what was caught up stays so
 
 
 def test_d12_after_is_a_delay_from_creation_which_no_restart_and_no_reload_begins_anew(
@@ -97,13 +98,13 @@ def test_d12_after_is_a_delay_from_creation_which_no_restart_and_no_reload_begin
     node.load(one_schedule("after: 1h30m, payload: {source: scheduler}"))
     assert node.next_runs() == {"only": "09:30"}
     node.scheduler.run_until("2026-01-05T09:29:59Z")
-    assert node.told() == []
+    assert node.reported() == []
     node.scheduler.advance("1s")
-    assert (node.slots("withings.only"), node.told()) == (["09:30"], ["poll"])
+    assert (node.slots("withings.only"), node.reported()) == (["09:30"], ["poll"])
     node.scheduler.sleep("2h")
     node.restart()
     node.scheduler.advance("2h")
-    assert (node.told(), node.entries("status")) == (["poll"], {("withings", "only"): "exhausted"})
+    assert (node.reported(), node.entries("status")) == (["poll"], {("withings", "only"): "exhausted"})
 
 
 def test_d12_an_edit_of_after_counts_from_the_edit(make_node: MakeNode) -> None:
@@ -149,7 +150,7 @@ def test_d20_catch_up_serves_every_trigger_and_has_its_default_for_each(
         if not expected:
             events = node.scheduler.events(f"withings.{name}", "schedule.missed")
             assert [event.reason for event in events] == ["down"] * (3 if name == "chain" else len(missed))
-    assert node.told() == ["poll"] * runs
+    assert node.reported() == ["poll"] * runs
 
 
 GUARDED = """
@@ -244,7 +245,7 @@ def two_nodes(folder: Path, url: str, file: str) -> Iterator[Runtime]:
     services = [
         build_service(
             stack,
-            check_interval=0.2,
+            ServiceOptions(check_interval=0.2),
             target_registry=open_target_registry(stack.runtime, plugin_dirs=[folder / "plugins"]),
         )
         for stack in stacks
@@ -353,4 +354,4 @@ def test_d50_what_is_paused_invalid_or_active_is_so_by_plugin_and_schedule_after
     assert node.slots("withings.hourly") == ["08:00"]
     assert node.slots("submitted") == ["08:00", "09:00"]  # the one that found its command gone is the last
     assert node.slots("garmin.hourly") == ["08:00", "09:00", "10:00", "11:00"]
-    assert (node.told(), len(node.told("garmin"))) == (["poll", "token_refresh"], 4)
+    assert (node.reported(), len(node.reported("garmin"))) == (["poll", "token_refresh"], 4)

@@ -20,7 +20,7 @@ def scheduler(start: str = "2026-01-05T08:00:00Z", **keys: Any) -> ManualSchedul
 
 
 def plugin_schedule(s: ManualScheduler, local_id: str = "default", **fields: Any) -> str:
-    """A schedule as Ductile's door declares it: guard 1, breaker 3 in 30 minutes."""
+    """A schedule as Ductile's section declares it: guard 1, breaker 3 in 30 minutes."""
     fields = {
         "command": "poll",
         "max_outstanding": 1,

@@ -33,7 +33,7 @@ class Node(WorkingNode):
         self.directory = directory
 
     def add(self, local_id: str, **fields: Any) -> None:
-        """A schedule as the plugins door declares it."""
+        """A schedule as the `plugins` section declares it."""
         plugin = self.target_registry.plugins.find("withings")
         assert plugin is not None
         complete = with_defaults(fields, "plugin", manifest=plugin.manifest)

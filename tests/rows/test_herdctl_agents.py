@@ -67,7 +67,7 @@ def test_h22_a_failed_run_is_reported_as_one(working_node: WorkingNode, tmp_path
     assert (tmp_path / "failed" / "a.md").exists()
 
 
-def test_h22_agents_have_the_defaults_of_their_door() -> None:
+def test_h22_agents_have_the_defaults_of_their_section() -> None:
     fields = with_defaults(
         general_fields_of_agent({"type": "interval", "interval": "5m", "prompt": "Look."}), "agent"
     )

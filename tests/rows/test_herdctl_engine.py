@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from everwhen.clock import SystemClock
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import StoreError
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
@@ -52,7 +52,7 @@ class Gate:
 
 def a_service(gate: Gate, **keys: Any) -> tuple[Stack, Service]:
     stack = open_stack("sqlite://", clock=SystemClock())
-    return stack, Service(stack.runtime, {"gate": gate}, **{"check_interval": 5.0, **keys})
+    return stack, Service(stack.runtime, {"gate": gate}, ServiceOptions(**{"check_interval": 5.0, **keys}))
 
 
 def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
@@ -93,7 +93,7 @@ def test_h2_an_error_in_a_check_is_logged_and_the_loop_goes_on(caplog: pytest.Lo
     stack = open_stack("sqlite://")
     breaking = Breaking(store_of(stack.runtime).slots, failures=2)
     store_of(stack.runtime).slots = breaking  # type: ignore[assignment]
-    service = Service(stack.runtime, {"gate": gate}, check_interval=5.0)
+    service = Service(stack.runtime, {"gate": gate}, ServiceOptions(check_interval=5.0))
     add(stack, "a", every="1h")
     with caplog.at_level(logging.ERROR, logger="everwhen"):
         service.start()

@@ -55,11 +55,11 @@ class Gate:
     def __init__(self, *, fails: bool = False) -> None:
         self.begun = threading.Event()
         self.pass_through = threading.Event()
-        self.told: list[TriggerInfo] = []
+        self.reported: list[TriggerInfo] = []
         self.fails = fails
 
     def __call__(self, info: TriggerInfo) -> str:
-        self.told.append(info)
+        self.reported.append(info)
         self.begun.set()
         self.pass_through.wait(30)
         if self.fails:
@@ -119,7 +119,7 @@ def test_h4_the_options_are_an_interval_a_place_for_state_a_logger_and_a_callbac
     scheduler = Scheduler(url, check_interval=0.05, logger=log, on_trigger=gate)
     scheduler.start(agent(check=CHECK))
     until(lambda: get_schedule_state(url, "reviewer", "check").next_run_at is not None)  # its state is there
-    until(lambda: [info.prompt for info in gate.told] == [CHECK["prompt"]])
+    until(lambda: [info.prompt for info in gate.reported] == [CHECK["prompt"]])
     break_for_a_while(Path(url[10:]), lambda: log.has("error", "Error during schedule check: "))
     scheduler.stop()
     scheduler.close()
@@ -294,7 +294,7 @@ def test_h22_run_schedule_takes_an_item_builds_the_prompt_executes_and_reports(
     assert (done.success, done.status, done.result, done.error) == (True, "succeeded", "done", None)
     assert done.metadata.origin == "manual" and done.job_id.startswith("sched-")
     assert done.next_run_at == get_schedule_state(url, "reviewer", "report").next_run_at
-    (info,) = gate.told
+    (info,) = gate.reported
     assert info.prompt.startswith("Daily report.\n\n## Work Item: ")
     assert (info.agent, info.schedule_name, info.payload) == ("reviewer", "report", {"a": 1})
     assert [path.name for path in (inbox / "done").iterdir()] == ["fix-login.md"]
@@ -383,7 +383,7 @@ def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run_and_they_run_aga
     until(lambda: {run_count(url, name) for name in ("check", "again")} == {1})
     scheduler.stop()
     scheduler.close()
-    assert (len(fired(url)), len(gate.told)) == (2, 4)  # by no further firing
+    assert (len(fired(url)), len(gate.reported)) == (2, 4)  # by no further firing
 
 
 def run_count(url: str, schedule: str) -> int:

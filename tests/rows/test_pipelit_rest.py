@@ -70,7 +70,7 @@ def test_p3_defaults_are_pipelits(service: Service) -> None:
     assert service.admin.post("/schedules/", general).fields["on_exhausted"] == "continue"
 
 
-def test_p10_the_payload_is_what_the_workflow_will_be_told(service: Service) -> None:
+def test_p10_the_payload_is_what_the_workflow_will_get(service: Service) -> None:
     made = create(service)
     schedule = service.runtime.catalogue.get(made["id"])
     assert schedule is not None

@@ -25,8 +25,8 @@ PIPELIT: dict[str, Any] = {
 
 
 def test_p10_a_workflow_is_dispatched_with_the_event_of_its_schedule(working_node: WorkingNode) -> None:
-    told: list[Any] = []
-    working_node.workflows.register(Workflow("1", lambda *event: told.append(event), triggers=("abc",)))
+    reported: list[Any] = []
+    working_node.workflows.register(Workflow("1", lambda *event: reported.append(event), triggers=("abc",)))
     target = workflow_target(1, trigger_node_id="abc", owner="7")
     s = working_node.scheduler
     s.add("report", name="Daily report", target=target, payload={"report_type": "daily"}, **PIPELIT)
@@ -36,18 +36,18 @@ def test_p10_a_workflow_is_dispatched_with_the_event_of_its_schedule(working_nod
         "scheduled_job_name": "Daily report",
         "payload": {"report_type": "daily"},
     }
-    assert told == [
+    assert reported == [
         ("schedule", {**data, "repeat_number": 0, "timestamp": "2026-01-05T08:01:00Z"}, "7"),
         ("schedule", {**data, "repeat_number": 1, "timestamp": "2026-01-05T08:02:00Z"}, "7"),
     ]
 
 
 def test_p10_without_a_payload_the_event_has_an_empty_one(working_node: WorkingNode) -> None:
-    told: list[Any] = []
-    working_node.workflows.register(Workflow("1", lambda *event: told.append(event[1]["payload"])))
+    reported: list[Any] = []
+    working_node.workflows.register(Workflow("1", lambda *event: reported.append(event[1]["payload"])))
     working_node.scheduler.add("report", target=workflow_target("1"), **PIPELIT)
     working_node.scheduler.advance("1m")
-    assert told == [{}]
+    assert reported == [{}]
 
 
 def test_p10_an_unknown_trigger_node_fails_the_job(working_node: WorkingNode) -> None:

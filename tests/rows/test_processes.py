@@ -13,7 +13,7 @@ import pytest
 
 from everwhen.clock import SystemClock
 from everwhen.model.events import Event
-from everwhen.model.instants import MINUTE, moment_of
+from everwhen.model.instants import MINUTE, to_datetime
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import get_schedule
@@ -92,7 +92,7 @@ def events_of(stack: Stack, *types: Any) -> list[Event]:
 
 
 def test_m8_catch_up_is_decided_at_start_and_whenever_a_schedule_is_found_behind(url: str) -> None:
-    down = manual_scheduler(moment_of(SystemClock().now()) - timedelta(minutes=66), database=url)
+    down = manual_scheduler(to_datetime(SystemClock().now()) - timedelta(minutes=66), database=url)
     down.add("behind", every="10m", first_run="after_interval", catch_up="run_once")
     down.close()
     types = ("scheduler.started", "schedule.caught_up", "scheduler.clock_stepped")

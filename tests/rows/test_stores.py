@@ -17,7 +17,7 @@ import pytest
 
 from everwhen import recover_scheduled_jobs
 from everwhen.clock import SystemClock
-from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Target
 from everwhen.store.opened import store_of
@@ -136,7 +136,7 @@ def insert_again(url: str, job_id: str) -> None:
 
 
 def test_p12_an_existing_id_makes_the_enqueue_a_no_op_so_recovery_is_idempotent(url: str) -> None:
-    down = manual_scheduler(moment_of(SystemClock().now()) - timedelta(minutes=10), database=url)
+    down = manual_scheduler(to_datetime(SystemClock().now()) - timedelta(minutes=10), database=url)
     uid = down.add("job", every="5h", first_run="immediately", catch_up="run_once").uid
     down.close()
     together = Barrier(PROCESSES)

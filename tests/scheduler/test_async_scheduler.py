@@ -60,7 +60,7 @@ def test_a_life_of_a_schedule_without_leaving_the_loop(tmp_path: Path) -> None:
 
 def test_a_cancelled_job_cancels_its_coroutine_and_waiting_has_a_bound(tmp_path: Path) -> None:
     scheduler = AsyncScheduler(f"sqlite:///{tmp_path}/shop.db", name="shop")
-    told: list[str] = []
+    reported: list[str] = []
 
     async def main() -> None:
         begun = asyncio.Event()
@@ -71,7 +71,7 @@ def test_a_cancelled_job_cancels_its_coroutine_and_waiting_has_a_bound(tmp_path:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                told.append("cancelled")
+                reported.append("cancelled")
                 raise
 
         async with scheduler:
@@ -84,7 +84,7 @@ def test_a_cancelled_job_cancels_its_coroutine_and_waiting_has_a_bound(tmp_path:
             assert (await handle).status == "cancelled"
 
     asyncio.run(main())
-    assert told == ["cancelled"]
+    assert reported == ["cancelled"]
 
 
 def test_a_program_that_is_cancelled_stops_its_scheduler(tmp_path: Path) -> None:

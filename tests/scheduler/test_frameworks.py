@@ -102,7 +102,7 @@ def gunicorn(folder: Path, program: str, processes: int) -> list[str]:
     return ["gunicorn", *bind, "--log-level", "error", f"{PROGRAMS}.{program}"]
 
 
-def test_a_plain_script_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_a_plain_script_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     with looking_at(url) as runtime, serving(url, f"{PROGRAMS}.script") as process:
         await_runs(runtime, 1)

@@ -21,7 +21,7 @@ import pytest
 
 from everwhen import AsyncScheduler, ConfigError, Scheduler, SchedulerEvent
 from everwhen.clock import SystemClock
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.operations.event_feed import TYPES
 from tests.scheduler import signatures
 from tests.scheduler.waiting import until
@@ -75,7 +75,7 @@ def fail() -> None:
 
 
 def now() -> datetime:
-    return moment_of(SystemClock().now())
+    return to_datetime(SystemClock().now())
 
 
 @contextmanager

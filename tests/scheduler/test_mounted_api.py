@@ -154,7 +154,7 @@ def test_streams_of_the_mounted_api_end_when_the_scheduler_is_closed(tmp_path: P
     asyncio.run(listen())
 
 
-def test_a_database_that_cannot_be_opened_is_told_once_and_answered_without_its_place(
+def test_a_database_that_cannot_be_opened_is_logged_once_and_answered_without_its_place(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = Scheduler(f"sqlite:///{tmp_path}/nowhere/shop.db", name="shop").asgi()

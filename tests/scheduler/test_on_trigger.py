@@ -20,11 +20,11 @@ class Host:
     """Remembers what it was told."""
 
     def __init__(self) -> None:
-        self.told: list[TriggerInfo] = []
+        self.reported: list[TriggerInfo] = []
         self.error: Exception | None = None
 
     def __call__(self, info: TriggerInfo) -> str:
-        self.told.append(info)
+        self.reported.append(info)
         if self.error is not None:
             raise self.error
         return f"ran {info.schedule_name}"
@@ -40,7 +40,7 @@ def test_its_return_settles_the_job() -> None:
     scheduler.add("poll", every="1h", payload={"a": 1})
     with scheduler:
         until(lambda: scheduler.get_schedule("poll").run_count == 1)
-    (info,) = host.told
+    (info,) = host.reported
     assert (info.agent, info.schedule_id, info.payload) == (None, "poll", {"a": 1})
     assert info.metadata.job_id == info.job_id == scheduler.get_schedule("poll").last_success_job_id
 
@@ -79,9 +79,9 @@ def test_agents_come_with_the_start_and_are_replaced_while_it_runs() -> None:
     scheduler = Scheduler("sqlite://", on_trigger=host)
     scheduler.start([{"name": "reviewer", "schedules": {"check": CHECK}}])
     until(lambda: scheduler.get_schedule("reviewer.check").run_count == 1)
-    assert host.told[0].agent == "reviewer"
-    assert host.told[0].schedule_name == "check"
-    assert host.told[0].prompt == "Check for ready issues."
+    assert host.reported[0].agent == "reviewer"
+    assert host.reported[0].schedule_name == "check"
+    assert host.reported[0].prompt == "Check for ready issues."
     scheduler.set_agents({"writer": {"schedules": {"draft": CHECK}}})
     with pytest.raises(UnknownScheduleError):
         scheduler.get_schedule("reviewer.check")
@@ -113,12 +113,12 @@ def test_an_item_of_the_work_source_is_completed_when_the_host_returns(tmp_path:
     scheduler.start(reviewer(check={**CHECK, "work_source": {"type": "directory", "path": str(inbox)}}))
     until(lambda: scheduler.get_schedule("reviewer.check").run_count == 1)
     scheduler.stop()
-    (info,) = host.told
+    (info,) = host.reported
     assert info.work_item is not None and "It fails on Mondays." in info.prompt
     assert [path.name for path in (inbox / "done").iterdir()] == ["fix-login.md"]
 
 
-def test_a_callback_is_told_when_its_run_is_to_end() -> None:
+def test_a_callback_learns_when_its_run_is_to_end() -> None:
     ended = threading.Event()
 
     def on_trigger(info: TriggerInfo) -> None:

@@ -221,7 +221,7 @@ def test_two_schedules_of_one_id_are_refused_at_once() -> None:
         (lambda s: s.every("5x", id="a"), ConfigError, "every: Invalid time unit"),
         (lambda s: s.cron("0 25 * * *", id="a"), ConfigError, "cron: .* - hour must be 0-23"),
         (lambda s: s.every("5m", id="a", jiter="1s"), ConfigError, 'did you mean "jitter"'),
-        (lambda s: s.every("5m", id="a.b"), ConfigError, "is no name"),
+        (lambda s: s.every("5m", id="a.b"), ConfigError, "is not a valid name"),
         (lambda s: s.every(timedelta(microseconds=5), id="a"), TimetableError, "whole seconds"),
         (lambda s: s.at("2020-01-01T00:00:00Z", id="a"), TimetableError, "already past"),
         (lambda s: s.every("5m", id="a", quiet_hours="nights"), ConfigError, 'no quiet hours "nights"'),
@@ -252,7 +252,7 @@ def test_what_is_declared_while_it_runs_takes_effect_at_once() -> None:
 # -- life --
 
 
-def test_its_state_is_told_before_while_and_after_it_runs() -> None:
+def test_its_state_is_shown_before_while_and_after_it_runs() -> None:
     scheduler = Scheduler("sqlite://")
     scheduler.every("1h", id="poll")(_module_level)
     assert scheduler.get_state() == SchedulerState("stopped", None, 0, 0, None)
@@ -548,7 +548,7 @@ scheduler.stop()
     scheduler.close()
 
 
-def test_a_fork_of_a_running_scheduler_is_told_to_start_after_the_fork(url: str) -> None:
+def test_a_fork_of_a_running_scheduler_is_asked_to_start_after_the_fork(url: str) -> None:
     program = f"""
 import os, sys
 from everwhen import Scheduler, SchedulerError

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from everwhen.decide import by_hand, edit, status
 from everwhen.errors import SchedulerError
-from everwhen.model.changes import Decision, NewSchedule
+from everwhen.model.changes import Decision, Insertion
 from everwhen.model.events import Event
-from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import JobEnd, Outcome
@@ -44,7 +44,7 @@ class World:
         self.created = 0
         self.is_paused = False
         self._plans_on_record = PlansOnRecord()
-        self._clock = ManualClock(moment_of(now))
+        self._clock = ManualClock(to_datetime(now))
         self._open()
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class World:
         before = self.now
         self.now += duration
         self.latest = max(self.latest, self.now)
-        self._clock.set(moment_of(self.now))
+        self._clock.set(to_datetime(self.now))
         if duration < 0:
             detail = {"from": before, "to": self.now}
             self._record(Event("scheduler.clock_stepped", self.now, detail=detail))
@@ -107,7 +107,7 @@ class World:
         plan = self._plan(schedule_id, definition)
         try:
             creation = edit.create(plan, f"{self.created:012x}", self.now, is_enabled=is_enabled)
-            self.catalogue.create(self.now, [NewSchedule(creation, plan, "api")])
+            self.catalogue.create(self.now, [Insertion(creation, plan, "api")])
         except SchedulerError:
             return False
         self.names.append(schedule_id)
@@ -286,8 +286,8 @@ class World:
 
 
 def _words(kind: str, columns: Mapping[str, object], zero: int) -> str:
-    told = [_word(name, value, zero) for name, value in columns.items() if value not in (None, {}, 0, "")]
-    return " ".join([kind, *told])
+    reported = [_word(name, value, zero) for name, value in columns.items() if value not in (None, {}, 0, "")]
+    return " ".join([kind, *reported])
 
 
 def _word(name: str, value: object, zero: int) -> str:

@@ -62,7 +62,7 @@ def write_until_killed(path: str) -> None:
     database.write(Lane.API, work)
 
 
-def read_until_told(path: str) -> None:
+def read_until_asked(path: str) -> None:
     database = SqliteDatabase(path)
     with database.read() as connection:
         say(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
@@ -135,7 +135,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "increment": increment,
     "commit": commit,
     "write_until_killed": write_until_killed,
-    "read_until_told": read_until_told,
+    "read_until_asked": read_until_asked,
     "fork_and_use": fork_and_use,
     "fork_while_writing": fork_while_writing,
     "outgrow_file_limit": outgrow_file_limit,

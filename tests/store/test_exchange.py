@@ -29,7 +29,7 @@ def exchange(runtime: Tenant, *ended: ClaimedJob, limit: int = 10) -> Exchange:
     return runtime.runtime.slots.exchange(runtime.now, ends, node=runtime.node, limit=limit)
 
 
-def test_a_job_that_ends_makes_room_for_the_one_behind_it(runtime: Tenant) -> None:
+def test_a_job_that_ends_makes_space_for_the_one_behind_it(runtime: Tenant) -> None:
     runtime.add("a", every="10s", if_running="queue", group="g", max_concurrent=1)
     runtime.step()
     (first,) = runtime.claim()

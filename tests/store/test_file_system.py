@@ -77,7 +77,7 @@ def test_a_database_on_a_network_mount_is_refused(tmp_path: Path) -> None:
     assert "local disk" in str(refusal.value)
 
 
-def test_where_no_mounts_are_told_nothing_is_refused(tmp_path: Path) -> None:
+def test_where_no_mounts_are_known_nothing_is_refused(tmp_path: Path) -> None:
     refuse_network_file_system("/srv/everwhen.db", tmp_path / "missing")
 
 

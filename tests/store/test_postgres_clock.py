@@ -112,18 +112,18 @@ def test_while_one_thread_waits_for_the_database_the_others_carry_on(database: P
     host = ManualClock("2026-01-05T08:00:00Z")
     clock = DatabaseClock(database, host)
     first = clock.now()
-    told: Queue[int] = Queue()
-    threads = [Thread(target=lambda: told.put(clock.now())) for _ in range(2)]
+    reported: Queue[int] = Queue()
+    threads = [Thread(target=lambda: reported.put(clock.now())) for _ in range(2)]
     with ExitStack() as held:
         for _ in range(MOST_CONNECTIONS):
             held.enter_context(database.connection())
         host.advance("1h")
         for thread in threads:
             thread.start()
-        assert told.get(timeout=PATIENCE / 2) == first + HOUR
+        assert reported.get(timeout=PATIENCE / 2) == first + HOUR
     for thread in threads:
         thread.join(30)
-    assert abs(told.get() - asked(database)) < 60 * SECOND
+    assert abs(reported.get() - asked(database)) < 60 * SECOND
 
 
 def test_a_clock_that_never_had_an_answer_has_no_time(database: PostgresDatabase) -> None:

@@ -116,30 +116,30 @@ FATES = ["nothing"] * 4 + ["deleted", "edited", "paused", "triggered", "cancelle
 
 
 SCHEDULES = st.lists(st.tuples(fields(), st.sampled_from(FATES), st.booleans()), min_size=1, max_size=5)
-TOLD = st.lists(st.tuples(outcomes(), st.sampled_from([0, 0, 0, 0, 0, 1])), min_size=10, max_size=10)
+REPORTED = st.lists(st.tuples(outcomes(), st.sampled_from([0, 0, 0, 0, 0, 1])), min_size=10, max_size=10)
 Schedules = list[tuple[dict[str, Any], str, bool]]
 
 
 @settings(max_examples=150)  # of up to ten ends each
-@given(schedules=SCHEDULES, told=TOLD, again=st.booleans(), has_failed=st.booleans())
+@given(schedules=SCHEDULES, reported=REPORTED, again=st.booleans(), has_failed=st.booleans())
 def test_a_fast_settlement_writes_what_the_full_one_writes(
-    schedules: Schedules, told: list[tuple[Outcome, int]], again: bool, has_failed: bool
+    schedules: Schedules, reported: list[tuple[Outcome, int]], again: bool, has_failed: bool
 ) -> None:
-    compare_settlements(schedules, told, again=again, has_failed=has_failed)
+    compare_settlements(schedules, reported, again=again, has_failed=has_failed)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @settings(max_examples=5_000, derandomize=False)
-@given(schedules=SCHEDULES, told=TOLD, again=st.booleans(), has_failed=st.booleans())
+@given(schedules=SCHEDULES, reported=REPORTED, again=st.booleans(), has_failed=st.booleans())
 def test_a_fast_settlement_writes_what_the_full_one_writes_in_many_cases(
-    schedules: Schedules, told: list[tuple[Outcome, int]], again: bool, has_failed: bool
+    schedules: Schedules, reported: list[tuple[Outcome, int]], again: bool, has_failed: bool
 ) -> None:
-    compare_settlements(schedules, told, again=again, has_failed=has_failed)
+    compare_settlements(schedules, reported, again=again, has_failed=has_failed)
 
 
 def compare_settlements(
-    schedules: Schedules, told: list[tuple[Outcome, int]], *, again: bool, has_failed: bool
+    schedules: Schedules, reported: list[tuple[Outcome, int]], *, again: bool, has_failed: bool
 ) -> None:
     with a_runtime() as runtime:
         for number, (rule, _, is_triggered) in enumerate(schedules):
@@ -156,7 +156,7 @@ def compare_settlements(
         runtime.step()
         for number, (_, fate, _) in enumerate(schedules):
             befall(runtime, fate, f"g.s{number}")
-        pairs = list(zip(claimed, told, strict=False))
+        pairs = list(zip(claimed, reported, strict=False))
         ends = [end_of(one, outcome) for one, (outcome, _) in pairs]
         ends = [end._replace(fence=end.fence + off) for end, (_, (_, off)) in zip(ends, pairs, strict=True)]
         ends += ends[:1] if again else []

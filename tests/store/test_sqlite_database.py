@@ -81,7 +81,7 @@ def test_a_write_inside_a_write_is_refused_and_the_writer_stays_usable(either: S
 
 
 @pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK", "executescript"])
-def test_work_that_ends_the_transaction_itself_is_told_so(either: SqliteDatabase, ending: str) -> None:
+def test_work_that_ends_the_transaction_itself_gets_an_error(either: SqliteDatabase, ending: str) -> None:
     def work(connection: sqlite3.Connection) -> None:
         if ending == "executescript":
             connection.executescript("SELECT 1;")
@@ -348,7 +348,7 @@ def test_a_checkpoint_is_no_change(database: SqliteDatabase) -> None:
 # Errors
 
 
-def test_a_full_disk_fails_the_write_alone_and_the_next_works_once_there_is_room(
+def test_a_full_disk_fails_the_write_alone_and_the_next_works_once_there_is_space(
     either: SqliteDatabase,
 ) -> None:
     note(either, "before")

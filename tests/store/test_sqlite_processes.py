@@ -69,7 +69,7 @@ def test_a_reader_in_another_process_keeps_its_snapshot_and_holds_up_nobody(
     database: SqliteDatabase, path: Path
 ) -> None:
     note(database, "first")
-    with a_child("read_until_told", path) as child:
+    with a_child("read_until_asked", path) as child:
         assert child.line() == "1"
         note(database, "second")
         database.fold()
@@ -82,7 +82,7 @@ def test_a_reader_in_another_process_keeps_its_snapshot_and_holds_up_nobody(
 def test_closing_beside_a_reader_in_another_process_neither_waits_nor_fails(path: Path) -> None:
     database = a_database(path)
     note(database, "first")
-    with a_child("read_until_told", path) as child:
+    with a_child("read_until_asked", path) as child:
         assert child.line() == "1"
         note(database, "second")
         database.close()
@@ -103,7 +103,7 @@ def test_the_change_counter_sees_the_commit_of_another_process(database: SqliteD
     assert noted(database) == ["news"]
 
 
-def test_after_a_fork_the_child_is_told_to_open_its_own_and_the_parent_goes_on(path: Path) -> None:
+def test_after_a_fork_the_child_is_asked_to_open_its_own_and_the_parent_goes_on(path: Path) -> None:
     a_database(path).close()
     with a_child("fork_and_use", path) as child:
         for _ in ("write", "read", "change_counter"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.store.opened import store_of
@@ -30,7 +30,7 @@ def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> N
 
 def fired(s: ManualScheduler, schedule_id: str) -> list[str]:
     """Slot and time of firing of each job."""
-    return [f"{job.slot:%H:%M} at {moment_of(job.created_at):%H:%M}" for job in s.jobs(schedule_id)]
+    return [f"{job.slot:%H:%M} at {to_datetime(job.created_at):%H:%M}" for job in s.jobs(schedule_id)]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -1,4 +1,4 @@
-"""The sample of the contract as a day of work: every door fires, with stand-ins for the programs that it names."""
+"""The sample of the contract as a day of work: every section fires, with stand-ins for the programs that it names."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
         del sys.modules[name]
 
 
-def test_every_door_of_the_sample_fires(day: Day) -> None:
+def test_every_section_of_the_sample_fires(day: Day) -> None:
     s = day.scheduler
-    one = read_submission(  # Pipelit's door: the file says what the workflow is, and REST when it runs
+    one = read_submission(  # Pipelit: the file says what the workflow is, and REST when it runs
         {"workflow_id": 1, "trigger_node_id": "trigger_schedule_abc123", "interval_seconds": 7200},
         "daily-report",
         rules_of(day.configuration, day.host, ["nights"], bodies=BODY_SHAPES),

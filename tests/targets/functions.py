@@ -14,7 +14,7 @@ from everwhen.targets.python_function import PythonRun
 
 gate = threading.Event()  # what does not want to end waits here
 begun = threading.Event()
-told = threading.Event()  # set by what was told to end, and noticed
+reported = threading.Event()  # set by what was told to end, and noticed
 not_callable = 3
 
 
@@ -90,7 +90,7 @@ def looks(run: PythonRun) -> str:
     begun.set()
     if not run.cancelled.wait(30):
         return "never told"
-    told.set()
+    reported.set()
     return "told"
 
 
@@ -120,7 +120,7 @@ async def awaits_for_ever() -> None:
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        told.set()
+        reported.set()
         raise
 
 

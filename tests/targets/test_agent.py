@@ -30,7 +30,7 @@ class Inbox:
     def __init__(self, *items: WorkItem, fails: str = "") -> None:
         self.items = list(items)
         self.fails = fails
-        self.told: list[tuple[Any, ...]] = []
+        self.reported: list[tuple[Any, ...]] = []
         self.gate = threading.Event()
         self.gate.set()
 
@@ -39,20 +39,20 @@ class Inbox:
         return self.items[:limit]
 
     def claim(self, item_id: str, *, by: str) -> WorkItem | None:
-        self.told.append(("claiming", item_id))
+        self.reported.append(("claiming", item_id))
         self.gate.wait(30)
         self._may_fail("claim")
         found = [item for item in self.items if item.id == item_id and item.title != "taken"]
-        self.told.append(("claim", item_id, by))
+        self.reported.append(("claim", item_id, by))
         return found[0] if found else None
 
     def complete(self, item_id: str, outcome: WorkOutcome) -> None:
         self._may_fail("complete")
-        self.told.append(("complete", item_id, outcome))
+        self.reported.append(("complete", item_id, outcome))
 
     def release(self, item_id: str, *, reason: str) -> None:
         self._may_fail("release")
-        self.told.append(("release", item_id, reason))
+        self.reported.append(("release", item_id, reason))
 
     def get(self, item_id: str) -> WorkItem | None:
         return None
@@ -151,8 +151,8 @@ def test_an_item_is_claimed_worked_on_and_completed() -> None:
     assert outcome.status == "succeeded"
     assert "## Work Item: Fix it" in (outcome.result or "")
     assert (outcome.result or "").endswith("for reviewer #7")
-    assert inbox.told[1] == ("claim", "7", "sched-abc-n1-rc0.1")
-    verb, item_id, done = inbox.told[2]
+    assert inbox.reported[1] == ("claim", "7", "sched-abc-n1-rc0.1")
+    verb, item_id, done = inbox.reported[2]
     assert (verb, item_id, done.status, done.job_id) == ("complete", "7", "success", "sched-abc-n1-rc0")
     assert done.summary == outcome.result
 
@@ -165,7 +165,7 @@ def test_an_item_that_somebody_else_has_is_passed_over() -> None:
 def test_work_that_failed_is_completed_as_a_failure() -> None:
     inbox = Inbox(ITEM)
     assert ask(["sh", "-c", "exit 3"], inbox=inbox).status == "failed"
-    assert inbox.told[-1] == (
+    assert inbox.reported[-1] == (
         "complete",
         "7",
         WorkOutcome("failure", error="exit code 3", job_id="sched-abc-n1-rc0"),
@@ -201,7 +201,7 @@ def test_an_unexpected_error_releases_the_item() -> None:
     inbox = Inbox(ITEM)
     outcome = ask(["cat"], inbox=inbox, keys={"env": ["no", "mapping"]})
     assert outcome.status == "failed"
-    verb, item_id, reason = inbox.told[-1]
+    verb, item_id, reason = inbox.reported[-1]
     assert (verb, item_id) == ("release", "7")
     assert reason.startswith("unexpected error: ")
 
@@ -210,14 +210,14 @@ def test_a_cancelled_run_releases_its_item(tmp_path: Path) -> None:
     inbox, begun = Inbox(ITEM), tmp_path / "begun"
     outcome = ask(["sh", "-c", f"touch {begun}; exec sleep 600"], inbox=inbox, cancel_when=begun.exists)
     assert outcome.status == "cancelled"
-    assert inbox.told[-1] == ("release", "7", "the run was cancelled")
+    assert inbox.reported[-1] == ("release", "7", "the run was cancelled")
 
 
 def test_a_run_that_is_out_of_time_has_failed_with_its_item() -> None:
     inbox = Inbox(ITEM)
     run = replace(a_run(0.3), deadline_at=CLOCK.now())
     assert ask(["sleep", "600"], inbox=inbox, run=run).status == "timed_out"
-    verb, _, done = inbox.told[-1]
+    verb, _, done = inbox.reported[-1]
     assert (verb, done.status) == ("complete", "failure")
     assert done.error.startswith("timed out")
 
@@ -230,12 +230,12 @@ def test_a_claim_that_comes_after_the_cancel_is_given_back() -> None:
     async def cancel_while_it_claims() -> None:
         target = AgentTarget({"inbox": lambda _words: inbox}, CLOCK)
         task = asyncio.create_task(target.run(spec, a_run()))
-        await until_async(lambda: bool(inbox.told))
+        await until_async(lambda: bool(inbox.reported))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         inbox.gate.set()  # the source answers when nobody waits any more
-        await until_async(lambda: ("release", "7", "the run was cancelled") in inbox.told)
+        await until_async(lambda: ("release", "7", "the run was cancelled") in inbox.reported)
 
     asyncio.run(cancel_while_it_claims())
 
@@ -249,7 +249,7 @@ def test_a_source_that_hangs_keeps_no_other_agent_waiting() -> None:
         target = AgentTarget(sources, CLOCK)
         specs = [json.dumps({"command": ["cat"], "work_source": {"type": kind}}) for kind in sources]
         stuck = [asyncio.create_task(target.run(specs[0], a_run())) for _ in range(50)]
-        await until_async(lambda: len(hanging.told) == 50)
+        await until_async(lambda: len(hanging.reported) == 50)
         assert (await target.run(specs[1], a_run())).status == "succeeded"
         hanging.gate.set()
         await asyncio.gather(*stuck)

@@ -70,7 +70,7 @@ def test_the_run_is_in_the_environment_and_little_else_is(monkeypatch: pytest.Mo
     assert "MY_SECRET" not in seen
 
 
-def test_it_runs_where_it_is_told(tmp_path: Path) -> None:
+def test_it_runs_in_the_given_folder(tmp_path: Path) -> None:
     assert run("pwd", cwd=str(tmp_path)).result == str(tmp_path)
 
 

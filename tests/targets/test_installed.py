@@ -92,7 +92,7 @@ def test_what_cannot_be_loaded_says_so_to_its_jobs_and_to_nobody_else(kind: str,
         ("any", "message", None),
     ],
 )
-def test_what_keeps_a_schedule_from_running_here_is_told(
+def test_what_keeps_a_schedule_from_running_here_is_reported(
     schedule_id: str, kind: str, fault: str | None
 ) -> None:
     definition = declare(schedule_id, {"every": "1h"}, target=Target(kind), now=0, timezone="UTC")

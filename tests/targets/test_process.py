@@ -50,14 +50,14 @@ def cancel(*argv: str, when: Callable[[], bool], twice: bool = False, grace: flo
         task = loop.create_task(start_and_wait())
         await asyncio.sleep(0)
         await until_async(when)
-        told_at = loop.time()
+        asked_at = loop.time()
         task.cancel()
         if twice:
             await asyncio.sleep(0)
             task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return loop.time() - told_at
+        return loop.time() - asked_at
 
     return asyncio.run(whole_life())
 
@@ -173,18 +173,18 @@ def test_between_sigterm_and_sigkill_lie_five_seconds(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # it waits from here on
         await until_async(mark.exists)
-        told_at = loop.time()
+        asked_at = loop.time()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 400)
-        return loop.time() - told_at
+        return loop.time() - asked_at
 
     with asyncio.Runner(loop_factory=HurriedLoop) as runner:
         assert 5 <= runner.run(cancelled_after()) < 200  # of a clock that counts slowness twenty times
     assert not is_alive(pid_in(mark))
 
 
-def test_told_twice_it_is_killed_at_once(tmp_path: Path) -> None:
+def test_a_second_request_kills_it_at_once(tmp_path: Path) -> None:
     mark = tmp_path / "begun"
     deaf = f"trap '' TERM; echo $$ > {mark}; while :; do sleep 0.1; done"
     assert cancel("sh", "-c", deaf, when=mark.exists, twice=True) < GRACE / 2

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def call_executor() -> Iterator[CallExecutor]:
     functions.gate.clear()
     functions.begun.clear()
-    functions.told.clear()
+    functions.reported.clear()
     call_executor = CallExecutor(4)
     yield call_executor
     functions.gate.set()
@@ -138,11 +138,11 @@ def test_r9_one_that_goes_on_ends_at_once_and_is_left_behind(call_executor: Call
     until(left.done)
 
 
-def test_r9_one_that_looks_is_told(call_executor: CallExecutor) -> None:
+def test_r9_one_that_looks_notices(call_executor: CallExecutor) -> None:
     given = a_run()
     outcome = run(call_executor, "looks", given, cancel_when=functions.begun.is_set)
     assert outcome.status == "cancelled"
-    assert functions.told.wait(30)
+    assert functions.reported.wait(30)
     until(lambda: all(left.done() for left in given.still_running))
 
 
@@ -150,7 +150,7 @@ def test_r9_an_async_one_gets_the_cancel(call_executor: CallExecutor) -> None:
     given = a_run()
     outcome = run(call_executor, "awaits_for_ever", given, cancel_when=functions.begun.is_set)
     assert outcome.status == "cancelled"
-    assert functions.told.wait(30)
+    assert functions.reported.wait(30)
     until(lambda: all(left.done() for left in given.still_running))
 
 
@@ -161,7 +161,7 @@ def test_a_blocked_async_function_holds_up_no_thread(call_executor: CallExecutor
 
 
 @pytest.mark.parametrize("name", ["awaits_for_ever", "looks"])
-def test_an_isolated_function_is_told_by_signal(call_executor: CallExecutor, name: str) -> None:
+def test_an_isolated_function_is_stopped_by_signal(call_executor: CallExecutor, name: str) -> None:
     given = a_run(seconds=1.5)
     assert run(call_executor, name, given, isolate=True).status == "timed_out"
     assert given.still_running == []

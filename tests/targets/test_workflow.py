@@ -48,11 +48,11 @@ EVENT = {
 }
 
 
-def test_a_handler_is_told_the_event_and_the_owner() -> None:
-    told: list[Any] = []
-    outcome = ask(lambda *event: told.append(event), spec={"owner": "ann"})
+def test_a_handler_gets_the_event_and_the_owner() -> None:
+    reported: list[Any] = []
+    outcome = ask(lambda *event: reported.append(event), spec={"owner": "ann"})
     assert outcome == Outcome("succeeded", result="")
-    assert told == [("schedule", EVENT, "ann")]
+    assert reported == [("schedule", EVENT, "ann")]
 
 
 def test_an_async_handler_is_awaited() -> None:

@@ -103,7 +103,7 @@ def test_a_million_schedules_make_no_more_series_than_one(stack: Stack, clock: M
     assert after - before == {("everwhen_scheduler_last_heartbeat_timestamp_seconds", ())}
 
 
-def test_what_is_late_is_told_unless_the_switch_is_on(stack: Stack, clock: ManualClock) -> None:
+def test_what_is_late_is_reported_unless_the_switch_is_on(stack: Stack, clock: ManualClock) -> None:
     metrics = Metrics(stack.runtime)
     add(stack, "a", first_run="after_interval")
     clock.advance("3m")
@@ -131,7 +131,9 @@ def test_a_process_with_a_node_tells_of_its_loop_and_its_jobs(stack: Stack, cloc
     assert not [name for name, _ in alone if "loop" in name or "duration" in name]
 
 
-def test_a_database_that_is_away_is_told_and_what_the_process_knows(stack: Stack, clock: ManualClock) -> None:
+def test_a_database_that_is_away_is_reported_and_what_the_process_knows(
+    stack: Stack, clock: ManualClock
+) -> None:
     metrics = Metrics(stack.runtime, loop=lambda: LoopFigures("running", 0, 1, 0, SECOND))
     stack.database.close()
     found = samples(metrics)

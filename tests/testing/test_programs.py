@@ -73,16 +73,16 @@ def test_what_a_function_raises_fails_its_job(manual_scheduler: MakeScheduler) -
     assert test.state("poll").status == "active"
 
 
-def test_the_host_is_told_of_agents_and_commands_are_not_run(
+def test_the_host_is_called_for_agents_and_commands_are_not_run(
     tmp_path: Path, manual_scheduler: MakeScheduler
 ) -> None:
-    told: list[TriggerInfo] = []
-    program = Scheduler("sqlite://", on_trigger=told.append)
+    reported: list[TriggerInfo] = []
+    program = Scheduler("sqlite://", on_trigger=reported.append)
     program.set_agents({"reviewer": {"schedules": {"check": {"type": "interval", "interval": "5m"}}}})
     test = manual_scheduler("2026-01-05T08:00:00Z", of=program)
     test.add("touch", every="1h", run={"command": ["touch", str(tmp_path / "touched")]})
     test.advance("1m")
-    assert [info.schedule_id for info in told] == ["reviewer.check"]
+    assert [info.schedule_id for info in reported] == ["reviewer.check"]
     assert [job.status for job in test.jobs("touch")] == ["succeeded"]
     assert not (tmp_path / "touched").exists()
 

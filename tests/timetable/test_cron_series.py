@@ -80,7 +80,7 @@ def test_a_schedule_may_override_what_becomes_of_gaps_and_folds(
     assert slots_on("30 2 * * *", *AUTUMN, rule=rule) == autumn
 
 
-def test_a_wild_entry_may_be_told_to_shift() -> None:
+def test_a_wild_entry_may_be_asked_to_shift() -> None:
     assert slots_on("*/30 2 * * *", *SPRING, rule=DstRule("shift", "both")) == ["03:00+0200"]
 
 

@@ -86,7 +86,7 @@ def test_what_a_change_of_the_clock_did_is_said() -> None:
     assert describe_dst(IntervalSeries(0, 60), epoch_seconds(fold)) is None
 
 
-def test_a_jump_over_a_whole_day_is_told_with_its_dates() -> None:
+def test_a_jump_over_a_whole_day_is_described_with_its_dates() -> None:
     apia = zone("Pacific/Apia")
     after = epoch_seconds(datetime(2011, 12, 30, 10, tzinfo=UTC))  # 00:00 of the 31st there
     fields = "shifted: the clock jumps from Fri 30 Dec 00:00 to Sat 31 Dec 00:00"

@@ -76,7 +76,7 @@ def test_jitter_is_a_duration_or_a_share_of_the_interval(
     assert parse_jitter_ms(text, trigger) == milliseconds
 
 
-def test_the_most_that_a_door_allows_is_allowed() -> None:
+def test_the_most_that_a_section_allows_is_allowed() -> None:
     assert parse_jitter_ms("10%", HOUR, most_percent=10) == 360_000
 
 

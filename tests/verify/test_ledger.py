@@ -189,7 +189,7 @@ def test_a_row_that_jumped_ahead_lost_what_it_jumped_over() -> None:
     assert only(report, "lost") == [START + 61 * MINUTE, START + 62 * MINUTE]
 
 
-def test_many_lost_slots_are_told_by_examples_and_a_number() -> None:
+def test_many_lost_slots_are_reported_by_examples_and_a_number() -> None:
     history = an_hour()
     lost = check(replace(history, jobs=[])).of("lost")
     assert len(lost) == 20 + 1

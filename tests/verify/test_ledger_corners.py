@@ -53,7 +53,7 @@ def test_a_report_reads_as_a_sentence_and_its_faults() -> None:
     )
 
 
-def test_a_thousand_faults_are_told_and_all_are_counted() -> None:
+def test_a_thousand_faults_are_reported_and_all_are_counted() -> None:
     history = an_hour()
     report = check(replace(history, jobs=jobs_of(history) * 20))
     assert len(report.faults) == 1_000 and report.fault_count > 1_100
@@ -127,7 +127,7 @@ def test_two_events_of_one_slot_are_a_double() -> None:
     assert "it has two events" in sentences(twice)
 
 
-def test_many_entries_of_no_slot_are_told_by_examples_and_a_number() -> None:
+def test_many_entries_of_no_slot_are_reported_by_examples_and_a_number() -> None:
     history = an_hour()
     events = [Recorded(1_000 + n, skipped(START + n * MINUTE + SECOND)) for n in range(30)]
     extra = check(replace(history, events=[*history.events, *events])).of("extra")
@@ -234,7 +234,7 @@ def test_an_earlier_failure_read_later_is_not_the_last() -> None:
     for number, (ended_at, word) in enumerate([(9, "late"), (5, "early")]):
         outcomes.add(job._replace(number=number, status="failed", ended_at=ended_at, error=word))
         outcomes.add(job._replace(number=number, job_id=word, ended_at=ended_at))
-    assert (outcomes.failure.said, outcomes.success.said) == ({"late"}, {"late"})
+    assert (outcomes.failure.texts, outcomes.success.texts) == ({"late"}, {"late"})
 
 
 def test_why_passes_over_events_that_say_nothing_of_the_slots_fate() -> None:

@@ -65,8 +65,8 @@ def test_an_item_is_fetched_claimed_and_completed(tmp_path: Path) -> None:
     assert source.get("7") == item
     assert source.get("8") is None
     source.complete("7", WorkOutcome("failure", summary="tried", error="no luck", job_id="job"))
-    told = {"id": "7", "status": "failure", "summary": "tried", "error": "no luck", "job_id": "job"}
-    assert stored(tmp_path)["told"] == told
+    reported = {"id": "7", "status": "failure", "summary": "tried", "error": "no luck", "job_id": "job"}
+    assert stored(tmp_path)["told"] == reported
 
 
 def test_a_released_item_is_free_again(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_released_item_is_free_again(tmp_path: Path) -> None:
         ("kill -9 $$", "exit code -9"),
     ],
 )
-def test_whatever_a_source_does_wrong_is_told(tmp_path: Path, script: str, complaint: str | None) -> None:
+def test_whatever_a_source_does_wrong_is_reported(tmp_path: Path, script: str, complaint: str | None) -> None:
     source = CommandSource(a_program(tmp_path, f"#!/bin/sh\n{script}\n"))
     if complaint is None:
         assert source.fetch_available() == []
@@ -118,7 +118,7 @@ def test_a_source_that_answers_without_end_is_ended_long_before_its_time(tmp_pat
         source.fetch_available()
 
 
-def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WorkSourceError, match="cannot start"):
         CommandSource([str(tmp_path / "nothing")]).fetch_available()
 

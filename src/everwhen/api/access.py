@@ -47,7 +47,7 @@ ApiKey = Annotated[str | None, Security(_api_key)]
 
 
 async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer, api_key: ApiKey) -> Caller:
-    """The caller, who has the role that the call's scopes name; `no-owner`: and is not confined to an owner."""
+    """Return the caller, who has the role that the call's scopes name; `no-owner`: and is not confined to an owner."""
     context = context_of(request)
     # What OpenAPI tells of the call, read from there.
     (role,) = (role for role in ROLES if role in scopes.scopes)
@@ -66,7 +66,7 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
 async def authenticate_with_token(
     request: Request, scopes: SecurityScopes, bearer: Bearer, api_key: ApiKey
 ) -> Caller | None:
-    """The same for a call that takes another proof, too: None when no token was sent."""
+    """Do the same for a call that accepts another proof as well; return None when no token was sent."""
     return await authenticate(request, scopes, bearer, api_key) if bearer or api_key else None
 
 
@@ -90,7 +90,7 @@ def _refuse_beyond(rates: Rates, who: str, detail: str) -> None:
 
 
 def refuse_proof(context: ApiContext, request: Request, reason: str, detail: str) -> NoReturn:
-    """A proof that is not good: counted per address, on record, and told without saying what would be right."""
+    """Refuse a wrong proof: count it per address, record it, and do not say what would be right."""
     refuse_guessing(context, request, "Too many requests that could not prove who they are from.")
     _deny(context, request, None, reason)
     raise unauthenticated(detail)
@@ -117,14 +117,14 @@ def refuse_guessing(
 
 
 def forget(context: ApiContext, token_id: str | None = None) -> None:
-    """What is remembered of a token (or of all) counts no more: it was revoked, or a session has ended."""
+    """Forget what is cached about a token, or about all: it was revoked, or a session has ended."""
     for key, (token, _) in list(context.known_tokens.items()):
         if token_id in (None, token.token_id):
             context.known_tokens.pop(key, None)
 
 
 async def known(context: ApiContext, request: Request, secret: str) -> Token:
-    """The token with this secret; a wrong one is counted and on record."""
+    """Return the token with this secret; count and record a wrong one."""
     token = context.insiders.get(hash_of(secret))
     if token is None and len(secret) <= LONGEST_SECRET:
         token = await _looked_up(context, secret, find_token)
@@ -136,7 +136,7 @@ async def known(context: ApiContext, request: Request, secret: str) -> Token:
 
 
 async def _of_session(context: ApiContext, request: Request) -> Token:
-    """The token behind the cookie of a page of ours; what changes something needs the page's proof as well."""
+    """Return the token behind the cookie of our page; a change needs the page's proof as well."""
     secret = session_in(request)
     if secret is None:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
@@ -151,7 +151,7 @@ async def _of_session(context: ApiContext, request: Request) -> Token:
 
 
 async def session_of(request: Request, bearer: Bearer, api_key: ApiKey) -> str | None:
-    """The session that lets this request in; None where a token does."""
+    """Return the session that authenticates this request; None where a token does."""
     return None if bearer is not None or api_key is not None else session_in(request)
 
 
@@ -280,7 +280,7 @@ async def _read(request: Request, most: int | None) -> ReadRequest:
 async def counted_body(
     request: Request, most: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> bytes:
-    """The body, counted while it comes: whoever sends it may be anybody."""
+    """Return the body, counted while it arrives: its sender is not known yet."""
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)

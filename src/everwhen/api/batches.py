@@ -89,7 +89,7 @@ class Batch:
     key: str | None
 
     def create(self, wanted: Sequence[Any], digests: Sequence[str], first: int = 0) -> list[Fields]:
-        """One result for each: its id, or the problem with it. `first` is the number of the first in the request."""
+        """Return for each its id, or the problem with it. `first` is the number of the first in the request."""
         around = self.context.rules_for(self.caller, list(wanted))
 
         def judged(number: int, fields: Any) -> Declared | SchedulerError | RefusedError:
@@ -128,7 +128,7 @@ class Batch:
 
 
 def refuse_oversize(raw: bytes, wanted: Sequence[Any]) -> list[Any]:
-    """The schedules of one body, with a refusal in the place of each that is too large."""
+    """Return the schedules of one body, with a refusal in the place of each that is too large."""
     if len(raw) <= MOST_SCHEDULE:
         return list(wanted)
     return [_too_large() if len(json.dumps(fields)) > MOST_SCHEDULE else fields for fields in wanted]
@@ -245,7 +245,7 @@ class _Portion:
         return lines
 
     def close(self) -> None:
-        """What has no end is none: the request was cut off."""
+        """Refuse a line without an end: the request was cut off."""
         self._rest.clear()
 
     def _extend(self, part: bytes) -> None:

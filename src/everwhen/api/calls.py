@@ -25,7 +25,7 @@ from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
 from everwhen.model.queries import Entry
 from everwhen.operations.access import Caller, get_entry
-from everwhen.operations.jobs import Firing, get_job
+from everwhen.operations.jobs import FiringResult, get_job
 from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import schedule_to_json
 from everwhen.views.shape import View, encoded, read_cursor
@@ -50,7 +50,7 @@ def etag(entry: Entry) -> str:
     return f'"{entry.schedule.state.revision}"'
 
 
-def fired(context: ApiContext, firing: Firing, headers: Mapping[str, str] | None = None) -> Response:
+def fired(context: ApiContext, firing: FiringResult, headers: Mapping[str, str] | None = None) -> Response:
     """Return the job that a request made, or why there is none."""
     job = None if firing.job_id is None else Job.of(get_job(context.runtime, firing.job_id))
     return answer(Fired.of(firing, job=job), 202, headers)
@@ -123,7 +123,7 @@ def revision_in(if_match: str | None) -> int | None:
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
     if not number.isdecimal() or len(number) > 18 or not number.isascii():
-        raise InvalidError("If-Match", "is no revision", 'If-Match names a revision, such as "3".')
+        raise InvalidError("If-Match", "is not a revision", 'If-Match names a revision, such as "3".')
     return int(number)
 
 
@@ -160,7 +160,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
         return None
     numbers = read_cursor(cursor, count)
     if numbers is None:
-        raise InvalidError("cursor", "is no cursor", "This is no cursor of a page before.")
+        raise InvalidError("cursor", "is not a cursor", "This is not a cursor of an earlier page.")
     return numbers
 
 

@@ -66,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most and not self._make_room():
+        if len(self.connections) > self._most and not self._close_oldest():
             self._end(_refused(503, "unavailable", "Too many connections are open here."))
             return
         self._await_head()
@@ -102,15 +102,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a request is under way."""
+        """Return whether a request is being processed."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def _is_owing(self) -> bool:
-        """Whether the next step is the client's, and nothing of an answer was sent."""
+        """Return whether the client has to act next, and nothing of an answer was sent."""
         return not self._is_busy or (self.cycle.more_body and not self.cycle.response_started)
 
-    def _make_room(self) -> bool:
+    def _close_oldest(self) -> bool:
         others = cast("set[BoundedProtocol]", self.connections)
         owing = [one for one in others if one is not self and one._is_owing]
         if not owing:
@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
-    """The protocol of a server with these limits."""
+    """Return the protocol of a server with these limits."""
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
 
 

@@ -139,7 +139,7 @@ class ApiContext:
 
     @property
     def metrics(self) -> Metrics:
-        """The metrics of this process; made here only for a command, which need not count schedules to start."""
+        """Return the metrics of this process, made here only for a command, which need not count schedules at start."""
         if self.measured is None:
             self.measured = Metrics(self.runtime)
         return self.measured
@@ -149,13 +149,13 @@ class ApiContext:
         self.insiders[hash_of(secret)] = token
 
     def safe_kinds(self) -> frozenset[str]:
-        """The kinds of targets that other packages bring and that run no code; looked up when first asked for."""
+        """Return the kinds of targets of other packages that run no code; they are looked up at the first call."""
         if self._safe_kinds is None:
             self._safe_kinds = safe_kinds()
         return self._safe_kinds
 
     def groups(self) -> Groups:
-        """The groups of the configuration in force."""
+        """Return the groups of the configuration in force."""
         return self.rules().groups
 
     def log_outage(self, error: StoreError) -> None:
@@ -164,7 +164,7 @@ class ApiContext:
             log.warning("a request is refused, because the database does not answer: %s", error)
 
     def rules_for(self, caller: Caller, fields: object) -> SubmissionRules:
-        """What a submission of this caller is judged by."""
+        """Return the rules for a submission of this caller."""
         names = _policies(fields)
         found = policy_ids(self.runtime) if names else frozenset()
         around = self.rules()
@@ -181,7 +181,7 @@ class ApiContext:
         )
 
     def place_of(self, entry: Entry) -> str | None:
-        """The file and line that declare a schedule."""
+        """Return the file and line that declare a schedule."""
         if entry.source != "config":
             return None
         revision, _ = config_revision(self.runtime)
@@ -191,7 +191,7 @@ class ApiContext:
 
 
 def _policies(fields: object) -> list[Any]:
-    """The quiet hours that are named somewhere in a submission, or in some of many."""
+    """Return the quiet hours that a submission names anywhere, or that any of several submissions names."""
     if isinstance(fields, list):
         return [name for one in fields for name in _policies(one)]
     if not isinstance(fields, dict):

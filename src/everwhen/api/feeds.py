@@ -29,7 +29,7 @@ CHUNK = 64 << 10
 LOOK = 0.05  # seconds between two looks at a change counter
 ASK = 0.25  # between two questions where there is none
 IDLE = 1.0  # asked at least this often, whatever the counter says
-STANDING = 1.0  # between two looks at what stands
+HELD_PAUSE = 1.0  # between two looks at what stands
 LONGEST_PAUSE = 5.0
 
 log = logging.getLogger("everwhen")
@@ -85,7 +85,7 @@ class Feed:
         self._places: dict[tuple[int, int], int] = {}  # by sequence and number: the place behind an item
         self._before: Cursor = ()  # the last of each sequence in front of what is kept
         self.cursor: Cursor = ()  # the last of each sequence that was read
-        self._standing: Set[Hashable] = frozenset()
+        self._held: Set[Hashable] = frozenset()
         self._looked = 0.0
         self._readers = 0
         self._reading: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class Feed:
                 self._stop()
 
     def close(self) -> None:
-        """Whoever waits is told, and nobody waits any more."""
+        """Wake all waiting readers, and let none wait any more."""
         self.is_closed = True
         self._stop()
         self._wake()
@@ -120,11 +120,11 @@ class Feed:
 
     @property
     def end(self) -> int:
-        """The place behind the last item."""
+        """Return the position behind the last item."""
         return self._gone + len(self._kept)
 
     def place_behind(self, sequence: int, number: int) -> int | None:
-        """Where to go on behind a number of a sequence, if what follows it there is kept."""
+        """Return where to continue behind a number of a sequence, if the items that follow it are kept."""
         if self._before[sequence] == number:
             return self._gone
         return self._places.get((sequence, number))
@@ -150,7 +150,7 @@ class Feed:
     async def _open(self) -> None:
         if self._reading is None and not self.is_closed:
             self.cursor = self._before = await run_sync(self._source.last)
-            await self._new_standing()
+            await self._new_held()
             self._reading = asyncio.create_task(self._read())
 
     def _stop(self) -> None:
@@ -169,7 +169,7 @@ class Feed:
             try:
                 seen = self._changes() if self._changes is not None else 0
                 items = await run_sync(self._source.after, self.cursor, PAGE)
-                self._keep([*items, *await self._new_standing()])
+                self._keep([*items, *await self._new_held()])
                 if len(items) < PAGE:
                     await self._sleep(seen)
                 pause = ASK
@@ -178,19 +178,19 @@ class Feed:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _new_standing(self) -> list[Item]:
-        """What stands since the last look, which is at least a second ago; at the first, nothing is new."""
+    async def _new_held(self) -> list[Item]:
+        """Return what is held since the last look, which is at least a second ago; at the first, nothing is new."""
         now = asyncio.get_running_loop().time()
         is_first = self._reading is None
-        if self._source.counts is None or (not is_first and now - self._looked < STANDING):
+        if self._source.counts is None or (not is_first and now - self._looked < HELD_PAUSE):
             return []
         found = await run_sync(self._source.counts)
-        new = [] if is_first else [item for key, item in found.items() if key not in self._standing]
-        self._standing, self._looked = found.keys(), now
+        new = [] if is_first else [item for key, item in found.items() if key not in self._held]
+        self._held, self._looked = found.keys(), now
         return new
 
     async def _sleep(self, seen: int) -> None:
-        """Until somebody has committed, where that can be seen; else for a moment."""
+        """Sleep until another process has committed, where that can be seen; otherwise for a moment."""
         if self._changes is None:
             await asyncio.sleep(ASK)
             return
@@ -235,14 +235,14 @@ class Reader:
         self._join()
 
     async def next(self, seconds: float) -> bytes:
-        """What comes next for this reader; nothing when nothing came within that time, or the feed is closed."""
+        """Return the next items for this reader; nothing when none came within that time, or the feed is closed."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not self._feed.is_closed:
             moved = self._feed.moved()
             was_at = self._place, self._after
-            told = b"".join(self._told(await self._items()))
-            if told:
-                return told
+            sent = b"".join(self._encoded(await self._items()))
+            if sent:
+                return sent
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 break
@@ -251,7 +251,7 @@ class Reader:
                     await asyncio.wait_for(moved.wait(), left)
         return b""
 
-    def _told(self, items: Iterable[Item]) -> Iterator[bytes]:
+    def _encoded(self, items: Iterable[Item]) -> Iterator[bytes]:
         for item in items:
             self._after = _behind(self._after, item)
             if self._owner is not None and item.owner != self._owner:
@@ -288,7 +288,7 @@ class Reader:
 
 
 def _chunk(items: Iterable[Item]) -> Iterable[Item]:
-    """The first items, until they are enough for one write; always one, if there is any."""
+    """Return the first items, until they are enough for one write; at least one, if there is any."""
     length = 0
     for item in items:
         if length and length + len(item.frame) > CHUNK:

@@ -24,7 +24,7 @@ _OTHERS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def parse_json(raw: bytes, most_values: int = MOST_VALUES) -> Any:
-    """The data that a body says; RefusedError (400, 413) says why there is none."""
+    """Return the data of a body; raise RefusedError (400, 413) when it has none."""
     _refuse_tangled(raw, most_values)
     try:
         fields = _decode(raw.decode("utf-8-sig"))
@@ -62,7 +62,7 @@ def _refuse_tangled(raw: bytes, most_values: int) -> None:
 
 
 def _without_strings(raw: bytes) -> bytes:
-    """The body without its strings; what stands behind a quotation mark that has no partner is one of them."""
+    """Return the body without its strings; the text behind an unpaired quotation mark counts as one."""
     if b"\\" in raw:
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(raw.split(b'"')[::2])

@@ -43,7 +43,7 @@ When = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 def _written(value: object) -> object:
     """Refuse a bare number, which could be anything: an instant is written out."""
     if not isinstance(value, str) or "t" not in value.lower():
-        raise ValueError("is no instant with its zone, such as 2026-01-05T09:00:00Z")
+        raise ValueError("is not an instant with its zone, such as 2026-01-05T09:00:00Z")
     return value
 
 
@@ -55,7 +55,7 @@ def _tellable(moment: datetime) -> datetime:
         raise ValueError("lies beyond the years 1 to 9999 in UTC") from None
 
 
-Moment = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
+AwareInstant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
 
 
 class Shape(BaseModel):
@@ -153,7 +153,7 @@ Schema = dict[str, Any]
 
 
 def or_null(schema: Schema) -> Schema:
-    """The same, where null means that a word is not given."""
+    """Return the same schema, where null means that a key is not given."""
     if schema.get("type") == "object" and "properties" in schema:
         required = schema.get("required", ())
         properties = {
@@ -201,6 +201,6 @@ NEW_SCHEDULES: Schema = {
 
 
 def named_schemas() -> dict[str, Schema]:
-    """What OpenAPI has among its components, beside the models; installed kinds of targets are imported for it."""
+    """Return the components of OpenAPI that are not models; installed kinds of targets are imported for it."""
     target = {"title": "Target", "description": "What is run: one of these.", **or_null(RUN.schema())}
     return {"NewSchedules": NEW_SCHEDULES, "Target": target}

@@ -95,7 +95,7 @@ async def on_refusal(_request: Request, error: Exception) -> Response:
 
 
 async def on_http_error(_request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: an unknown path, a method that is not there."""
+    """Answer what the framework itself refuses: an unknown path, an unknown method."""
     assert isinstance(error, HTTPException)
     details = {404: "There is nothing at this path.", 405: "This path does not take that method."}
     detail = details.get(error.status_code, str(error.detail))
@@ -119,7 +119,7 @@ def _path(steps: Sequence[int | str]) -> str:
 
 
 async def on_mistake(request: Request, error: Exception) -> Response:
-    """A defect of everwhen: the log has it, the caller learns only that there is one."""
+    """Answer after a defect of everwhen: the log has it, the caller learns only that there is one."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # It is sent from outside of what adds these to every other answer.
     return problem(500, "internal", "A mistake in everwhen; its log says more.", headers=SECURITY_HEADERS)

@@ -68,7 +68,7 @@ class RequestGuard:
             await self._app(scope, _bounded(receive, most, self._body_within, work), send)
 
     def _most(self, path: str, headers: Headers) -> int:
-        """How many bytes the body may have; that of a batch of lines is never held as a whole."""
+        """Return how many bytes the body may have; a batch of lines is never held as a whole."""
         is_batch = path.rstrip("/") == BATCH and media_type(headers) in NDJSON_NAMES
         return max(MOST_LINES, self._settings.max_body) if is_batch else self._settings.max_body
 
@@ -109,12 +109,12 @@ def path_below_root(scope: Scope) -> str:
 
 
 def media_type(headers: Headers) -> str:
-    """The type of the body, without its parameters."""
+    """Return the type of the body, without its parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
@@ -142,7 +142,7 @@ async def _passed_over(receive: Receive) -> None:
 
 
 def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Receive:
-    """A body that is counted while it comes, and waited for so long; the time that is spent on it is not its own.
+    """Return a body that is counted while it arrives, and awaited for so long; its processing does not count.
 
     What is done with a large one gives way to everybody else; a batch of lines is done in small portions anyway.
     """

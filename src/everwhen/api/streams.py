@@ -39,7 +39,7 @@ STILL_HERE = b":\n\n"
 _LATER = {"retry-after": "60"}
 
 log = logging.getLogger("everwhen")
-_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Streams:
@@ -66,7 +66,7 @@ class Streams:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """Return how many are open."""
         return sum(self._open.values())
 
     def refuse_more(self, token: Token) -> None:
@@ -88,7 +88,7 @@ class Streams:
                 del self._open[token.token_id]
 
     async def is_good(self, token: Token, admitted: float) -> bool:
-        """Whether a token that was admitted then is still in force; all streams ask together, once a second."""
+        """Return whether a token that was accepted then is still in force; all streams ask together, once a second."""
         now = asyncio.get_running_loop().time()
         if now - self._good[0] >= RECHECK:
             try:
@@ -100,7 +100,7 @@ class Streams:
         return self._good[0] < admitted or token.token_id in self._good[1]
 
     async def lasts(self, session: str | None) -> bool:
-        """Whether the session that a stream was opened by is not over."""
+        """Return whether the session that opened a stream has not ended."""
         if session is None:
             return True
         try:
@@ -185,7 +185,7 @@ def _message_source(runtime: Runtime) -> Source:
 
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = event_feed.feed_after(runtime, event_feed.Place._make(after), limit=limit)
+    found = event_feed.feed_after(runtime, event_feed.FeedCursor._make(after), limit=limit)
     return [_item(one.entry, one.sequence, one.number) for one in found]
 
 
@@ -209,4 +209,4 @@ def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
 
 
 def _frame(kind: str, fields: Object) -> bytes:
-    return f"event: {kind}\ndata: {_spell(fields)}\n\n".encode(errors="replace")
+    return f"event: {kind}\ndata: {_encode(fields)}\n\n".encode(errors="replace")

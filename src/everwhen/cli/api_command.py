@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from everwhen.api.hosting import NodeHooks
-from everwhen.cli.api_server import api_settings, open_front, token_file_option
+from everwhen.cli.api_server import api_settings, open_api_server, token_file_option
 from everwhen.cli.configuration import database_options, is_missing, this_host
 from everwhen.cli.main import collect_seldom
 from everwhen.cli.node_resources import watching
@@ -46,7 +46,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
         # The watch starts before the API accepts requests: the address of the queue may be wrong.
         with ProcessSignals() as signals, watching(stack, configuration.settings):
             stopped = signals.on_stop(lambda: None)
-            server = open_front(
+            server = open_api_server(
                 stack.runtime,
                 lambda: configuration if file is None else file.current,
                 settings,

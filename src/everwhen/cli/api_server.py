@@ -44,14 +44,14 @@ def api_settings(configuration: Configuration) -> ApiSettings:
     return settings
 
 
-def load_front() -> None:
+def load_api_server() -> None:
     """Import all that a server needs, so that opening it takes no time."""
     import_module("everwhen.api.server")
     import_module("everwhen.api.app")
     import_module("everwhen.telemetry.metrics")
 
 
-def open_front(
+def open_api_server(
     runtime: Runtime,
     current: Callable[[], Configuration],
     settings: ApiSettings,

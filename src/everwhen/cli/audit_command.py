@@ -11,11 +11,11 @@ from everwhen.cli.client import Client
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import (
     Text,
+    datetime_text,
     from_option,
     instant_option,
     json_option,
     limit_option,
-    moment_text,
     print_text,
     until_interrupted,
 )
@@ -98,10 +98,10 @@ def _line(event: dict[str, Any]) -> Text:
     count = f" × {event['slot_count']:,}" if event["slot_count"] > 1 else ""
     who = f"  by {event['actor']}" if event["actor"] else ""
     of = event["schedule_id"] or ""
-    slot = f"  slot {moment_text(event['slot_at'])}" if event["slot_at"] else ""
+    slot = f"  slot {datetime_text(event['slot_at'])}" if event["slot_at"] else ""
     job = f"  {event['job_id']}" if event["job_id"] else ""
     return Text.assemble(
-        (moment_text(event["at"]), "dim"),
+        (datetime_text(event["at"]), "dim"),
         "  ",
         (event["type"], _style(event["type"])),
         f"{reason}{count}  ",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import click
 
 from everwhen.cli.configuration import database_option
-from everwhen.cli.screen import Answers, Bar, answering, print_table
+from everwhen.cli.screen import Answers, ProgressBar, answering, print_table
 from everwhen.cli.terminal import echo
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench
@@ -34,7 +34,7 @@ def command(database: str | None, count: int) -> Answers:
     Every commit is durable, as in production. For the comparison with other schedulers run `make bench` in the
     sources.
     """
-    with _runtime(database) as runtime, Bar("measuring") as bar:
+    with _runtime(database) as runtime, ProgressBar("measuring") as bar:
         found = list(bench(runtime, count, bar.show))
     where = "a new SQLite file" if database is None else shown_url(database)
     figures = [_figure_to_json(figure) for figure in found]

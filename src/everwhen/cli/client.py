@@ -20,7 +20,7 @@ TIMEOUT = 60.0
 PAGE = 500
 
 
-class Answer(NamedTuple):
+class ApiResponse(NamedTuple):
     """Status and body of a response."""
 
     status: int
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
         return json.loads(self.body) if self.body else None
 
 
-class RefusedError(SchedulerError):
+class ApiError(SchedulerError):
     """The service refused the request; the message is the one of the service."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -39,7 +39,7 @@ class RefusedError(SchedulerError):
         self.status = status
 
 
-Send = Callable[[str, str, bytes | None, Mapping[str, str]], Answer]
+Send = Callable[[str, str, bytes | None, Mapping[str, str]], ApiResponse]
 
 
 class Client:
@@ -81,7 +81,7 @@ class Client:
         body: object = None,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ApiResponse:
         """Send one request; raise RefusedError with the message of the problem when the service refuses it."""
         asked = {key: _word(value) for key, value in (query or {}).items() if value is not None}
         target = f"{PREFIX}{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
@@ -89,7 +89,7 @@ class Client:
         sent = {"content-type": "application/json"} if raw is not None else {}
         answer = self._send(method, target, raw, {**sent, **(headers or {})})
         if answer.status >= 400:
-            raise RefusedError(answer.status, _complaint(answer, path))
+            raise ApiError(answer.status, _complaint(answer, path))
         return answer
 
 
@@ -106,7 +106,7 @@ def _word(value: object) -> str | list[str]:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _complaint(answer: Answer, path: str) -> str:
+def _complaint(answer: ApiResponse, path: str) -> str:
     """Return the message of a problem with a line for each fault; add hints for people, which programs do not need."""
     if answer.status == 401:
         return f"{_detail(answer)} Here: --token or EVERWHEN_TOKEN; `everwhen token create NAME` makes one"
@@ -115,7 +115,7 @@ def _complaint(answer: Answer, path: str) -> str:
     return _detail(answer)
 
 
-def _detail(answer: Answer) -> str:
+def _detail(answer: ApiResponse) -> str:
     try:
         problem = answer.fields
         detail = str(problem["detail"])
@@ -139,12 +139,12 @@ def http_sender(url: str, token: str | None) -> Iterator[Send]:
     connection = connect(parts.hostname, parts.port, timeout=TIMEOUT)
     base = parts.path.rstrip("/")
 
-    def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:
         sent = {**headers, **({"authorization": f"Bearer {token}"} if token else {})}
         try:
             connection.request(method, base + target, body, sent)
             response = connection.getresponse()
-            return Answer(response.status, response.read())
+            return ApiResponse(response.status, response.read())
         except (OSError, HTTPException) as error:
             raise SchedulerError(
                 f"no answer from {shown_url(url)}: {str(error) or type(error).__name__};"

@@ -20,7 +20,7 @@ from everwhen.cli.configuration import (
 from everwhen.cli.reloader import spelled
 from everwhen.cli.screen import Answers, answering, json_option
 from everwhen.cli.terminal import echo, print_json, print_lines, secho, styled
-from everwhen.config.problems import Place, Problem, Report
+from everwhen.config.problems import Location, Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.schema import json_schema
 from everwhen.config.show import effective
@@ -49,7 +49,7 @@ def check(path: Path, as_json: bool) -> None:
     configuration = examine(path, this_host(), report)
     if not report.errors:
         for fault in refusals(configuration):
-            report.add(Place(str(path), 0), (), fault)
+            report.add(Location(str(path), 0), (), fault)
     count = len(configuration.declared.schedules)
     if as_json:
         errors, warnings = (list(map(_problem_to_json, found)) for found in (report.errors, report.warnings))

@@ -16,11 +16,11 @@ import click
 
 from everwhen.cli.configuration import database_options, read_settings
 from everwhen.cli.local import warn_of_move
-from everwhen.cli.screen import Answers, Bar, answering_line, json_option
+from everwhen.cli.screen import Answers, ProgressBar, answering_line, json_option
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
-from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.retention import Retention
 from everwhen.model.vitals import Received
 from everwhen.timetable.describe import describe_seconds
@@ -80,7 +80,7 @@ def check(settings: Settings, as_json: bool) -> None:
     """
     from everwhen.operations.maintenance import prove
 
-    with _opened(settings) as stack, Bar("checking") as bar:
+    with _opened(settings) as stack, ProgressBar("checking") as bar:
         report = prove(stack.runtime, bar.show)
     if as_json:
         print_json_line(_report_to_json(report))
@@ -141,7 +141,7 @@ def backup(settings: Settings, target: Path, force: bool) -> Answers:
     """
     from everwhen.operations.maintenance import back_up
 
-    with _opened(settings, may_be_older=True) as stack, Bar("copying") as bar:
+    with _opened(settings, may_be_older=True) as stack, ProgressBar("copying") as bar:
         size = back_up(stack.runtime, target, may_replace=force, progress=bar.show)
     yield {"database": shown_url(settings.database), "path": str(target), "bytes": size}
     echo(f"{target}: {size:,} bytes")
@@ -162,11 +162,16 @@ def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
     Stop every process first. Nothing that may have fired after the backup fires again, and no job id is used twice.
     """
     url = settings.database
-    with Bar("restoring") as bar:
+    with ProgressBar("restoring") as bar:
         done = restore_database(url, source, catch_up=catch_up, progress=bar.show)
-    values = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
+    values = done._asdict() | {
+        "backed_up_at": _datetime_text(done.backed_up_at),
+        "at": _datetime_text(done.at),
+    }
     yield {"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values}
-    echo(f"restored {shown_url(url)} as it was at {_moment(done.backed_up_at)}: {done.schedules:,} schedules")
+    echo(
+        f"restored {shown_url(url)} as it was at {_datetime_text(done.backed_up_at)}: {done.schedules:,} schedules"
+    )
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
     if any(ended.values()):
         echo("ended: " + ", ".join(f"{count:,} {what}" for what, count in ended.items() if count))
@@ -187,7 +192,7 @@ def copy_to(source: str, target: str, force: bool) -> Answers:
     continues where it stopped.
     """
     echo(f"copying {shown_url(source)} to {shown_url(target)} …", err=True)
-    with Bar("copying") as bar:
+    with ProgressBar("copying") as bar:
         received = move_database(source, target, is_forced=force, progress=bar.show)
     yield _received_to_json(received, source, target)
     _tell_received(received, source, target)
@@ -208,7 +213,7 @@ def _opened(settings: Settings, *, may_be_older: bool = False) -> Iterator[Stack
 
 def _report_to_json(report: LedgerReport) -> dict[str, Any]:
     names = ("is_clean", "schedules", "slots", "jobs", "fault_count")
-    faults = [{**fault._asdict(), "slot_at": _moment(fault.slot_at)} for fault in report.faults]
+    faults = [{**fault._asdict(), "slot_at": _datetime_text(fault.slot_at)} for fault in report.faults]
     return {**{name: getattr(report, name) for name in names}, "faults": faults}
 
 
@@ -218,7 +223,7 @@ def _tell_report(report: LedgerReport) -> None:
         secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
         return
     for fault in report.faults[:FAULTS_SHOWN]:
-        when = f" at {_moment(fault.slot_at)}" if fault.slot_at is not None else ""
+        when = f" at {_datetime_text(fault.slot_at)}" if fault.slot_at is not None else ""
         echo(styled(fault.kind, fg="red"), f"  {fault.schedule_id}{when}: {fault.sentence}")
     if report.fault_count > FAULTS_SHOWN:
         echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
@@ -255,5 +260,5 @@ def _tell_received(received: Received, source: str, target: str) -> None:
     )
 
 
-def _moment(instant: int | None) -> str | None:
-    return None if instant is None else moment_of(instant).isoformat()
+def _datetime_text(instant: int | None) -> str | None:
+    return None if instant is None else to_datetime(instant).isoformat()

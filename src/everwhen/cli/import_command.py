@@ -11,13 +11,12 @@ import click
 
 from everwhen.cli.screen import Answers, answering
 from everwhen.cli.terminal import echo, print_lines, secho
-from everwhen.compat.importers import Imported
+from everwhen.compat.importers import Imported, written_as_python
 from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
 from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
 from everwhen.compat.importers.herdctl import import_herdctl
-from everwhen.compat.importers.python_text import written_as_python
 from everwhen.config.problems import Report
 from everwhen.config.yaml_text import read_document, written
 from everwhen.errors import ConfigError
@@ -43,7 +42,7 @@ def command() -> None:
 def crontab(file: Path, system: bool) -> Answers:
     """Import a crontab; with --system one whose entries name a user."""
     is_system = system or file == Path("/etc/crontab") or file.parent == Path("/etc/cron.d")
-    return _told(import_crontab(_text(file), is_system=is_system), file)
+    return _show_imported(import_crontab(_text(file), is_system=is_system), file)
 
 
 @command.command()
@@ -52,7 +51,7 @@ def crontab(file: Path, system: bool) -> Answers:
 def ductile(file: Path) -> Answers:
     """Import a configuration of Ductile."""
     folder = Path.cwd() if str(file) == "-" else file.parent
-    return _told(import_ductile(_document(file), lambda name: _document(folder / name)), file)
+    return _show_imported(import_ductile(_document(file), lambda name: _document(folder / name)), file)
 
 
 @command.command()
@@ -61,7 +60,9 @@ def ductile(file: Path) -> Answers:
 def herdctl(file: Path) -> Answers:
     """Import an agent of herdctl, or a fleet with the files that it names."""
     folder = Path.cwd() if str(file) == "-" else file.resolve().parent
-    return _told(import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file)
+    return _show_imported(
+        import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file
+    )
 
 
 @command.command()
@@ -70,7 +71,7 @@ def herdctl(file: Path) -> Answers:
 @answering
 def celery(file: Path, app: str | None) -> Answers:
     """Import the beat_schedule of a Python file, which is parsed and never run."""
-    return _told(import_celery(_text(file), app=app), file)
+    return _show_imported(import_celery(_text(file), app=app), file)
 
 
 @command.command()
@@ -86,7 +87,7 @@ def apscheduler(scheduler: str, as_python: bool) -> Answers:
     """
     imported = import_apscheduler(_object(scheduler))
     if not as_python:
-        yield from _told(imported, scheduler)
+        yield from _show_imported(imported, scheduler)
         return
     yield {"document": imported.document, "notes": imported.notes}
     echo(f"# imported from {scheduler}")
@@ -125,7 +126,7 @@ def _text(file: Path) -> str:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start})") from error
 
 
-def _told(imported: Imported, source: Path | str) -> Answers:
+def _show_imported(imported: Imported, source: Path | str) -> Answers:
     yield {"document": imported.document, "notes": imported.notes}
     echo(f"# imported from {source}; `everwhen config check` checks whether it is complete")
     print_lines(written(imported.document))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from everwhen.cli.client import Answer, Send, http_sender
+from everwhen.cli.client import ApiResponse, Send, http_sender
 from everwhen.cli.local_reading import LocalReader
 from everwhen.cli.terminal import secho
 from everwhen.clock import SystemClock, local_zone_name
@@ -125,7 +125,7 @@ def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Sen
         def ask_application() -> Send:
             return opened.enter_context(_application_sender(runtime, token, path))
 
-        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:
             found = reader.answer(method, target, headers)
             return ask_application()(method, target, body, headers) if found is None else found
 
@@ -157,8 +157,10 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     asyncio = import_module("asyncio")
     with asyncio.Runner() as runner:
 
-        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-            found: Answer = runner.run(_asked(app, method, target, body, {**headers, "x-api-key": secret}))
+        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:
+            found: ApiResponse = runner.run(
+                _asked(app, method, target, body, {**headers, "x-api-key": secret})
+            )
             return found
 
         yield send
@@ -176,7 +178,7 @@ def _who(runtime: Runtime) -> Token:
 
 async def _asked(
     app: FastAPI, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
-) -> Answer:
+) -> ApiResponse:
     """Pass one request to the application as a web server would."""
     path, _, query = target.partition("?")
     scope = {
@@ -202,4 +204,4 @@ async def _asked(
         answered.append(message)
 
     await app(scope, receive, send)
-    return Answer(answered[0]["status"], b"".join(one.get("body", b"") for one in answered[1:]))
+    return ApiResponse(answered[0]["status"], b"".join(one.get("body", b"") for one in answered[1:]))

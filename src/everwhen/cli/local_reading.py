@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import parse_qs, unquote
 
-from everwhen.cli.client import PREFIX, Answer
+from everwhen.cli.client import PREFIX, ApiResponse
 from everwhen.errors import SchedulerError
 from everwhen.model.instants import instant_of
 from everwhen.views.shape import Object, encoded, list_to_json, read_cursor
@@ -89,7 +89,7 @@ class LocalReader:
         self._caller = caller
         self._dispatch = dispatch
 
-    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Answer | None:
+    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> ApiResponse | None:
         """Return the answer to a call, or None when the application must give it."""
         path, _, query = target.partition("?")
         call = _call_of(path) if method == "GET" else None
@@ -107,14 +107,14 @@ class LocalReader:
         except SchedulerError as error:
             return _refusal(error)
         if headers.get("accept") == "text/plain":  # of a log
-            return Answer(200, import_module("everwhen.views.jobs").log_text(found["items"]).encode())
-        return Answer(200, encoded(found))
+            return ApiResponse(200, import_module("everwhen.views.jobs").log_text(found["items"]).encode())
+        return ApiResponse(200, encoded(found))
 
 
-def _refusal(error: SchedulerError) -> Answer:
+def _refusal(error: SchedulerError) -> ApiResponse:
     problems = import_module("everwhen.views.problems")
     fields = problems.fields_of(error, is_local=True)
-    return Answer(fields["status"], problems.problem_bytes(fields))
+    return ApiResponse(fields["status"], problems.problem_bytes(fields))
 
 
 # -- the calls --

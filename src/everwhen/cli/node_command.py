@@ -10,7 +10,7 @@ import click
 
 from everwhen.cli.api_server import token_file_option
 from everwhen.cli.configuration import database_options
-from everwhen.cli.serving import NodeOptions, run_node
+from everwhen.cli.serving import NodeSettings, run_node
 
 _MOVED = "Start also on a database that `everwhen db copy` moved to another address."
 
@@ -36,7 +36,7 @@ def up(**options: Any) -> None:
     SIGHUP reloads the file; a file with mistakes is refused, and the old configuration stays in force. SIGTERM and
     Ctrl-C let running jobs end, for at most service.shutdown_timeout; the second one kills them.
     """
-    run_node(NodeOptions("up", **options))
+    run_node(NodeSettings("up", **options))
 
 
 @click.command(name="scheduler")
@@ -47,7 +47,7 @@ def scheduler(**options: Any) -> None:
     With --database and without a configuration file, the schedules are those in the database. The signals are those
     of `everwhen up`.
     """
-    run_node(NodeOptions("scheduler", **options))
+    run_node(NodeSettings("scheduler", **options))
 
 
 @click.command(name="worker")
@@ -64,4 +64,4 @@ def worker(path: Path, database: str | None, queues: str | None) -> None:
     names = None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]
     if names == []:
         raise click.BadParameter("names no queue; write --queue a,b or leave it out", param_hint="--queue")
-    run_node(NodeOptions("worker", path, database, names))
+    run_node(NodeSettings("worker", path, database, names))

@@ -15,10 +15,10 @@ from everwhen.cli.screen import (
     Text,
     answering,
     away,
+    datetime_text,
     from_option,
     instant_option,
     json_option,
-    moment_text,
     print_fields,
     print_firing,
     print_table,
@@ -62,7 +62,7 @@ def list_(client: Client, limit: int, **filters: str | None) -> Answers:
 
 
 def _row(one: dict[str, Any], *, is_stopped: bool) -> tuple[str | Text, ...]:
-    held = f"held: {one['held_reason']}" if one["held_reason"] else moment_text(one["next_run_at"])
+    held = f"held: {one['held_reason']}" if one["held_reason"] else datetime_text(one["next_run_at"])
     if is_stopped and one["status"] == "active":
         held = "none: the system is paused"
     distance = "" if is_stopped else away(one["next_run_at"])
@@ -95,11 +95,11 @@ def show(client: Client, schedule: str) -> Answers:
     print_text(Text(f"fires {one['description_text']} ({one['timezone']})"))
     if one["status_reason"]:
         print_text(Text(one["status_reason"], "yellow"))
-    print_fields({name: value for name, value in one.items() if name not in _ELSEWHERE})
+    print_fields({name: value for name, value in one.items() if name not in _SHOWN_OTHERWISE})
 
 
 # Shown above the table, or under another name in it.
-_ELSEWHERE = frozenset(
+_SHOWN_OTHERWISE = frozenset(
     (
         "id name status status_reason description_text timezone enabled type spec every cron at after target "
         "fire_count interval_seconds workflow_id trigger_node_id user_profile_id quiet_hours_policy_id catch_up_policy "
@@ -121,7 +121,7 @@ def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
     answer = client.get(path, limit=limit)
     yield answer["items"]
     rows = [
-        (moment_text(one["due_at"]), away(one["due_at"]), Text(one["schedule_id"], "bold"), _prospect(one))
+        (datetime_text(one["due_at"]), away(one["due_at"]), Text(one["schedule_id"], "bold"), _prospect(one))
         for one in answer["items"]
     ]
     print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
@@ -130,7 +130,7 @@ def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
 
 
 def _prospect(one: dict[str, Any]) -> Text:
-    until = f", until {moment_text(one['until'])}" if one.get("until") else ""
+    until = f", until {datetime_text(one['until'])}" if one.get("until") else ""
     if one["skip_reason"] == "system":
         return Text("will not fire: the system is paused", "yellow")
     if one["skip_reason"]:
@@ -153,7 +153,7 @@ def create(client: Client, **given: Any) -> Answers:
     \b
     everwhen schedules create --name report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
     """
-    return _told([client.post("/schedules/", submission(**given))], "created")
+    return _show_changed([client.post("/schedules/", submission(**given))], "created")
 
 
 @command.call("update", cls=KeyedCommand)
@@ -162,15 +162,15 @@ def create(client: Client, **given: Any) -> Answers:
 @answering
 def update(client: Client, schedule: str, **given: Any) -> Answers:
     """Change keys of a SCHEDULE at once. The value null clears a key, and one trigger key replaces the trigger."""
-    return _told([client.patch(path_of(schedule), submission(**given))], "changed")
+    return _show_changed([client.patch(path_of(schedule), submission(**given))], "changed")
 
 
-def _told(schedules: list[dict[str, Any]], what: str) -> Answers:
+def _show_changed(schedules: list[dict[str, Any]], what: str) -> Answers:
     """Answer with the schedules after something was done with them."""
     yield schedules if len(schedules) > 1 else schedules[0]
     for one in schedules:
         at = one["next_run_at"]
-        due = f"; next {moment_text(at)}, {away(at)}" if at else ""
+        due = f"; next {datetime_text(at)}, {away(at)}" if at else ""
         echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
 
 
@@ -189,7 +189,7 @@ def _told(schedules: list[dict[str, Any]], what: str) -> Answers:
 def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: str | None) -> Answers:
     """Stop firing schedules. Running jobs continue."""
     body = {"note": note, "until": instant_option("--until", until or None)}
-    return _told([client.post(path_of(schedule, "pause"), body) for schedule in schedules], "paused")
+    return _show_changed([client.post(path_of(schedule, "pause"), body) for schedule in schedules], "paused")
 
 
 @command.call("resume")
@@ -197,7 +197,7 @@ def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: s
 @answering
 def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Fire schedules again: an interval one interval from now, cron at its next match."""
-    return _told([client.post(path_of(schedule, "resume")) for schedule in schedules], "resumed")
+    return _show_changed([client.post(path_of(schedule, "resume")) for schedule in schedules], "resumed")
 
 
 @command.call("approve")
@@ -211,7 +211,7 @@ def approve(client: Client, schedule: str, revision: int) -> Answers:
 
     It is approved at the revision that you looked at; see schedules show.
     """
-    return _told([client.post(path_of(schedule, "approve"), {"revision": revision})], "approved")
+    return _show_changed([client.post(path_of(schedule, "approve"), {"revision": revision})], "approved")
 
 
 @command.call("decline")
@@ -230,7 +230,7 @@ def decline(client: Client, schedule: str, note: str | None) -> Answers:
 @answering
 def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Start dead or done schedules again, with repeats and retries at zero."""
-    return _told([client.post(path_of(schedule, "revive")) for schedule in schedules], "revived")
+    return _show_changed([client.post(path_of(schedule, "revive")) for schedule in schedules], "revived")
 
 
 @command.call("trigger")
@@ -277,7 +277,7 @@ def backfill(
     found = client.post(path_of(schedule, "backfill"), body)
     yield found
     for slot in found["slots"]:
-        echo(moment_text(slot, where))
+        echo(datetime_text(slot, where))
     if found["skipped"]:
         echo(f"skipped: {found['skipped']}")
     secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)

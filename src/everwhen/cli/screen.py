@@ -221,11 +221,11 @@ def _field_text(name: str, value: Any) -> str | Text | None:
     if name == "status":
         return status_text(value)
     if name.endswith(("_at", "_since")) or name == "not_before":
-        return f"{moment_text(value)}  {away(value)}"
+        return f"{datetime_text(value)}  {away(value)}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on stderr; it prints nothing where stderr is not a terminal."""
 
     def __init__(self, word: str) -> None:
@@ -266,7 +266,7 @@ def print_firing(found: Mapping[str, Any]) -> None:
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def moment_text(text: str | None, where: str | None = None) -> str:
+def datetime_text(text: str | None, where: str | None = None) -> str:
     """Format as `Mon 16 Nov 09:00:00 CET`, with the year unless it is this one; in the given zone or this machine's."""
     if text is None:
         return "–"

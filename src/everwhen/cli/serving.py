@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from everwhen.api.hosting import NodeHooks, refuse_taken
-from everwhen.cli.api_server import api_settings, load_front, open_front
+from everwhen.cli.api_server import api_settings, load_api_server, open_api_server
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
 from everwhen.cli.main import collect_seldom
 from everwhen.cli.node_resources import (
@@ -37,6 +37,7 @@ from everwhen.clock import now
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import ApiSettings, Settings
+from everwhen.engine.service import ServiceOptions
 from everwhen.errors import SchedulerShutdownError, shown, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
@@ -58,7 +59,7 @@ _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOptions:
+class NodeSettings:
     """What the command line says about a node."""
 
     role: Role
@@ -71,7 +72,7 @@ class NodeOptions:
     token_file: Path | None = None
 
 
-def run_node(options: NodeOptions) -> None:
+def run_node(options: NodeSettings) -> None:
     """Run one node until it is stopped.
 
     A scheduler applies the file to the database; a worker only reads its settings from the file.
@@ -82,17 +83,17 @@ def run_node(options: NodeOptions) -> None:
         _run(options, signals)
 
 
-def _run(options: NodeOptions, signals: ProcessSignals) -> None:
+def _run(options: NodeSettings, signals: ProcessSignals) -> None:
     hangups = _Hangups()
     signals.on(signal.SIGHUP, hangups.receive)
     configuration = _configuration(options)
     settings = configuration.settings if configuration is not None else read_settings(options.path)
     url = options.database or settings.database
     refuse_unusable(url, settings)
-    front = api_settings(configuration) if options.role == "up" and configuration is not None else None
-    if front is not None:
-        refuse_taken(front.host, front.port)
-        load_front()  # before anything is due: the import takes a second, which the loop would have to share
+    api = api_settings(configuration) if options.role == "up" and configuration is not None else None
+    if api is not None:
+        refuse_taken(api.host, api.port)
+        load_api_server()  # before anything is due: the import takes a second, which the loop would have to share
     if options.role == "worker" and settings.dispatch in _WORKERS:
         raise click.UsageError(
             f"service.dispatch is {settings.dispatch}, so its own workers run the jobs; {_worker_hint(settings)}"
@@ -109,12 +110,14 @@ def _run(options: NodeOptions, signals: ProcessSignals) -> None:
     if links is not None:
         stack.leave.append(links.close)
     try:
-        Node(options, configuration, settings, stack, queue=queue, links=links).run(signals, hangups, front)
+        NodeProcess(options, configuration, settings, stack, queue=queue, links=links).run(
+            signals, hangups, api
+        )
     finally:
         stack.close()
 
 
-def _configuration(options: NodeOptions) -> Configuration | None:
+def _configuration(options: NodeSettings) -> Configuration | None:
     """Return the configuration that a scheduler applies to the database; None for a worker, and without a file."""
     role, path = options.role, options.path
     if role == "worker" or (role == "scheduler" and options.database is not None and is_missing(path)):
@@ -128,12 +131,12 @@ def _worker_hint(settings: Settings) -> str:
     return f"start a worker with: {_WORKERS[settings.dispatch]}"
 
 
-class Node:
+class NodeProcess:
     """A node on an open database. `configuration` is None where the node applies none."""
 
     def __init__(
         self,
-        options: NodeOptions,
+        options: NodeSettings,
         configuration: Configuration | None,
         settings: Settings,
         stack: Stack,
@@ -153,24 +156,26 @@ class Node:
         self._durations = JobDurations(stack.runtime.clock.monotonic)
         self.service = build_service(
             stack,
-            role=options.role,
-            queues=options.queues,
-            check_interval=settings.check_interval,
-            max_workers=settings.max_workers,
-            lease=settings.lease,
-            when_cut_off=settings.when_cut_off,
-            retention=settings.retention,
-            observer=Several(JobLines(), self._durations),
+            ServiceOptions(
+                role=options.role,
+                queues=options.queues,
+                check_interval=settings.check_interval,
+                max_workers=settings.max_workers,
+                lease=settings.lease,
+                when_cut_off=settings.when_cut_off,
+                retention=settings.retention,
+                observer=Several(JobLines(), self._durations),
+                name=settings.name,
+            ),
             target_registry=self._resources.target_registry,
             groups=self._resources.groups,
             subscribers=self._resources.subscribers,
             queue=queue,
             links=links,
-            name=settings.name,
         )
 
-    def run(self, signals: ProcessSignals, hangups: _Hangups, front: ApiSettings | None) -> None:
-        """Run until a signal stops the node; `front` are the settings of the API that it serves."""
+    def run(self, signals: ProcessSignals, hangups: _Hangups, api: ApiSettings | None) -> None:
+        """Run until a signal stops the node; `api` has the settings of the API that it serves."""
         service = self.service
         stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         service.prepare(self._reconcile)
@@ -179,7 +184,7 @@ class Node:
         if self._links is not None:
             tell_of_workers()
         try:
-            with self._reloading(hangups) as reloader, self._front(front, reloader):
+            with self._reloading(hangups) as reloader, self._api_server(api, reloader):
                 service.begin()  # not earlier: a job may call the API
                 wait_until(stopped)
         except BaseException:
@@ -223,14 +228,14 @@ class Node:
             reloader.stop()
 
     @contextmanager
-    def _front(self, settings: ApiSettings | None, reloader: Reloader | None) -> Iterator[None]:
+    def _api_server(self, settings: ApiSettings | None, reloader: Reloader | None) -> Iterator[None]:
         """Serve the API during the block: it opens before the loop ticks, and closes before the loop stops."""
         if settings is None:
             yield
             return
         dispatch = self._resources.configuration.settings.dispatch
         look, take = (None, None) if reloader is None else (reloader.look, reloader.take)
-        server = open_front(
+        server = open_api_server(
             self._stack.runtime,
             lambda: self._resources.configuration,
             settings,

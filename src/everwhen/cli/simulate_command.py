@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
-from everwhen.cli.screen import Answers, Bar, Text, answering, from_option, print_table, print_text
+from everwhen.cli.screen import Answers, ProgressBar, Text, answering, from_option, print_table, print_text
 from everwhen.cli.terminal import echo
 from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration
 from everwhen.config.scenario import read_scenario
 from everwhen.errors import TimetableError
-from everwhen.model.instants import DAY, SECOND, moment_of
+from everwhen.model.instants import DAY, SECOND, to_datetime
 from everwhen.operations.simulate import Line, Scenario, Simulation, recorded_runs, simulate
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe_seconds
@@ -65,7 +65,7 @@ def command(
         if from_history:
             runtime = stack.enter_context(opened(path, database, may_create=False))
             runs = recorded_runs(runtime, scenario)
-        bar = stack.enter_context(Bar("simulating"))
+        bar = stack.enter_context(ProgressBar("simulating"))
         found = simulate(
             configuration.declared,
             first,
@@ -154,7 +154,7 @@ def _sum(lines: list[Line], name: str) -> Counter[str]:
 
 
 def _time(instant: int, where: Zone) -> str:
-    return f"{moment_of(instant).astimezone(where.tzinfo):%a %Y-%m-%d %H:%M}"
+    return f"{to_datetime(instant).astimezone(where.tzinfo):%a %Y-%m-%d %H:%M}"
 
 
 # -- for programs --

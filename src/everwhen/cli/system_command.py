@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from everwhen.cli.client import Client, RefusedError, part
+from everwhen.cli.client import ApiError, Client, part
 from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import (
     Answers,
     Text,
     answering,
     away,
-    moment_text,
+    datetime_text,
     print_table,
     print_text,
     seconds_between,
@@ -49,7 +49,7 @@ def status(client: Client) -> Answers:
 
 def _headline(found: dict[str, Any]) -> Text:
     if found["is_paused"]:
-        return Text(f"paused since {moment_text(found['paused_at'])}: nothing fires", "bold yellow")
+        return Text(f"paused since {datetime_text(found['paused_at'])}: nothing fires", "bold yellow")
     alive = [node for node in found["nodes"] if node["is_alive"]]
     dispatch = found.get("dispatch", "local")
     if found.get("unready"):
@@ -88,7 +88,7 @@ def _last_sign(found: dict[str, Any]) -> str | None:
 
 
 def _next(following: dict[str, Any]) -> str:
-    return f"{following['schedule_id']} {away(following['next_run_at'])} ({moment_text(following['next_run_at'])})"
+    return f"{following['schedule_id']} {away(following['next_run_at'])} ({datetime_text(following['next_run_at'])})"
 
 
 def _breakers(found: list[dict[str, Any]]) -> str | Text:
@@ -102,7 +102,7 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
     beat = away(node["heartbeat_at"]) if node["is_alive"] else ended
     style = "" if node["is_alive"] else "dim" if node["stopped_at"] else "red"
     skew = Text(f"{node['clock_skew']:+.3f}s", "yellow" if abs(node["clock_skew"]) > 2 else "")
-    since = moment_text(node["started_at"])
+    since = datetime_text(node["started_at"])
     return Text(node["id"], style), node["role"], node["version"], beat, skew, since
 
 
@@ -127,7 +127,7 @@ def scheduler(client: Client) -> Answers:
 
 def _shown(name: str, value: Any) -> str:
     if name.endswith("_at"):
-        return f"{moment_text(value)}  {away(value)}"
+        return f"{datetime_text(value)}  {away(value)}"
     return span_text(value) if name == "lag" else f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -178,7 +178,7 @@ def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
     of_plugin = [key for key in known if key == plugin or key.startswith(f"{plugin}:")]
     if not of_plugin:
         others = ", ".join(known) or "none"
-        raise RefusedError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')
+        raise ApiError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')
     return of_plugin
 
 
@@ -191,11 +191,11 @@ def _one(client: Client, key: str, limit: int, reset: bool) -> dict[str, Any]:
 
 def _show_breaker(one: dict[str, Any]) -> None:
     style = {"closed": "green", "open": "red"}.get(one["state"], "yellow")
-    since = f" since {moment_text(one['opened_at'])}" if one["opened_at"] else ""
+    since = f" since {datetime_text(one['opened_at'])}" if one["opened_at"] else ""
     failures = f", {one['failure_count']} failures in a row" if one["failure_count"] else ""
     print_text(Text.assemble((one["key"], "bold"), "  ", (one["state"], style), f"{since}{failures}"))
     rows = [
-        (moment_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
+        (datetime_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
         for t in one["transitions"]
     ]
     print_table(("when", "change", "reason", "job"), rows, empty="  it never moved")

@@ -47,10 +47,10 @@ def escape_controls(text: str, *, keep: str = "") -> str:
     ('red \\\\x1b[31m\\\\n', 'a\\nb')
     """
 
-    def spell(found: re.Match[str]) -> str:
+    def escape(found: re.Match[str]) -> str:
         return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode()
 
-    return _CONTROLS.sub(spell, text)
+    return _CONTROLS.sub(escape, text)
 
 
 def echo(*parts: str | Styled, err: bool = False) -> None:

@@ -67,12 +67,12 @@ def list_(path: Path, database: str | None) -> Answers:
     with opened(path, database, may_create=False) as runtime:
         tokens = list_tokens(runtime)
     yield [_token_to_json(token) for token in tokens]
-    standing = [
+    statuses = [
         Text("in force", "green") if one.revoked_at is None else Text("revoked", "dim") for one in tokens
     ]
     rows = [
         (one.token_id, one.role, one.owner or "–", text, one.name)
-        for one, text in zip(tokens, standing, strict=True)
+        for one, text in zip(tokens, statuses, strict=True)
     ]
     print_table(("token", "role", "owner", "", "name"), rows, empty="no tokens")
 

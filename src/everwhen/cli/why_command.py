@@ -8,7 +8,7 @@ import click
 
 from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
-from everwhen.cli.screen import Answers, Text, answering, instant_option, moment_text, print_text
+from everwhen.cli.screen import Answers, Text, answering, datetime_text, instant_option, print_text
 
 _STYLES = {
     "fired": "green",
@@ -47,13 +47,13 @@ def _fact(fact: dict[str, Any], where: str) -> str:
     """Format one piece of evidence, in the time zone of the sentence above it."""
     match fact:
         case {"job": job}:
-            ended = f", ended {moment_text(job['ended_at'], where)}" if job["ended_at"] else ""
+            ended = f", ended {datetime_text(job['ended_at'], where)}" if job["ended_at"] else ""
             return f"job {job['id']}: attempt {job['attempt']}, {job['status']}{ended}"
         case {"event": kind, "at": at, "id": number}:
             reason = f" ({fact['reason']})" if fact.get("reason") else ""
-            return f"event {number}: {kind}{reason} at {moment_text(at, where)}"
+            return f"event {number}: {kind}{reason} at {datetime_text(at, where)}"
         case {"transition": state, "at": at, "reason": reason}:
-            return f"breaker: {state} since {moment_text(at, where)} ({reason})"
+            return f"breaker: {state} since {datetime_text(at, where)} ({reason})"
         case {"scheduler": node}:
             return f"scheduler {node} was running"
         case {"revision": number, "cause": "upgraded"}:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from everwhen.config.document import Block, Document, Node
+from everwhen.config.document import Block, Document, DocumentNode
 from everwhen.config.submission import GENERAL, Translated
 from everwhen.errors import SchedulerError
 from everwhen.model.defaults import Shape
@@ -44,7 +44,7 @@ SUBMISSION = Record(
 
 
 class _Alias(NamedTuple):
-    """Another word for a key, and how its value is said there."""
+    """Another name for a key, and how its value is written there."""
 
     key: str
     said: Callable[[Any], Any] = lambda value: value
@@ -65,14 +65,14 @@ class ForeignBodies:
 
     keys = SUBMISSION
 
-    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
-        if beside is None and _GENERAL.issuperset(submitted.value):  # the keys of a file already
+    def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
+        if existing is None and _GENERAL.issuperset(submitted.value):  # the keys of a file already
             return Translated(submitted, {}, "general")
         given = submitted.fields()
         block = Block()
         block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
-        shape = _shape_of(given) if beside is None else "general"
-        node = Node(Document("", block, is_file=False), (), block, submitted.report)
+        shape = _shape_of(given) if existing is None else "general"
+        node = DocumentNode(Document("", block, is_file=False), (), block, submitted.report)
         translated = Translated(node, {}, shape)
         for name, alias in _ALIASES.items():
             if name in given:
@@ -80,10 +80,10 @@ class ForeignBodies:
             elif name in submitted.value:
                 block.setdefault(alias.key, None)
         _take_workflow(submitted, given, translated)
-        _take_spec(submitted, given, translated, beside or {})
-        _take_template(submitted, translated, beside)
-        if beside is not None and "interval_seconds" in submitted.value and "every" in block:
-            _move_retries(block, beside)
+        _take_spec(submitted, given, translated, existing or {})
+        _take_template(submitted, translated, existing)
+        if existing is not None and "interval_seconds" in submitted.value and "every" in block:
+            _move_retries(block, existing)
         return translated
 
 
@@ -99,7 +99,7 @@ def _say(translated: Translated, name: str, key: str, value: Any) -> None:
     translated.spelled[key] = name
 
 
-def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translated) -> None:
+def _take_workflow(submitted: DocumentNode, given: dict[str, Any], translated: Translated) -> None:
     trigger = given.get("trigger_node_id")
     if "workflow_id" in given:
         workflow = {"id": given["workflow_id"], "trigger_node_id": trigger}
@@ -114,13 +114,13 @@ def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translate
 
 
 def _take_spec(
-    submitted: Node, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any]
+    submitted: DocumentNode, given: dict[str, Any], translated: Translated, existing: Mapping[str, Any]
 ) -> None:
     kind, spec = submitted.value.get("type"), submitted.value.get("spec")
     if kind is None and spec is None:
         return
     if kind is None:  # the type of a schedule that is there is known
-        kind = next((name for name, key in _TRIGGER_OF.items() if key in beside), None)
+        kind = next((name for name, key in _TRIGGER_OF.items() if key in existing), None)
     for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
         if value is None:
             submitted.complain(f"needs {other} beside it", name)
@@ -133,14 +133,16 @@ def _take_spec(
         FIELDS[key].kind.check(translated.node[key])
 
 
-def _take_template(submitted: Node, translated: Translated, beside: Mapping[str, Any] | None) -> None:
-    """In SYRIS's shape the payload is the MessageEvent that is said, unless another target is named."""
+def _take_template(
+    submitted: DocumentNode, translated: Translated, existing: Mapping[str, Any] | None
+) -> None:
+    """Read SYRIS's shape: its payload is the MessageEvent to publish, unless another target is named."""
     block, fields = translated.node.value, submitted.value
     if fields.get("run") is not None or fields.get("workflow_id") is not None:
         return
     is_template = "type" in fields or "spec" in fields
-    if beside is not None:
-        is_template = _says_template(beside) and "payload" in block
+    if existing is not None:
+        is_template = _has_template(existing) and "payload" in block
     if not is_template:
         return
     template = block.pop("payload", None)
@@ -154,8 +156,8 @@ def _take_template(submitted: Node, translated: Translated, beside: Mapping[str,
         submitted.complain(str(error).removeprefix("message: "), name)
 
 
-def _says_template(fields: Mapping[str, Any]) -> bool:
-    """Whether a schedule says a MessageEvent as SYRIS gives it."""
+def _has_template(fields: Mapping[str, Any]) -> bool:
+    """Return whether a schedule publishes a MessageEvent as SYRIS gives it."""
     message = (fields.get("run") or {}).get("message")
     return message is not None and (not message or "content" in message or "source" in message)
 
@@ -166,12 +168,12 @@ def _shape_of(given: Mapping[str, Any]) -> Shape:
     return "spec" if "spec" in given else "general"
 
 
-def _move_retries(block: Block, beside: Mapping[str, Any]) -> None:
+def _move_retries(block: Block, existing: Mapping[str, Any]) -> None:
     """Retries of Pipelit's shape wait for one interval: they follow a new one."""
-    if "every" not in beside or "retry_delay" not in beside:
+    if "every" not in existing or "retry_delay" not in existing:
         return
-    trigger = parse_every(beside["every"])
-    if isinstance(trigger, Every) and trigger.seconds * SECOND == parse_duration(beside["retry_delay"]):
+    trigger = parse_every(existing["every"])
+    if isinstance(trigger, Every) and trigger.seconds * SECOND == parse_duration(existing["retry_delay"]):
         block.setdefault("retry_delay", block["every"])
 
 

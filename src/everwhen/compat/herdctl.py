@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import ConfigError, ScheduleTriggerError, UnknownScheduleError, shown
-from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.job import FINAL, Job, JobStatus
 from everwhen.model.schedule import State, local_id
 from everwhen.operations import schedules as operations
@@ -70,10 +70,7 @@ def run_schedule(options: RunScheduleOptions) -> ScheduleRunResult:
     stack = open_stack(options.database, is_existing=True)
     service = build_service(
         stack,
-        role="worker",
-        queues=(),
-        check_interval=LOOK,
-        max_workers=1,
+        ServiceOptions(role="worker", queues=(), check_interval=LOOK, max_workers=1),
         target_registry=open_target_registry(stack.runtime, max_workers=1, on_trigger=options.execute),
     )
     try:
@@ -114,15 +111,15 @@ def _awaited(runtime: Runtime, service: Service, job_id: str) -> Job:
 
 
 def _result(runtime: Runtime, job: Job) -> ScheduleRunResult:
-    about = TriggerMetadata(job.job_id, job.origin, moment_of(job.slot_at), job.attempt, 0)
+    about = TriggerMetadata(job.job_id, job.origin, to_datetime(job.slot_at), job.attempt, 0)
     return ScheduleRunResult(
         success=job.status == "succeeded",
         status=job.status,
         result=job.result,
         error=job.error,
-        started_at=optional_moment(job.started_at),
-        completed_at=optional_moment(job.ended_at),
-        next_run_at=optional_moment(get_schedule(runtime, job.schedule_id).state.next_run_at),
+        started_at=optional_datetime(job.started_at),
+        completed_at=optional_datetime(job.ended_at),
+        next_run_at=optional_datetime(get_schedule(runtime, job.schedule_id).state.next_run_at),
         metadata=about,
     )
 
@@ -186,7 +183,7 @@ def _state(state: State) -> ScheduleState:
     status: ScheduleStatus = "idle" if state.status == "active" else "disabled"
     if state.running_jobs:
         status = "running"
-    last_run_at, next_run_at = optional_moment(state.last_run_at), optional_moment(state.next_run_at)
+    last_run_at, next_run_at = optional_datetime(state.last_run_at), optional_datetime(state.next_run_at)
     return ScheduleState(status, last_run_at, next_run_at, state.last_error)
 
 

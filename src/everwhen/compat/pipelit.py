@@ -6,15 +6,11 @@ into the queue before this one begins. With any other dispatch they do the same 
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from everwhen.clock import SystemClock
 from everwhen.engine.chain import PATIENCE, Chain
-from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.errors import StoreError
+from everwhen.engine.loop import patiently
 from everwhen.model.queue import RQ_CHAIN, Link, Links
 from everwhen.operations.stepping import decide_all_due, decide_schedule
 from everwhen.wiring import open_links
@@ -22,15 +18,13 @@ from everwhen.worker_runtime import WorkerRuntime, open_worker_runtime
 
 T = TypeVar("T")
 
-log = logging.getLogger("everwhen")
-
 
 def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
     """Have an active schedule run at its next_run_at, at once if that is past; return False if that is already so.
 
     Without `rq-chain` an active schedule is already started: then its due slots are decided now.
     """
-    return _at_worker_runtime(database, lambda post: _start(post, schedule_id))
+    return _at_worker_runtime(database, lambda worker: _start(worker, schedule_id))
 
 
 def execute_scheduled_job(
@@ -47,10 +41,13 @@ def execute_scheduled_job(
 
     def execute() -> int:
         return _at_worker_runtime(
-            database, lambda post: _chain(post).execute(post.job_runner(), schedule_id, uid, at)
+            database, lambda worker: _chain(worker).execute(worker.job_runner(), schedule_id, uid, at)
         )
 
-    return execute() if uid is None else _patiently(execute)
+    if uid is None:
+        return execute()
+    # What was done before the database went away is found done, and the rest is done.
+    return patiently(execute, "a link waits for the database", patience=PATIENCE)
 
 
 def recover_scheduled_jobs(database: str | None = None) -> int:
@@ -62,49 +59,36 @@ def recover_scheduled_jobs(database: str | None = None) -> int:
     return _at_worker_runtime(database, _recover)
 
 
-def _patiently(work: Callable[[], T]) -> T:
-    """Retry until the database is back: the work that was done before is found done, and the rest is done."""
-    clock, pause = SystemClock(), FIRST_PAUSE
-    deadline = clock.monotonic() + PATIENCE
-    while True:
-        try:
-            return work()
-        except StoreError as error:
-            if clock.monotonic() > deadline:
-                raise
-            log.error("a link waits for the database: %s", error)
-        threading.Event().wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
-
-
 def _at_worker_runtime(database: str | None, work: Callable[[WorkerRuntime], T]) -> T:
-    post = open_worker_runtime(database)
+    worker = open_worker_runtime(database)
     try:
-        return work(post)
+        return work(worker)
     finally:
-        post.close()
+        worker.close()
 
 
-def _is_chained(post: WorkerRuntime) -> bool:
-    return post.settings.dispatch == RQ_CHAIN
+def _is_chained(worker: WorkerRuntime) -> bool:
+    return worker.settings.dispatch == RQ_CHAIN
 
 
-def _chain(post: WorkerRuntime) -> Chain:
+def _chain(worker: WorkerRuntime) -> Chain:
     links: Links = _NoLinks()
-    if _is_chained(post):
-        links = open_links(post.settings.redis)
-        post.stack.leave.append(links.close)
-    return Chain(post.runtime, links)
+    if _is_chained(worker):
+        links = open_links(worker.settings.redis)
+        worker.stack.leave.append(links.close)
+    return Chain(worker.runtime, links)
 
 
-def _start(post: WorkerRuntime, schedule_id: str) -> bool:
-    if _is_chained(post):
-        return _chain(post).start(schedule_id)
-    return decide_schedule(post.runtime, schedule_id) > 0
+def _start(worker: WorkerRuntime, schedule_id: str) -> bool:
+    if _is_chained(worker):
+        return _chain(worker).start(schedule_id)
+    return decide_schedule(worker.runtime, schedule_id) > 0
 
 
-def _recover(post: WorkerRuntime) -> int:
-    return _chain(post).recover(post.job_runner()) if _is_chained(post) else decide_all_due(post.runtime)
+def _recover(worker: WorkerRuntime) -> int:
+    return (
+        _chain(worker).recover(worker.job_runner()) if _is_chained(worker) else decide_all_due(worker.runtime)
+    )
 
 
 class _NoLinks:

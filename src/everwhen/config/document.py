@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from everwhen.config.problems import Path, Place, Report
+from everwhen.config.problems import Location, Path, Report
 from everwhen.errors import shown
 from everwhen.model.scalars import Severity
 
@@ -58,14 +58,14 @@ class Document:
     values: int = 0  # their number, with aliases expanded
     has_anchors: bool = False
 
-    def node(self, report: Report) -> Node:
+    def node(self, report: Report) -> DocumentNode:
         """Return its root, in its place."""
-        return Node(self, (), self.root, report)
+        return DocumentNode(self, (), self.root, report)
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> Location:
         """Return the place of a path; for a missing value the place of its nearest ancestor."""
         if not self.is_file:
-            return Place(self.file, 0, 0)
+            return Location(self.file, 0, 0)
         line, column, moved = 0, 0, 0
         value = self.root
         for step in path:
@@ -76,7 +76,7 @@ class Document:
             if isinstance(value, Items) and value.moved is not None:
                 moved += value.moved[int(step)]
             value = value[step]
-        return Place(self.file, line + 1, column + 1)
+        return Location(self.file, line + 1, column + 1)
 
 
 def _spot(value: Any, step: str | int) -> Spot | None:
@@ -90,7 +90,7 @@ def _spot(value: Any, step: str | int) -> Spot | None:
 # A value with its place in a document: the checks and the sections read it, and report problems at it.
 
 
-class Node:
+class DocumentNode:
     """A value with its place."""
 
     __slots__ = ("document", "path", "report", "value")
@@ -101,11 +101,11 @@ class Node:
         self.value = value
         self.report = report
 
-    def __getitem__(self, step: str | int) -> Node:
-        return Node(self.document, (*self.path, step), self.value[step], self.report)
+    def __getitem__(self, step: str | int) -> DocumentNode:
+        return DocumentNode(self.document, (*self.path, step), self.value[step], self.report)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Location:
         return self.document.place(self.path)
 
     def complain(self, message: str, *steps: str | int, severity: Severity = "error") -> None:
@@ -142,16 +142,16 @@ class Node:
         found = self.value.items() if isinstance(self.value, Block) else ()
         return {key: value for key, value in found if value is not None}
 
-    def entries(self) -> list[tuple[str, Node]]:
+    def entries(self) -> list[tuple[str, DocumentNode]]:
         """Return the entries of a mapping that are set."""
         found = self.value.items() if isinstance(self.value, Block) else ()
         return [(key, self[key]) for key, value in found if value is not None]
 
-    def items(self) -> list[Node]:
+    def items(self) -> list[DocumentNode]:
         return [self[number] for number in range(len(self.value))] if isinstance(self.value, Items) else []
 
 
-def plain_node(value: Any, report: Report) -> Node:
+def plain_node(value: Any, report: Report) -> DocumentNode:
     """Convert values from JSON or Python to a document without lines; report what is not plain data."""
     return Document("", _Copier(report).copied(value, ()), is_file=False).node(report)
 
@@ -170,7 +170,7 @@ class _Copier:
         if isinstance(value, str):
             return value if _is_unicode(value) else self._refused(path, "holds no Unicode text")
         if isinstance(value, float):
-            return value if isfinite(value) else self._refused(path, f"{value} is no JSON value")
+            return value if isfinite(value) else self._refused(path, f"{value} is not a JSON value")
         if len(path) > MOST_DEPTH:
             return self._refused(path[:3], f"is nested more than {MOST_DEPTH} levels deep")
         if isinstance(value, dict | Mapping):
@@ -179,7 +179,7 @@ class _Copier:
             items = Items()
             items.extend(self.copied(item, (*path, number)) for number, item in enumerate(value))
             return items
-        return self._refused(path, f"a {type(value).__name__} is no JSON value")
+        return self._refused(path, f"a {type(value).__name__} is not a JSON value")
 
     def _block(self, value: Mapping[Any, Any], path: Path) -> Block:
         block = Block()
@@ -191,7 +191,7 @@ class _Copier:
         return block
 
     def _refused(self, path: Path, message: str) -> None:
-        self._report.add(Place("", 0), path, message)
+        self._report.add(Location("", 0), path, message)
 
 
 def _is_unicode(text: str) -> bool:

@@ -10,9 +10,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISFIFO, S_ISREG
 from typing import Any
 
-from everwhen.config.document import Block, Document, Items, Node, Plain
+from everwhen.config.document import Block, Document, DocumentNode, Items, Plain
+from everwhen.config.problems import Location, Report
 from everwhen.config.problems import Path as KeyPath
-from everwhen.config.problems import Place, Report
 from everwhen.config.reread import read_again
 from everwhen.config.schema import FILE, INCLUDED
 from everwhen.config.yaml_text import MOST_BYTES, core_value
@@ -30,7 +30,7 @@ class File:
     path: Path
     stamp: Stamp | None
     written: Document
-    node: Node
+    node: DocumentNode
 
 
 def read_files(
@@ -65,7 +65,7 @@ def _read(
     try:
         text = _text(path, is_included)
     except ConfigError as error:
-        report.add(Place(str(path), 0), (), str(error))
+        report.add(Location(str(path), 0), (), str(error))
         text = ""
     written = read_again(text, str(path), report, last)
     document = resolved(written, environ, report) if "${" in text else written
@@ -79,7 +79,7 @@ def _text(path: Path, is_included: bool) -> str:
             raise ConfigError("is a directory; name the files in it, as in include: [schedules.d/*.yaml]")
         # The user named the main file, which may be a pipe of a shell; a pattern may match anything.
         if not S_ISREG(kind) and (is_included or not S_ISFIFO(kind)):
-            raise ConfigError("is no file, but a device, a pipe or a socket")
+            raise ConfigError("is not a file, but a device, a pipe or a socket")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
@@ -88,7 +88,7 @@ def _text(path: Path, is_included: bool) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}; {_cure(error, is_included)}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is no UTF-8 text (byte {error.start})") from error
+        raise ConfigError(f"is not UTF-8 text (byte {error.start})") from error
 
 
 def _cure(error: OSError, is_included: bool) -> str:

@@ -13,7 +13,7 @@ MOST_SUBMITTED = 100  # problems of one submission
 Path = tuple[str | int, ...]
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A place in a file; lines and columns count from 1, and line 0 means the file as a whole."""
 
     file: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 class Problem:
     """One mistake, or something that looks like one."""
 
-    place: Place
+    place: Location
     path: str
     message: str
     severity: Severity = "error"
@@ -46,7 +46,7 @@ class Report:
     most: int | None = None  # for submissions: searching for more would be wasted work
     _spoiled: set[tuple[str, Path]] = field(default_factory=set)
 
-    def add(self, place: Place, path: Path, message: str, severity: Severity = "error") -> None:
+    def add(self, place: Location, path: Path, message: str, severity: Severity = "error") -> None:
         if self.most is not None and len(self.found) >= self.most:
             said = {(problem.path, problem.message) for problem in self.errors}
             raise SubmissionError(said | {("", f"there are more problems; these are the first {self.most}")})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from everwhen.config.document import Node
+from everwhen.config.document import DocumentNode
 from everwhen.config.files import File, Stamp, directories_of, read_files, stamp_of, stamps_now
 from everwhen.config.problems import Problem, Report
 from everwhen.config.sections.collector import Fields, NoPlugins, Rules, ScheduleCollector
@@ -100,7 +100,7 @@ def read_configuration(path: Path, host: Host, last: Configuration | None = None
 
 
 def examine_service(path: Path, host: Host, report: Report) -> tuple[Settings, Mapping[str, Any] | None]:
-    """The settings of the service and the words of the `api` section, as far as they are valid; no schedule is read."""
+    """Return the settings of the service and the valid keys of the `api` section; no schedule is read."""
     files = read_files(path, host.environ, report)
     return _settings(files[0].node, host, report), _merged(files, "api")
 
@@ -154,8 +154,8 @@ def _rules(settings: Settings, collector: ScheduleCollector) -> tuple[object, ..
     return (settings, dict(collector.policies), dict(collector.budgets))
 
 
-def _settings(main: Node, host: Host, report: Report) -> Settings:
-    (section,) = _sections_of(main, "service") or [Node(main.document, ("service",), None, report)]
+def _settings(main: DocumentNode, host: Host, report: Report) -> Settings:
+    (section,) = _sections_of(main, "service") or [DocumentNode(main.document, ("service",), None, report)]
     return settings_of(service_fields(section, host.environ), local_zone=host.local_zone)
 
 
@@ -182,11 +182,11 @@ def _merged(files: list[File], section: str) -> Any:
     return merged
 
 
-def _sections(files: list[File], section: str) -> list[Node]:
+def _sections(files: list[File], section: str) -> list[DocumentNode]:
     return [node for file in files for node in _sections_of(file.node, section)]
 
 
-def _sections_of(node: Node, section: str) -> list[Node]:
+def _sections_of(node: DocumentNode, section: str) -> list[DocumentNode]:
     return [child for key, child in node.entries() if key == section]
 
 

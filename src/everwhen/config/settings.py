@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
-from everwhen.config.document import Block, Document, Node
+from everwhen.config.document import Block, Document, DocumentNode
 from everwhen.config.problems import Report
 from everwhen.config.schema import API, SERVICE
 from everwhen.config.yaml_text import core_value
@@ -45,7 +45,7 @@ class Settings:
 _DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
 
 
-def service_fields(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
+def service_fields(node: DocumentNode, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of the section, overridden by those of the environment; report problems."""
     values = node.fields()
     for key, value in twins(SERVICE, PREFIX, environ, node.report).items():
@@ -69,8 +69,8 @@ def twins(record: Record, prefix: str, environ: Mapping[str, str], report: Repor
     return found
 
 
-def _twin(variable: str, text: str, report: Report) -> Node:
-    return Node(Document(variable, Block(), is_file=False), (), core_value(text), report)
+def _twin(variable: str, text: str, report: Report) -> DocumentNode:
+    return DocumentNode(Document(variable, Block(), is_file=False), (), core_value(text), report)
 
 
 def settings_of(values: Mapping[str, Any], *, local_zone: Callable[[], str]) -> Settings:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from everwhen.config.document import Block, Node, plain_node
+from everwhen.config.document import Block, DocumentNode, plain_node
 from everwhen.config.files import references_in
 from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
@@ -33,7 +33,7 @@ from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
 from everwhen.model.values import program_of
 from everwhen.timetable.trigger import Every, EveryMonth, Once
 
-_SAID = object()
+_NO_DEFAULT = object()
 # What a schedule over REST had before protection followed its target, unless something else was said.
 _UNPROTECTED = {
     "max_outstanding": 0,
@@ -47,7 +47,7 @@ _UNPROTECTED = {
 class Translated(NamedTuple):
     """A submission in the keys of a file, the submitter's own key for each that was another, and its shape."""
 
-    node: Node
+    node: DocumentNode
     spelled: dict[str, str]
     shape: Shape
 
@@ -58,10 +58,10 @@ class BodyShapes(Protocol):
     @property
     def keys(self) -> Record: ...
 
-    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
+    def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         """Translate the keys of a submission, null where one is cleared.
 
-        A new schedule has the defaults of its shape; a change is read `beside` the keys that the schedule has.
+        A new schedule has the defaults of its shape; a change is read with the `existing` keys of the schedule.
         """
         ...
 
@@ -72,7 +72,7 @@ class PlainBodies:
 
     keys: Record
 
-    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
+    def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         return Translated(submitted, {}, "general")
 
 
@@ -164,7 +164,7 @@ def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: Submis
     collector = _collector(rules, report, may_be_past=True)
     read_agents(node, collector)
     if report.errors:
-        raise SubmissionError(_said(report.found, {}))
+        raise SubmissionError(_faults_in(report.found, {}))
     return list(collector.collected.values())
 
 
@@ -208,9 +208,9 @@ def with_protections(schedule_id: str, stored: Definition, rules: SubmissionRule
     None when it cannot be read again: what it runs is not in this configuration. When it fires stays as it is.
     """
     fields = settled_fields(stored)
-    said = {key: value for key, value in fields.items() if _UNPROTECTED.get(key, _SAID) != value}
+    given = {key: value for key, value in fields.items() if _UNPROTECTED.get(key, _NO_DEFAULT) != value}
     try:
-        declared = _read_again(said, schedule_id, stored, rules)
+        declared = _read_again(given, schedule_id, stored, rules)
     except SubmissionError:
         return None
     found = declared.definition
@@ -241,7 +241,7 @@ def _read_again(fields: Fields, schedule_id: str, current: Definition, rules: Su
     return _judged(Translated(node, {}, "general"), 0, schedule_id, rules, may_be_past=True)
 
 
-def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> Node:
+def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> DocumentNode:
     """Return the keys in their places, each checked by itself."""
     if not isinstance(fields, Mapping):
         raise SubmissionError([("", f"a schedule is an object, not {spelled(fields)}")])
@@ -270,7 +270,7 @@ def _judged(
     read_schedule(translated.node, schedule_id, collector, target, group)
     if report.has_errors:
         raise SubmissionError(
-            _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)
+            _faults_in(report.found[:before], {}) | _faults_in(report.found[before:], translated.spelled)
         )
     return collector.collected[schedule_id]
 
@@ -289,7 +289,7 @@ def _without_reserved(stored: Fields, block: Block, current: Definition, rules: 
     return {word: value for word, value in stored.items() if word not in reserved}
 
 
-def _said(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str, str]]:
+def _faults_in(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str, str]]:
     errors = [problem for problem in problems if problem.severity == "error"]
     return {(as_submitted(problem.path, spelled), problem.message) for problem in errors}
 
@@ -309,8 +309,8 @@ def _collector(
     )
 
 
-def _refuse_references(submitted: Node) -> None:
-    """What a worker resolves is the worker's: whoever may not see its environment may not send it elsewhere."""
+def _refuse_references(submitted: DocumentNode) -> None:
+    """Refuse references to a worker's environment: a submitter who may not see it may not send it to others either."""
     fault = "refers to the environment, which is for the configuration file and for callers that may run code"
     for key in ("run", "ping"):
         for path in references_in(submitted.value.get(key), (key,)):
@@ -318,7 +318,7 @@ def _refuse_references(submitted: Node) -> None:
 
 
 def as_submitted(path: str, spelled: Mapping[str, str]) -> str:
-    """A path in the fields that the submitter used.
+    """Return a path in the fields that the submitter used.
 
     >>> as_submitted("run.workflow.id", {"run": "workflow_id", "run.workflow.id": "workflow_id"})
     'workflow_id'

@@ -69,7 +69,7 @@ def _keys_of_run() -> dict[str, Key]:
     for name, kind in KINDS.items():
         value = TARGET_KEYS[name] if kind.value is None else _VALUES[kind.value]
         found[name] = Key(value, kind.about)
-        found |= {key: _key(about) for key, about in kind.beside.items()}
+        found |= {key: _key(about) for key, about in kind.other_keys.items()}
     return found
 
 
@@ -87,7 +87,7 @@ class InstalledKeys:
         if not isinstance(node.value, dict):
             node.complain(f"must be a mapping, not {spelled(node.value)}")
         elif self.kind.fault is not None:
-            # A broken package keeps its own jobs from running, and nobody else's file from being read.
+            # A broken package keeps its own jobs from running, but no file from being read.
             node.complain(self.kind.fault, severity="warning" if node.is_in_file else "error")
         elif self.kind.schema is not None:
             _check_by_schema(node, self.kind.schema)
@@ -114,14 +114,14 @@ def _check_by_schema(node: CheckedValue, schema: Mapping[str, Any]) -> None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The same, without keys whose value is null: they are not given."""
+    """Return the same without keys whose value is null: they are not given."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Record):
+class RunKeys(Record):
     """The keys of `run`: those of our kinds, and the installed kinds."""
 
     def check(self, node: CheckedValue) -> None:
@@ -135,7 +135,7 @@ class Run(Record):
 
 
 def _installed_keys(named: Collection[str]) -> dict[str, Key]:
-    """A key for every installed kind; only the packages of those that are named are imported."""
+    """Return a key for every installed kind; only the packages of those that are named are imported."""
     found = {name: Key(Anything(), "") for name in installed_names()}
     for name in found:
         kind = installed_kind(name) if name in named else None
@@ -151,7 +151,7 @@ def _one_target(node: CheckedValue) -> None:
     if len(kinds) != 1:
         found = f", not {' and '.join(kinds)}" if kinds else ""
         node.complain(f"must name exactly one of {', '.join(_all_kinds())}{found}")
-    for key, owner in _BESIDE.items():
+    for key, owner in _KIND_OF_KEY.items():
         if kinds and kinds != [owner] and node.value.get(key) is not None:
             node.complain(f"goes with {owner} only", key)
 
@@ -160,10 +160,10 @@ def _all_kinds(is_ours: bool = False) -> list[str]:
     return [*KINDS] if is_ours else [*KINDS, *installed_names()]
 
 
-_BESIDE = {key: name for name, kind in KINDS.items() for key in kind.beside}
-RUN = Run(_keys_of_run(), _one_target)
+_KIND_OF_KEY = {key: name for name, kind in KINDS.items() for key in kind.other_keys}
+RUN = RunKeys(_keys_of_run(), _one_target)
 
-_spell = JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def target_of(run: Mapping[str, Any]) -> Target:
@@ -173,15 +173,15 @@ def target_of(run: Mapping[str, Any]) -> Target:
         env = {key: _text(value) for key, value in (run.get("env") or {}).items()}
         return _target("command", {"argv": argv, "cwd": run.get("cwd"), "env": env or None})
     if run.get("python") is not None:
-        beside = {key: run.get(key) or None for key in KINDS["python"].beside}
-        return _target("python", {"function": run["python"], **beside})
+        other_keys = {key: run.get(key) or None for key in KINDS["python"].other_keys}
+        return _target("python", {"function": run["python"], **other_keys})
     ((kind, fields),) = ((kind, fields) for kind, fields in run.items() if fields is not None)
     return _target(kind, dict(fields))
 
 
 def _target(kind: str, fields: Mapping[str, Any]) -> Target:
     spec = {key: value for key, value in fields.items() if value is not None}
-    return Target(kind, _spell(spec))
+    return Target(kind, _encode(spec))
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 
 from everwhen.config.document import MOST_DEPTH, Block, Document, Items, Plain
-from everwhen.config.problems import Place, Report
+from everwhen.config.problems import Location, Report
 from everwhen.errors import shown
 
 MOST_BYTES = 16 << 20
@@ -43,7 +43,7 @@ class _RefusedError(Exception):
 def read_document(text: str, file: str, report: Report) -> Document:
     """Return the values of a file; report what is wrong with them, and read on where possible."""
     if len(text) > MOST_BYTES:
-        report.add(Place(file, 1), (), f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
+        report.add(Location(file, 1), (), f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
         return Document(file, None)
     try:
         builder = _Builder(text, file, report)
@@ -54,11 +54,11 @@ def read_document(text: str, file: str, report: Report) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        report.add(Place(file, line, column), (), f"is no YAML: {_fault(error)}")
+        report.add(Location(file, line, column), (), f"is not valid YAML: {_fault(error)}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        fault = f"is no YAML: it holds a control character (#x{error.character:02x})"
-        report.add(Place(file, line), (), fault)
+        fault = f"is not valid YAML: it holds a control character (#x{error.character:02x})"
+        report.add(Location(file, line), (), fault)
     return Document(file, None)
 
 
@@ -214,7 +214,7 @@ class _Builder:
 
     def _complain(self, event: Any, message: str) -> None:
         mark = event.start_mark
-        self._report.add(Place(self._file, mark.line + 1, mark.column + 1), tuple(self._steps), message)
+        self._report.add(Location(self._file, mark.line + 1, mark.column + 1), tuple(self._steps), message)
 
     def _refuse(self, event: Any, message: str) -> NoReturn:
         self._complain(event, message)

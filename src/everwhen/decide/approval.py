@@ -16,7 +16,7 @@ from everwhen.decide.slots import slot_after_span
 from everwhen.errors import PreconditionError, StatusError
 from everwhen.model.changes import Creation, Decision
 from everwhen.model.events import Event, EventType
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.timetable.describe import describe
@@ -108,7 +108,7 @@ def _next_slots(state: State, plan: Plan, now: int) -> list[str]:
     calendar, slot_at = plan.calendar(found.anchor_at), found.slot_at
     slots: list[str] = []
     while slot_at is not None and len(slots) < SHOWN_SLOTS:
-        slots.append(moment_of(slot_at).isoformat())
+        slots.append(to_datetime(slot_at).isoformat())
         slot_at = None if calendar.is_chain else calendar.next_after(slot_at)
     return slots
 

@@ -31,18 +31,18 @@ class MissedWindow(NamedTuple):
 class WindowEntries:
     """The ledger entries of one missed window: one event per slot up to a limit, then one per type and reason (C8)."""
 
-    __slots__ = ("_rest", "_room", "draft")
+    __slots__ = ("_events_left", "_rest", "draft")
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self._room = EVENTS_PER_WINDOW
+        self._events_left = EVENTS_PER_WINDOW
         self._rest: dict[tuple[EventType, str], tuple[int, int, int]] = {}
 
     def add(self, kind: EventType, slots: Sequence[int], reason: str) -> None:
-        for slot_at in slots[: self._room]:
+        for slot_at in slots[: self._events_left]:
             self.draft.range_over(kind, slot_at, slot_at, 1, reason)
-        rest = slots[self._room :]
-        self._room = max(self._room - len(slots), 0)
+        rest = slots[self._events_left :]
+        self._events_left = max(self._events_left - len(slots), 0)
         if rest:
             first, last, count = self._rest.get((kind, reason), (rest[0], rest[-1], 0))
             self._rest[kind, reason] = (min(first, rest[0]), max(last, rest[-1]), count + len(rest))

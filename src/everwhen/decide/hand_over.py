@@ -81,8 +81,10 @@ LATER = 5 * SECOND  # how often a job that may not begin now is tried again
 def links_of(schedule: Schedule | None, jobs: Iterable[Job]) -> list[Link]:
     """Return the links of a schedule (None when it is deleted), and one for the first of its jobs that wait."""
     slots = [] if schedule is None else _slot_links(schedule)
-    waiting = [(job.ready_at, job.slot_at, job) for job in jobs if _waits_for_us(job)]
-    return slots if not waiting else [*slots, job_link(min(waiting)[2])]
+    waiting = [job for job in jobs if _waits_for_us(job)]
+    if not waiting:
+        return slots
+    return [*slots, job_link(min(waiting, key=lambda job: (job.ready_at, job.slot_at)))]
 
 
 def job_link(job: Job) -> Link:

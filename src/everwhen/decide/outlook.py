@@ -14,7 +14,7 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
 from everwhen.model.events import Event
-from everwhen.model.instants import MINUTE, moment_of
+from everwhen.model.instants import MINUTE, to_datetime
 from everwhen.model.limits import FOR_EVER, Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
@@ -281,12 +281,12 @@ def cause(
 
 def spoken(zone: Zone, instant: int) -> str:
     """Return an instant as people read it: time, zone, weekday and date, in the schedule's zone."""
-    moment = zone.localized(moment_of(instant))
+    moment = zone.localized(to_datetime(instant))
     return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
 
 
 def _time(zone: Zone, instant: int) -> str:
-    return f"{zone.localized(moment_of(instant)):%H:%M:%S}".removesuffix(":00")
+    return f"{zone.localized(to_datetime(instant)):%H:%M:%S}".removesuffix(":00")
 
 
 def _figures(plan: Plan, at: int) -> dict[str, object]:
@@ -294,7 +294,7 @@ def _figures(plan: Plan, at: int) -> dict[str, object]:
     zone = definition.zone
     return {
         "time": _time(zone, at),
-        "weekday": f"{zone.localized(moment_of(at)):%A}",
+        "weekday": f"{zone.localized(to_datetime(at)):%A}",
         "window": f"{definition.only_between} {zone.name}" if definition.only_between else "of then",
         "quiet": "of then" if plan.quiet is None else _quiet(plan.quiet, at),
         "breaker": definition.breaker.key if definition.breaker else "of then",

@@ -137,7 +137,7 @@ class Chain:
                 self._hand_on(job)
                 break
             claim = partial(self._slots.claim_job, self._clock.now(), job_id=job.job_id)
-            if job_runner.carry(lambda node, claim=claim: claim(node=node)):  # type: ignore[misc]
+            if job_runner.run(lambda node, claim=claim: claim(node=node)):  # type: ignore[misc]
                 ran += 1
             elif self._still_waits(job):
                 self._put([later_link(job, self._clock.now())])

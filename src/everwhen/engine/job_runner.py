@@ -85,7 +85,7 @@ class JobRunner:
         self._worker.begin(self.node)
         self._is_sure = True
         self._gone.clear()
-        keeper = Loop("carrier", "heartbeat", self._keep_once, self._gone)
+        keeper = Loop("job-runner", "heartbeat", self._keep_once, self._gone)
         keeper.start()
         self._loops = [keeper, self._greeting.start(self._gone)]
         return self
@@ -99,7 +99,7 @@ class JobRunner:
             self._worker.close()
             self._leave()
 
-    def carry(self, claim: Claim) -> bool:
+    def run(self, claim: Claim) -> bool:
         """Run the claimed job until it is settled; return False when there was nothing to claim.
 
         When work of a job continues after its end (R9), this waits until that work has returned.

@@ -24,7 +24,7 @@ from everwhen.engine.delivery import LONGEST_ERROR, pause_after
 from everwhen.engine.loop import Wake, WakeableSleep
 from everwhen.errors import StoreError
 from everwhen.model.event_cursor import EventCursor
-from everwhen.model.instants import SECOND, optional_moment
+from everwhen.model.instants import SECOND, optional_datetime
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.operations.listening import (
     HELD,
@@ -210,7 +210,7 @@ class ProcessListeners:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nobody listens, or the end of this node was told."""
+        """Return whether no function listens, or the end of this node was reported."""
         return self._position is None or self._has_ended
 
     @property
@@ -225,7 +225,7 @@ class ProcessListeners:
         self._has_ended = False
 
     def begin(self) -> None:
-        """Go on from now; where more is wanted by now, hear that from now on."""
+        """Continue from now; types that are wanted since then are heard from now on."""
         if not self._listeners:
             return
         position = self._position
@@ -323,7 +323,7 @@ class NamedListener:
         return self._write_in_time() and is_full
 
     def release(self) -> None:
-        """Give the cursor up: another node may go on at once."""
+        """Give the cursor up: another node may continue at once."""
         if self._cursor is not None:
             self._cursor = self._cursor._replace(node=None, held_until=None)
             self._write(is_held=False)
@@ -442,5 +442,5 @@ def fields_of(entry: FeedEntry) -> dict[str, object]:
     return {
         "schedule_id": facts.schedule_id,
         "job_id": facts.job_id,
-        "slot_at": optional_moment(facts.slot_at),
+        "slot_at": optional_datetime(facts.slot_at),
     }

@@ -10,8 +10,11 @@ import gc
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
+from typing import TypeVar
 
 from everwhen.errors import QueueError, StoreError
 
@@ -19,6 +22,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to continue promptly when 
 LOOK_AGAIN = 0.05
 
 log = logging.getLogger("everwhen")
+
+T = TypeVar("T")
 
 
 class Loop:
@@ -55,11 +60,23 @@ class Loop:
                 with suppress(Exception):  # a handler of the program that fails must not end the loop either
                     log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
                 if isinstance(error, StoreError) and error.fault == "locked":
-                    pause = (
-                        FIRST_PAUSE  # the step has waited for seconds, and must retry as soon as it is free
-                    )
+                    pause = FIRST_PAUSE  # the step has waited for seconds: retry as soon as it is free
                 self._ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def patiently(work: Callable[[], T], trouble: str, *, patience: float = inf) -> T:
+    """Retry work until the database is back, or until `patience` seconds are over; log `trouble` before each retry."""
+    deadline, pause = time.monotonic() + patience, FIRST_PAUSE
+    while True:
+        try:
+            return work()
+        except StoreError as error:
+            if time.monotonic() > deadline:
+                raise
+            log.error("%s: %s", trouble, error)
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 class WakeableSleep:

@@ -221,10 +221,10 @@ class _Waiting:
 
     def add(self, data: bytes) -> None:
         while data:
-            room = HEAD - self._total
-            size = min(room, PIECE) if room > 0 else PIECE
+            head_left = HEAD - self._total
+            size = min(head_left, PIECE) if head_left > 0 else PIECE
             piece = OutputPiece(self.stream, self._total, data[:size])
-            _append(self._head if room > 0 else self._tail, piece)
+            _append(self._head if head_left > 0 else self._tail, piece)
             self._total += len(piece.data)
             data = data[size:]
         while self._tail and self._tail[0].position + len(self._tail[0].data) <= self._total - TAIL:

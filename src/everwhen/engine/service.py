@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from everwhen.engine.chain import ChainWatch
@@ -27,7 +28,7 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
-from everwhen.operations.requests import carry_out_requests
+from everwhen.operations.requests import execute_requests
 from everwhen.operations.system import describe_fault
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -45,8 +46,25 @@ ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 log = logging.getLogger("everwhen")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """How a node behaves. The role `up` is both: a scheduler loop and a worker loop."""
+
+    role: Role = "up"
+    queues: Sequence[str] | None = None  # whose jobs it claims; None: all
+    check_interval: float = 1.0
+    max_workers: int = 8
+    lease: float = LEASE
+    retention: Retention = field(default_factory=Retention)
+    name: str = ""  # of the service, in the names of its nodes
+    when_cut_off: WhenCutOff = "continue"
+    observer: Observer | None = None
+    on_beat: Callable[[], object] | None = None  # called after each heartbeat
+    on_decided: Callable[[Sequence[Decision]], None] | None = None
+
+
 class Service:
-    """One node, in one role. `up` is both: a scheduler loop and a worker loop."""
+    """One node, in one role."""
 
     status: Status = "stopped"
     started_at: int | None = None
@@ -60,54 +78,34 @@ class Service:
         self,
         runtime: Runtime,
         targets: Mapping[str, Target],
+        options: ServiceOptions | None = None,
         *,
-        role: Role = "up",
-        queues: Sequence[str] | None = None,
-        check_interval: float = 1.0,
-        max_workers: int = 8,
-        lease: float = LEASE,
-        retention: Retention | None = None,
         changes: Callable[[], int] | None = None,
-        observer: Observer | None = None,
         deliveries: Deliveries | None = None,
         heal: Callable[[], object] | None = None,
         dispatcher: Dispatcher | None = None,
         chain_watch: ChainWatch | None = None,
-        name: str = "",
         greet: Greet | None = None,
-        when_cut_off: WhenCutOff = "continue",
-        on_beat: Callable[[], object] | None = None,
-        on_decided: Callable[[Sequence[Decision]], None] | None = None,
     ) -> None:
-        self.role = role
-        self._runtime = store = store_of(runtime)
-        self._targets, self._check_interval = targets, check_interval
-        self._retention = retention or Retention()
-        self._deliveries, self._dispatcher = deliveries, dispatcher
-        self._chain_watch = chain_watch  # over schedules that continue by themselves
-        self._on_beat = on_beat  # called after each heartbeat
-        self._heal = heal  # reactivates schedules that could not run, and can now (R7)
+        """Build the node. `heal` reactivates schedules that could not run, and can now (R7).
+
+        `chain_watch` watches over schedules that continue by themselves.
+        """
+        self.options = options = options or ServiceOptions()
+        self._store = store = store_of(runtime)
+        self._targets, self._deliveries, self._dispatcher = targets, deliveries, dispatcher
+        self._chain_watch, self._heal = chain_watch, heal
         self._scheduler_wake, self._worker_wake, self._request_wake = Wake(), Wake(), Wake()
         self._scheduler_sleep = WakeableSleep(self._scheduler_wake, changes)
         self._worker_sleep = WakeableSleep(self._worker_wake, changes)
         runtime.wake_scheduler = self._scheduler_wake.set
         runtime.wake_requests = self._request_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
-        self.lease = Lease(runtime, role=role, seconds=lease, service=name)
-        self.ticker = Ticker(store.slots, store.clock, on_decided=on_decided)
-        self.worker = Worker(
-            store.slots,
-            store.clock,
-            targets,
-            node=self.node,
-            queues=queues,
-            max_workers=max_workers,
-            wake=self._worker_wake,
-            on_settled=self._scheduler_wake,
-            observer=observer,
-        )
+        self.lease = Lease(runtime, role=options.role, seconds=options.lease, service=options.name)
+        self.ticker = Ticker(store.slots, store.clock, on_decided=options.on_decided)
+        self.worker = self._new_worker()
         self._greeting = Greeting(
-            self.lease, self.worker, greet, when_cut_off=when_cut_off, is_alive=self._has_its_loops
+            self.lease, self.worker, greet, when_cut_off=options.when_cut_off, is_alive=self._has_its_loops
         )
         self._clock_watch, self._clock_lock = ClockWatch(store.clock), threading.Lock()
         self._skew_watch, self._overdue_watch = SkewWatch(), OverdueWatch(runtime)
@@ -124,11 +122,11 @@ class Service:
 
     @property
     def is_scheduler(self) -> bool:
-        return self.role != "worker"
+        return self.options.role != "worker"
 
     @property
     def is_worker(self) -> bool:
-        return self.role != "scheduler"
+        return self.options.role != "scheduler"
 
     # -- start and stop --
 
@@ -171,13 +169,13 @@ class Service:
         if self.status == "stopped":
             return
         patience = timeout if wait_for_jobs and not self._has_left else 0.0
-        deadline = self._runtime.clock.monotonic() + patience
+        deadline = self._store.clock.monotonic() + patience
         self.prepare_to_stop()
         # The loops end first, so that nothing is claimed during the drain; the heartbeat continues until the last job
         # has ended, so that no other node takes the jobs over.
-        loops_until = self._runtime.clock.monotonic() + min(max(patience, SHORTEST_END), LOOP_END)
+        loops_until = self._store.clock.monotonic() + min(max(patience, SHORTEST_END), LOOP_END)
         for loop in self._loops:
-            loop.join(max(loops_until - self._runtime.clock.monotonic(), 0.0))
+            loop.join(max(loops_until - self._store.clock.monotonic(), 0.0))
         left = 0
         try:
             left = self._end_jobs(deadline)
@@ -239,11 +237,11 @@ class Service:
 
     def _enter(self) -> None:
         self.status = "running"
-        self.started_at = self._runtime.clock.now()
-        self._started = self._runtime.clock.monotonic()
-        self._clock_watch = ClockWatch(self._runtime.clock)  # from here on no step goes unnoticed
-        last_heartbeat_at = self._runtime.slots.last_heartbeat_at()
-        self._downtime = Downtime(self._runtime, last_heartbeat_at) if self.is_scheduler else None
+        self.started_at = self._store.clock.now()
+        self._started = self._store.clock.monotonic()
+        self._clock_watch = ClockWatch(self._store.clock)  # from here on no step goes unnoticed
+        last_heartbeat_at = self._store.slots.last_heartbeat_at()
+        self._downtime = Downtime(self._store, last_heartbeat_at) if self.is_scheduler else None
         step = self.lease.begin()
         self.ticker.alive_since = self.lease.began_at
         self.worker.begin(self.node)
@@ -284,7 +282,7 @@ class Service:
         """Wait for running jobs; return how many were still running after the deadline, and were ended."""
         left = 0
         try:
-            left = self.worker.drain(max(deadline - self._runtime.clock.monotonic(), 0.0))
+            left = self.worker.drain(max(deadline - self._store.clock.monotonic(), 0.0))
         finally:
             self.worker.abandon(ABANDON)
         return left
@@ -310,11 +308,11 @@ class Service:
         A loop that has completed no evaluation for ten check intervals is stuck. A schedule that is overdue by more
         than a minute while nothing is being decided is left behind.
         """
-        clock, counts = self._runtime.clock, self.ticker.counts
-        patience = 10 * self._check_interval
+        clock, counts = self._store.clock, self.ticker.counts
+        patience = 10 * self.options.check_interval
         if clock.monotonic() - max(counts.checked, self._started) > patience:
             return f"the loop has completed no evaluation for {patience:g}s{self._cause()}"
-        due_at = self._runtime.slots.next_wake_at()
+        due_at = self._store.slots.next_wake_at()
         overdue = 0 if due_at is None else clock.now() - due_at
         if overdue > OVERDUE and clock.monotonic() - max(counts.advanced, self._started) > patience:
             return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided{self._cause()}"
@@ -333,7 +331,7 @@ class Service:
         """Return why a worker is not ready: with a heartbeat older than its lease, other nodes may take its jobs."""
         reason = self._old_heartbeat()  # first: a database that does not answer blocks the caller
         if reason is None:
-            self._runtime.slots.next_ready_at()  # whether the database answers
+            self._store.slots.next_ready_at()  # whether the database answers
         return reason
 
     def _old_heartbeat(self) -> str | None:
@@ -356,21 +354,34 @@ class Service:
             step = self._schedule_once if self._chain_watch is None else self._watch_once
             loops.append(Loop("scheduler", "schedule check", step, self._stopped))
             loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
-            if self._runtime.requests.is_supported:
-                loops.append(Loop("requests", "requests", self._carry_out_once, self._stopped))
+            if self._store.requests.is_supported:
+                loops.append(Loop("requests", "requests", self._execute_requests_once, self._stopped))
         if self.is_worker:
             loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
         elif self._dispatcher is not None:
             loops.append(Loop("dispatcher", "hand-over", self._dispatch_once, self._stopped))
         return loops
 
+    def _new_worker(self) -> Worker:
+        return Worker(
+            self._store.slots,
+            self._store.clock,
+            self._targets,
+            node=self.node,
+            queues=self.options.queues,
+            max_workers=self.options.max_workers,
+            wake=self._worker_wake,
+            on_settled=self._scheduler_wake,
+            observer=self.options.observer,
+        )
+
     def _new_janitor(self) -> Janitor:
-        return Janitor(self._runtime.upkeep, self._runtime.clock, self._retention, self._stopped)
+        return Janitor(self._store.upkeep, self._store.clock, self.options.retention, self._stopped)
 
     def _schedule_once(self) -> None:
         self._scheduler_sleep.begin()
         self.watch_clock()
-        end_pauses(self._runtime)
+        end_pauses(self._store)
         more = self.ticker.step(self._stopped.is_set)
         self._worker_wake.set()
         if self._deliveries is not None:
@@ -379,7 +390,7 @@ class Service:
             self._downtime.tell(self.node)
             self._downtime = None
         if not more and not self._stopped.is_set():
-            self._scheduler_sleep.sleep(self.ticker.seconds_to_next(self._check_interval))
+            self._scheduler_sleep.sleep(self.ticker.seconds_to_next(self.options.check_interval))
 
     def _watch_once(self) -> None:
         """Replace a tick: the links decide the slots, in whichever process they run."""
@@ -391,32 +402,32 @@ class Service:
         if self._deliveries is not None:
             self._deliveries.wake()
         if not self._stopped.is_set():
-            self._scheduler_sleep.sleep(self._check_interval)
+            self._scheduler_sleep.sleep(self.options.check_interval)
 
-    def _carry_out_once(self) -> None:
-        """Carry out what programs requested; on a thread of its own, because a change may wait for a locked row."""
-        carried_out = carry_out_requests(self._runtime, self._stopped.is_set)
-        if not carried_out and not self._stopped.is_set():
-            self._request_wake.wait(self._check_interval)
+    def _execute_requests_once(self) -> None:
+        """Execute the requests of programs; on a separate thread, because a change may wait for a locked row."""
+        executed = execute_requests(self._store, self._stopped.is_set)
+        if not executed and not self._stopped.is_set():
+            self._request_wake.wait(self.options.check_interval)
 
     def _work_once(self) -> None:
         self._worker_sleep.begin()
         if not self.lease.is_fresh:  # else other nodes would take its jobs as soon as it claims them
             self.lease.beat(self.watch_clock())
-        is_busy, now = self.worker.step(), self._runtime.clock.monotonic()
+        is_busy, now = self.worker.step(), self._store.clock.monotonic()
         # Cancel requests are passed on before every sleep; a worker that never sleeps looks a few times a second.
         if not is_busy or now - self._asked_for_cancels > ASK_FOR_CANCELS:
             self._asked_for_cancels = now
             self.worker.cancel()
         if not is_busy and not self._stopped.is_set():
-            self._worker_sleep.sleep(self.worker.seconds_to_next(self._check_interval))
+            self._worker_sleep.sleep(self.worker.seconds_to_next(self.options.check_interval))
 
     def _dispatch_once(self) -> None:
         assert self._dispatcher is not None
         self._worker_sleep.begin()
         self.worker.end_overdue()  # of jobs whose outcome is reported, whichever node began them
         if not self._dispatcher.step() and not self._stopped.is_set():
-            self._worker_sleep.sleep(self._dispatcher.seconds_to_next(self._check_interval))
+            self._worker_sleep.sleep(self._dispatcher.seconds_to_next(self.options.check_interval))
 
     def _keep_once(self) -> None:
         if self._gone.wait(self.lease.beat_every):
@@ -428,7 +439,7 @@ class Service:
         self._stall_watch.tell()
         if self.is_scheduler and self._chain_watch is None:
             self._overdue_watch.step(self.node)
-        self._skew_watch.look(self._runtime.clock_skew())
+        self._skew_watch.look(self._store.clock_skew())
         self.worker.cancel()
         if self.lease.rescue(now):
             self._worker_wake.set()
@@ -436,8 +447,8 @@ class Service:
                 self._scheduler_wake.set()
         if self.is_worker and not self._stopped.is_set():
             self.worker.look_for_orphans()
-        if self._on_beat is not None and not self._stopped.is_set():
-            self._on_beat()
+        if self.options.on_beat is not None and not self._stopped.is_set():
+            self.options.on_beat()
 
     # -- clock --
 
@@ -469,4 +480,4 @@ class Service:
 
     def _record(self, kind: EventType, detail: Mapping[str, object]) -> None:
         about = {"node": self.node, "version": __version__, **detail}
-        self._runtime.slots.record([Event(kind, self._runtime.clock.now(), detail=about)])
+        self._store.slots.record([Event(kind, self._store.clock.now(), detail=about)])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from everwhen.clock import Clock
 from everwhen.decide.outlook import held_too_long_since, overdue_event, overdue_since
 from everwhen.model.events import Event, EventType
-from everwhen.model.instants import MINUTE, SECOND, moment_of
+from everwhen.model.instants import MINUTE, SECOND, to_datetime
 from everwhen.model.node import MOST_SKEW, SILENT
 from everwhen.model.schedule import Schedule
 from everwhen.model.vitals import Mark, Tally
@@ -193,7 +193,7 @@ class Downtime:
             return
         text = describe_window(self._runtime.vitals.tally(mark))
         down = describe_seconds((self._started_at - last) // SECOND)
-        since = moment_of(last).isoformat(timespec="seconds")
+        since = to_datetime(last).isoformat(timespec="seconds")
         log.info("was down for %s, since the last heartbeat at %s: %s", down, since, text)
 
 

@@ -113,10 +113,10 @@ class Worker:
     def _exchange(self, ended: Sequence[Ended]) -> int:
         """Settle and claim in one transaction; ended jobs make room for new ones in it."""
         over = sum(not outcome.is_still_running for _, outcome in ended)
-        room = max(self._max_workers - len(self._running) + over, 0)
+        free = max(self._max_workers - len(self._running) + over, 0)
         now, ends = self._clock.now(), _ends(ended)
         with self._claiming(), self._settling(ended):
-            done = self._slots.exchange(now, ends, node=self.node, limit=room, queues=self._queues)
+            done = self._slots.exchange(now, ends, node=self.node, limit=free, queues=self._queues)
         self._let_go(ended, done.settled)
         if done.is_sooner and self._on_settled is not None:
             self._on_settled.set()
@@ -147,13 +147,13 @@ class Worker:
         self._wanted.append(job_id)
         self._wake.set()
 
-    def _claim(self, room: int) -> int:
-        if room <= 0:
+    def _claim(self, free: int) -> int:
+        if free <= 0:
             return 0
         now, wanted = self._clock.now(), self._wanted[0] if self._wanted else None
         with self._claiming():
             if wanted is None:
-                claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
+                claimed = self._slots.claim_jobs(now, node=self.node, limit=free, queues=self._queues)
             else:
                 found = self._slots.claim_job(now, node=self.node, job_id=wanted)
                 claimed = [] if found is None else [found]
@@ -410,7 +410,7 @@ class Worker:
             if self._is_async[target.kind]:
                 return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
             work = partial(adapter.run, target.spec, running.run)
-            return await running.run.until_told(self._call_executor.hand_over(partial(_guarded, work)))
+            return await running.run.until_cancelled(self._call_executor.hand_over(partial(_guarded, work)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
 

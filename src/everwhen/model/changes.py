@@ -10,7 +10,7 @@ from everwhen.model.job import Job, NewJob
 from everwhen.model.limits import Shared
 from everwhen.model.reasons import CancelReason, SkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
-from everwhen.model.token import Answer
+from everwhen.model.token import StoredResponse
 
 # Decisions as values: the changes that a store commits atomically.
 
@@ -36,10 +36,10 @@ class Creation(NamedTuple):
 
 Change = Callable[[Schedule, int, Shared], Decision]
 Filling = Callable[[Schedule, Sequence[int], int, Shared], Decision]
-Remember = Callable[[Decision], Answer]
+Remember = Callable[[Decision], StoredResponse]
 
 
-class NewSchedule(NamedTuple):
+class Insertion(NamedTuple):
     """A schedule about to be written: its first state and events, and the plan that they were made from."""
 
     creation: Creation
@@ -54,7 +54,7 @@ class Terms(NamedTuple):
 
     token_id: str
     max_schedules: int | None = None
-    answer: Answer | None = None
+    answer: StoredResponse | None = None
 
 
 class Reconciliation(NamedTuple):
@@ -68,7 +68,7 @@ class Reconciliation(NamedTuple):
     digest: str
     source: str = "config"
     actor: str | None = None
-    created: Sequence[NewSchedule] = ()
+    created: Sequence[Insertion] = ()
     changed: Sequence[tuple[str, Change]] = ()
     removed: Sequence[tuple[str, Change]] = ()
     policies: Sequence[QuietHoursPolicy] = ()

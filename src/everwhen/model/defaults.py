@@ -78,7 +78,7 @@ def _of_target(given: Fields, kind: str, group: Mapping[str, Any], manifest: Man
 
 
 def _of_plugin(given: Fields, group: Mapping[str, Any], manifest: Manifest | None) -> Fields:
-    """What the group says of the command comes first; then the manifest: who must not run beside, or after, itself."""
+    """Return the defaults of a plugin: first those of the group for the command, then those of the manifest."""
     command = given.get("command") or DEFAULT_COMMAND
     own = _column("plugin", given)
     outstanding = group.get("max_outstanding", own["max_outstanding"])

@@ -15,7 +15,7 @@ from dataclasses import fields as attributes_of
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
-from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_text
+from everwhen.model.instants import MINUTE, SECOND, duration_text, rfc3339_text
 from everwhen.model.job import Origin
 from everwhen.model.kinds import Anything, Key, Object, Record
 from everwhen.model.masks import masked
@@ -201,6 +201,10 @@ def _duration_of(attribute: str, unset: Any = None) -> Callable[[Definition], An
     return lambda definition: duration_text(value(definition)) or unset
 
 
+def _bound(seconds: int | None) -> str | None:
+    return None if seconds is None else rfc3339_text(seconds * SECOND)
+
+
 def _jitter(definition: Definition) -> str | None:
     milliseconds = definition.jitter_ms
     if not milliseconds:
@@ -341,10 +345,8 @@ _ROWS: dict[str, Field] = {
     "dst": Field(
         DST, "What happens when clocks change.", write=lambda one: some_of({"gap": one.gap, "fold": one.fold})
     ),
-    "start_at": Field(
-        INSTANT, "No slot before it.", None, None, write=lambda one: instant_text(one.start_at)
-    ),
-    "end_at": Field(INSTANT, "No slot from here on.", None, None, write=lambda one: instant_text(one.end_at)),
+    "start_at": Field(INSTANT, "No slot before it.", None, None, write=lambda one: _bound(one.start_at)),
+    "end_at": Field(INSTANT, "No slot from here on.", None, None, write=lambda one: _bound(one.end_at)),
     "first_run": Field(
         Word(get_args(FirstRun)),
         "When an interval begins.",

@@ -15,7 +15,7 @@ from everwhen.errors import TimetableError, shown
 from everwhen.model.declare import timeout_of
 from everwhen.model.defaults import with_defaults
 from everwhen.model.fields import WHEN_EMPTY
-from everwhen.model.instants import MINUTE, moment_of
+from everwhen.model.instants import MINUTE, rfc3339_text
 from everwhen.model.schedule import Target
 
 Group = dict[str, Any]
@@ -181,5 +181,5 @@ def event_data(
         "scheduled_job_name": schedule_name,
         "repeat_number": repeat_number,
         "payload": dict(payload),
-        "timestamp": moment_of(now).isoformat().replace("+00:00", "Z"),
+        "timestamp": rfc3339_text(now),
     }

@@ -18,14 +18,23 @@ def instant_of(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def moment_of(instant: int) -> datetime:
+def to_datetime(instant: int) -> datetime:
     """Return an instant as a datetime in UTC."""
     return _EPOCH + timedelta(microseconds=instant)
 
 
-def optional_moment(instant: int | None) -> datetime | None:
+def optional_datetime(instant: int | None) -> datetime | None:
     """Return an instant as a datetime in UTC, or None for None."""
-    return None if instant is None else moment_of(instant)
+    return None if instant is None else to_datetime(instant)
+
+
+def rfc3339_text(instant: int) -> str:
+    """Return an instant as RFC 3339 in UTC.
+
+    >>> rfc3339_text(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    return to_datetime(instant).isoformat().replace("+00:00", "Z")
 
 
 def duration_text(microseconds: int | None) -> str | None:
@@ -41,9 +50,3 @@ def duration_text(microseconds: int | None) -> str | None:
         count, seconds = divmod(seconds, size)
         text += f"{count}{unit}" if count else ""
     return text
-
-
-def instant_text(seconds: int | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -18,7 +18,7 @@ from everwhen.model.target_kinds import header_fault
 MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-NO_NAME = "is no name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
+NO_NAME = "is not a valid name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
 
 
 class Kind(Protocol):

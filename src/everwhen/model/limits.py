@@ -28,7 +28,7 @@ class Limit(NamedTuple):
     widest: int = 0
 
     @property
-    def room(self) -> int:
+    def free(self) -> int:
         """Return how many places are free under the highest limit."""
         return max(self.widest - self.outstanding, 0)
 

@@ -86,8 +86,8 @@ def names_secret(key: str) -> bool:
 def _masked_secret(value: str) -> str:
     """Keep references to the environment; mask their defaults and all other text."""
     scheme = _SCHEME.match(value)
-    beside = _replaced_references("", value[scheme.end() :] if scheme else value)
-    return MASK if beside.strip() or "${" not in value else _without_default(value)
+    rest = _replaced_references("", value[scheme.end() :] if scheme else value)
+    return MASK if rest.strip() or "${" not in value else _without_default(value)
 
 
 def _without_default(value: str) -> str:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from everwhen.errors import TimetableError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import rfc3339_text
 from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
 from everwhen.model.schedule import Definition, Target
@@ -22,7 +22,7 @@ SCHEMA_VERSION = "1.0"
 CHANNEL = "scheduler"
 _SHORT = ("text", "thread_id", "actor", "structured")
 _NAMESPACE = bytes.fromhex("6f1d9a0e6f0b5c6e9d0a0c2f5f5d9e11")
-_spell = json.JSONEncoder(sort_keys=True).encode
+_encode = json.JSONEncoder(sort_keys=True).encode
 _VARIANT = {f"{digit:x}": f"{0b1000 | digit & 0b0011:x}" for digit in range(16)}
 
 
@@ -79,20 +79,17 @@ def message_of(
     """Return the message of one job, as it is written when the job is settled; `actor` is who triggered it manually."""
     event_id = _dashed(_uuid(job.job_id))
     body = event_of(job, definition, event_id, now, actor)
-    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, body=_spell(body))
+    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, body=_encode(body))
 
 
 @lru_cache(maxsize=4_096)
-def _words(spec: str) -> Mapping[str, Any]:
+def _object_in(spec: str) -> Mapping[str, Any]:
     """Parse the message of a schedule, or its payload, once and not for every slot."""
     fields: dict[str, Any] = json.loads(spec)
     return fields
 
 
-@lru_cache(maxsize=16)
-def _format_instant(now: int) -> str:
-    """Format an instant. It is cached because all messages of one evaluation have the same one."""
-    return moment_of(now).isoformat().replace("+00:00", "Z")
+_instant_text = lru_cache(maxsize=16)(rfc3339_text)  # all messages of one evaluation have the same instant
 
 
 def _uuid(name: str) -> str:
@@ -121,13 +118,13 @@ def _named_actor(job: Job | MessageJob, spec: Mapping[str, Any]) -> str | None:
 def event_of(
     job: Job | MessageJob, definition: Definition, event_id: str, now: int, actor: str | None
 ) -> dict[str, Any]:
-    fields = _words(definition.target.spec)
+    fields = _object_in(definition.target.spec)
     spec = _short(fields)
-    payload = _words(job.payload or definition.payload)
+    payload = _object_in(job.payload or definition.payload)
     return {
         "event_id": event_id,
         "schema_version": SCHEMA_VERSION,
-        "occurred_at": _format_instant(now),
+        "occurred_at": _instant_text(now),
         "source": {
             "channel": CHANNEL,
             "connector_id": job.schedule_id,

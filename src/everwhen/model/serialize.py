@@ -31,12 +31,12 @@ _PLAIN = {
     if field.name not in ("trigger", "zone", "target", "budgets", "on_exhausted", *_LISTS)
 }
 _plain_values = attrgetter(*_PLAIN)
-_spell = JSONEncoder(separators=(",", ":")).encode
+_encode = JSONEncoder(separators=(",", ":")).encode
 
 
 @by_identity(most=4_096)
 def text_of(definition: Definition) -> str:
-    return _spell(fields_of(definition))
+    return _encode(fields_of(definition))
 
 
 @lru_cache(maxsize=4_096)

@@ -61,8 +61,8 @@ NO_KEYS: Keys = {}
 class TargetKind(NamedTuple):
     """One kind of target.
 
-    `run: {NAME: {…}}` holds its `keys`; where `value` is given, `run: {NAME: value}` is a single value, and the keys
-    stand `beside` it. `runner` is `module:function`: called with the `Resources` of a node, it returns the target.
+    `run: {NAME: {…}}` holds its `keys`. Where `value` is given, `run: {NAME: value}` is one value, and `other_keys`
+    are further keys of `run`. `runner` is `module:function`; it gets the `Resources` of a node and returns the target.
     """
 
     name: str
@@ -70,7 +70,7 @@ class TargetKind(NamedTuple):
     runner: str | None  # None: no worker runs it
     keys: Keys = NO_KEYS
     value: ValueType | None = None
-    beside: Keys = NO_KEYS
+    other_keys: Keys = NO_KEYS
     runs_code: bool = False
     timeout: int = DEFAULT_TIMEOUT
     has_group: bool = False  # runs what a section of the file names, with that group's limits
@@ -84,7 +84,7 @@ _ALL = (
         "A program and its arguments; never a shell.",
         "everwhen.targets.command:make_target",
         value="argv",
-        beside={
+        other_keys={
             "cwd": TargetKey("text", "The directory that the command runs in."),
             "env": TargetKey("environment", "Variables of the command's environment."),
         },
@@ -113,7 +113,7 @@ _ALL = (
         "A function of this process.",
         "everwhen.targets.python_call:make_target",
         value="function",
-        beside={
+        other_keys={
             "args": TargetKey("list", "Its positional arguments."),
             "kwargs": TargetKey("object", "Its keyword arguments."),
             "isolate": TargetKey("flag", "Run the function in a process of its own.", False),
@@ -172,7 +172,7 @@ KINDS: dict[str, TargetKind] = {kind.name: kind for kind in _ALL}
 WITH_DEFAULTS = frozenset(kind.name for kind in _ALL if kind.has_defaults)
 GROUP_KINDS = tuple(kind.name for kind in _ALL if kind.has_group)
 # No kind of another package can have the name of one of these.
-KEYS_OF_RUN = frozenset(key for kind in _ALL for key in (kind.name, *kind.beside))
+KEYS_OF_RUN = frozenset(key for kind in _ALL for key in (kind.name, *kind.other_keys))
 
 
 def default_timeout(kind: str) -> int:
@@ -190,8 +190,8 @@ def run_to_json(target: Target) -> dict[str, Any]:
                 some_of({"command": spec.get("argv"), "cwd": spec.get("cwd"), "env": spec.get("env")}) or {}
             )
         case "python":
-            beside = {key: spec.get(key) for key in KINDS["python"].beside}
-            return some_of({"python": spec.get("function"), **beside}) or {}
+            other_keys = {key: spec.get(key) for key in KINDS["python"].other_keys}
+            return some_of({"python": spec.get("function"), **other_keys}) or {}
         case "plugin":
             return {"plugin": {"name": spec["name"], "command": spec["command"]}}
         case "agent":

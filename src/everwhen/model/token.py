@@ -79,7 +79,7 @@ class Session(NamedTuple):
     expires_at: int
 
 
-class Answer(NamedTuple):
+class StoredResponse(NamedTuple):
     """The stored response to an idempotent request: a repeated request gets it again for as long as it is kept."""
 
     token_id: str

@@ -34,7 +34,7 @@ def parse_size(value: Any) -> int:
         return value
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is None or int(found[1]) == 0:
-        raise ConfigError(f'"{shown(value)}" is no size; write it like 64KiB or 16MiB')
+        raise ConfigError(f'"{shown(value)}" is not a size; write it like 64KiB or 16MiB')
     return int(found[1]) << _UNITS[found[2]]
 
 

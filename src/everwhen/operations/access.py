@@ -151,7 +151,7 @@ def key_of(entry: Entry) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SchedulePage:
     """Some of many schedules; `total` is counted up to a bound, and is an estimate beyond it."""
 
     entries: list[Entry]
@@ -167,21 +167,21 @@ def list_entries(
     limit: int,
     before: int | None = None,
     offset: int = 0,
-) -> Page:
+) -> SchedulePage:
     """Return a page of the schedules that the caller may see, newest first."""
     owner = caller.token.owner
     if owner is not None:
         if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
-            return Page([], 0)
+            return SchedulePage([], 0)
         wanted = wanted._replace(owner=owner)
     entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
     total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
     if total <= COUNTED:
-        return Page(entries, total)
+        return SchedulePage(entries, total)
     if wanted != ScheduleFilter():
-        return Page(entries, COUNTED, is_approximate=True)
+        return SchedulePage(entries, COUNTED, is_approximate=True)
     newest = store_of(runtime).catalogue.entries(wanted, limit=1)
-    return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
+    return SchedulePage(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
 
 
 def config_places(runtime: Runtime) -> dict[str, str]:

@@ -27,7 +27,7 @@ from everwhen.errors import (
     RemovalError,
     UnknownScheduleError,
 )
-from everwhen.model.changes import Change, Decision, NewSchedule, Reconciliation
+from everwhen.model.changes import Change, Decision, Insertion, Reconciliation
 from everwhen.model.declare import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
@@ -215,7 +215,7 @@ class _Writing:
             detail["sections"] = list(self.applied.sections[:MOST_NAMED])
         return detail
 
-    def _new(self, declared: Declared) -> NewSchedule:
+    def _new(self, declared: Declared) -> Insertion:
         definition = counted_from(self.now, declared.definition)
         plan = Plan(declared.schedule_id, definition, policy_of(definition, self.policies))
         creation = edit.create(
@@ -226,7 +226,7 @@ class _Writing:
             may_be_past=self.may_be_past,
             actor=self.by,
         )
-        return NewSchedule(creation, plan, self.source)
+        return Insertion(creation, plan, self.source)
 
     def _changes(self) -> list[tuple[str, Change]]:
         found: list[tuple[str, Change]] = []

@@ -176,12 +176,12 @@ def _fired(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> 
     page = store_of(runtime).ledger.job_page(jobs, limit=limit, before=before)
     found = [] if before == 0 else page.jobs
     rest = None if before == 0 or page.next_before is None else (page.next_before,)
-    return _Lane(_told(runtime, found), rest, page.total, page.is_approximate)
+    return _Lane(_firings_of(runtime, found), rest, page.total, page.is_approximate)
 
 
 def _fired_job(runtime: Runtime, wanted: Wanted, before: int | None) -> _Lane:
     job = store_of(runtime).ledger.job(wanted.job_id or "")
-    found = [one for one in _told(runtime, [] if job is None else [job]) if wanted.is_met(one[1])]
+    found = [one for one in _firings_of(runtime, [] if job is None else [job]) if wanted.is_met(one[1])]
     is_over = job is not None and before is not None and job.row_id >= before
     return _Lane([] if is_over else found, None, len(found))
 
@@ -220,7 +220,7 @@ def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, 
     return _Lane(found, None if rest is None else (rest,), total, is_approximate)
 
 
-def _told(runtime: Runtime, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:
+def _firings_of(runtime: Runtime, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:
     owners = store_of(runtime).firings.owners({job.uid for job in jobs}) if jobs else {}
     return [((job.row_id,), event_of_firing(firing_of(job, owners.get(job.uid)))) for job in jobs]
 

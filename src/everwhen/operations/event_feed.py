@@ -73,17 +73,21 @@ class FeedItem(NamedTuple):
     entry: FeedEntry
 
 
-class Place(NamedTuple):
+class FeedCursor(NamedTuple):
     """A position in the feed: the last event and the last job that were delivered."""
 
     event: int
     job: int
 
-    def behind(self, item: FeedItem) -> Place:
-        return Place(item.number, self.job) if item.sequence == EVENTS else Place(self.event, item.number)
+    def behind(self, item: FeedItem) -> FeedCursor:
+        return (
+            FeedCursor(item.number, self.job)
+            if item.sequence == EVENTS
+            else FeedCursor(self.event, item.number)
+        )
 
 
-def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
+def feed_after(runtime: Runtime, place: FeedCursor, *, limit: int) -> list[FeedItem]:
     """Return what was committed after a position."""
     store = store_of(runtime)
     events = [FeedItem(EVENTS, one.id, one) for one in store.ledger.events_after(place.event, limit=limit)]
@@ -92,15 +96,15 @@ def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
     return list(islice(heapq.merge(events, jobs, key=lambda item: facts_of(item.entry).at), limit))
 
 
-def last_place(runtime: Runtime) -> Place:
+def last_place(runtime: Runtime) -> FeedCursor:
     """Return the position after everything that was committed."""
     store = store_of(runtime)
-    return Place(store.ledger.last_event_id(), store.firings.last())
+    return FeedCursor(store.ledger.last_event_id(), store.firings.last())
 
 
-def place_of(runtime: Runtime, numbers: Sequence[int]) -> Place:
+def place_of(runtime: Runtime, numbers: Sequence[int]) -> FeedCursor:
     """Return the position with these numbers; where the second one is missing, it is behind every job."""
-    return Place(numbers[0], numbers[1] if len(numbers) > 1 else store_of(runtime).firings.last())
+    return FeedCursor(numbers[0], numbers[1] if len(numbers) > 1 else store_of(runtime).firings.last())
 
 
 def messages_after(runtime: Runtime, message_id: int, *, limit: int) -> Sequence[Message]:
@@ -119,9 +123,9 @@ def list_after(
     caller: Caller,
     *,
     schedule_id: str | None = None,
-    place: Place,
+    place: FeedCursor,
     limit: int,
-) -> tuple[list[FeedEntry], Place]:
+) -> tuple[list[FeedEntry], FeedCursor]:
     """Return the visible entries after a position, the oldest first, and the position up to which entries were read.
 
     The list may be empty although there are more entries after that position.
@@ -162,32 +166,32 @@ class JobWatch:
     def __init__(self, runtime: Runtime) -> None:
         self._firings = store_of(runtime).firings
         self._row: int | None = None  # the last job that was read
-        self._told: dict[int, int] = {}  # by row: the reported starts of each job that has not ended
+        self._reported: dict[int, int] = {}  # by row: the reported starts of each job that has not ended
 
     def look(self) -> list[Derived]:
         """Return the starts and ends since the last call; nothing at the first call."""
         if self._row is None:
             self._begin()
             return []
-        found = list(self._moves(self._firings.progress_of(self._told.keys())))
+        found = list(self._moves(self._firings.progress_of(self._reported.keys())))
         for job in self._new():
-            self._told.setdefault(job.row_id, 0)
+            self._reported.setdefault(job.row_id, 0)
             found += self._moves([job])
-        while len(self._told) > MOST_FOLLOWED:
-            del self._told[next(iter(self._told))]
-        return sorted(found, key=lambda told: told.at)
+        while len(self._reported) > MOST_FOLLOWED:
+            del self._reported[next(iter(self._reported))]
+        return sorted(found, key=lambda event: event.at)
 
     def _begin(self) -> None:
         self._row = self._firings.last()
         outstanding = self._firings.outstanding(limit=MOST_FOLLOWED)
-        self._told = {job.row_id: _starts(job) for job in outstanding}
+        self._reported = {job.row_id: _starts(job) for job in outstanding}
 
     def _new(self) -> list[Progress]:
         assert self._row is not None
         found: list[Progress] = []
         while len(found) <= MOST_NEW:
             page = self._firings.progress_after(self._row, limit=PORTION)
-            found += (job for job in page if job.row_id not in self._told)
+            found += (job for job in page if job.row_id not in self._reported)
             if not page:
                 return found
             self._row = page[-1].row_id
@@ -197,11 +201,11 @@ class JobWatch:
     def _moves(self, jobs: list[Progress]) -> Iterator[Derived]:
         for job in jobs:
             starts = _starts(job)
-            if starts > self._told[job.row_id]:
-                self._told[job.row_id] = starts
+            if starts > self._reported[job.row_id]:
+                self._reported[job.row_id] = starts
                 yield from filter(None, [event_of_start(job)])
             if job.is_over:
-                del self._told[job.row_id]
+                del self._reported[job.row_id]
                 yield from filter(None, [event_of_end(job)])
 
 

@@ -22,7 +22,7 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 if TYPE_CHECKING:
-    from everwhen.operations.jobs import Firing
+    from everwhen.operations.jobs import FiringResult
 
 NOTHING = JobPage([])
 
@@ -82,7 +82,9 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     return cancel_job(runtime, job_id, actor=caller.actor)
 
 
-def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
+def rerun_job(
+    runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue"
+) -> FiringResult:
     """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
     from everwhen.decide import by_hand
     from everwhen.operations.jobs import request_job

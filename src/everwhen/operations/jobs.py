@@ -29,7 +29,7 @@ from everwhen.model.policy import Budget, IfRunning
 from everwhen.model.queries import JobFilter
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
-from everwhen.model.token import ANSWERS_KEPT, Answer
+from everwhen.model.token import ANSWERS_KEPT, StoredResponse
 from everwhen.operations.schedules import Permit, anybody, get_schedule
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -157,7 +157,7 @@ def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[in
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class FiringResult:
     """The result of a request: the id of its job, or the reason why there is none."""
 
     job_id: str | None
@@ -178,7 +178,7 @@ def trigger_schedule(
     actor: str | None = None,
     permit: Permit = anybody,
     budget: Budget | None = None,
-) -> Firing:
+) -> FiringResult:
     """Run a schedule now, in addition to its slots: the schedule and its counters do not change (X3).
 
     `budget` is that of the caller's token; FiringLimitError when it is exhausted.
@@ -187,7 +187,7 @@ def trigger_schedule(
     return request_job(runtime, schedule_id, trigger, permit, budget)
 
 
-class Once(NamedTuple):
+class IdempotencyKey(NamedTuple):
     """The key of a request that fires once, however often it arrives, and for how many microseconds that holds."""
 
     key: str
@@ -200,9 +200,9 @@ def fire_schedule(
     *,
     payload: Mapping[str, Any] | None = None,
     permit: Permit = anybody,
-    once: Once | None = None,
+    once: IdempotencyKey | None = None,
     budget: Budget | None = None,
-) -> Firing:
+) -> FiringResult:
     """Fire a webhook or chat schedule: the result is an own job, or a skip that is on record.
 
     The transaction that fires also stores `once`: when the same request arrives again, at any process and also after
@@ -213,12 +213,12 @@ def fire_schedule(
     ask = partial(request_job, runtime, schedule_id, fire, permit=permit, budget=budget, of_makers=True)
     if once is None:
         return ask()
-    asked: list[Answer] = []
+    asked: list[StoredResponse] = []
 
-    def remember(decision: Decision) -> Answer:
+    def remember(decision: Decision) -> StoredResponse:
         firing = _firing(decision)
         answer = json.dumps([firing.job_id, firing.skip_reason])
-        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", answer, once.kept))
+        asked.append(StoredResponse(f"hook:{decision.after.uid}", once.key, "", answer, once.kept))
         return asked[-1]
 
     try:
@@ -229,7 +229,7 @@ def fire_schedule(
         if known is None:  # it expired just now
             raise
         job_id, skip_reason = json.loads(known.answer)
-        return Firing(job_id, skip_reason, is_repeated=True)
+        return FiringResult(job_id, skip_reason, is_repeated=True)
 
 
 def request_job(
@@ -241,7 +241,7 @@ def request_job(
     *,
     of_makers: bool = False,
     remember: Remember | None = None,
-) -> Firing:
+) -> FiringResult:
     """Request a job; it counts for the caller's `budget`, and with `of_makers` for those of the schedule's tokens."""
     own = () if budget is None else (budget,)
 
@@ -259,5 +259,5 @@ def request_job(
     return _firing(decision)
 
 
-def _firing(decision: Decision) -> Firing:
-    return Firing(decision.jobs[-1].job_id if decision.jobs else None, decision.refusal)
+def _firing(decision: Decision) -> FiringResult:
+    return FiringResult(decision.jobs[-1].job_id if decision.jobs else None, decision.refusal)

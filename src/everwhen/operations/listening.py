@@ -124,12 +124,12 @@ def steps_after(
     feed = list(islice(heapq.merge(events, firings, key=lambda step: step.at), limit))
     if open_jobs is None:
         return feed
-    told = {**open_jobs, **{step.number: 0 for step in feed if step.kind == "firing"}}
-    return list(_merged(feed, told, store.firings.progress_of(told.keys())))
+    reported = {**open_jobs, **{step.number: 0 for step in feed if step.kind == "firing"}}
+    return list(_merged(feed, reported, store.firings.progress_of(reported.keys())))
 
 
 def _merged(
-    feed: Sequence[FeedStep], told: Mapping[int, int], progress: Iterable[Progress]
+    feed: Sequence[FeedStep], reported: Mapping[int, int], progress: Iterable[Progress]
 ) -> Iterator[FeedStep]:
     """Merge by instants; a start stays behind its firing and an end behind its start, also if the clock was set."""
     keyed: list[tuple[int, FeedStep]] = []
@@ -140,11 +140,11 @@ def _merged(
         keyed.append((latest, step))
         if step.kind == "firing":
             behind[step.number] = latest
-    gone = set(told)
+    gone = set(reported)
     moves: list[tuple[int, FeedStep]] = []
     for job in progress:
         gone.discard(job.row_id)
-        for step in _moves(job, told[job.row_id]):
+        for step in _moves(job, reported[job.row_id]):
             behind[job.row_id] = max(step.at, behind.get(job.row_id, 0))
             moves.append((behind[job.row_id], step))
     moves += [(0, FeedStep("end", row, None)) for row in gone]  # ended long ago: retention deleted them
@@ -157,9 +157,9 @@ def _instant(keyed: tuple[int, FeedStep]) -> int:
     return at
 
 
-def _moves(job: Progress, told: int) -> Iterator[FeedStep]:
+def _moves(job: Progress, reported: int) -> Iterator[FeedStep]:
     starts = _starts(job)
-    if starts > told:
+    if starts > reported:
         yield FeedStep("start", job.row_id, event_of_start(job), starts)
     if job.is_over:
         yield FeedStep("end", job.row_id, event_of_end(job), starts)
@@ -212,7 +212,7 @@ class OwnEvents:
 
 
 class HoldWatch:
-    """Slots that are held, which are in no sequence: one that is held anew since the last look is told."""
+    """Slots that are held, which are in no sequence: a new hold since the last look is reported."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

@@ -157,7 +157,7 @@ def get_request(runtime: Runtime, request_id: str) -> Request | None:
 # -- carried out, on a node --
 
 
-def carry_out_requests(runtime: Runtime, is_over: Callable[[], bool] = lambda: False) -> int:
+def execute_requests(runtime: Runtime, is_over: Callable[[], bool] = lambda: False) -> int:
     """Pass once over what waits, and end each request in one transaction of its own; return how many were ended.
 
     Of the requests about one schedule a pass may leave the later ones to the next pass.
@@ -172,7 +172,7 @@ def carry_out_requests(runtime: Runtime, is_over: Callable[[], bool] = lambda: F
             if request.action not in _ACTIONS:  # of a newer release, whose nodes carry it out
                 continue
             try:
-                ended += carry_out_request(runtime, request)
+                ended += execute_request(runtime, request)
             except StoreError as error:
                 if error.fault is not None:  # the database is away
                     raise
@@ -185,7 +185,7 @@ def carry_out_requests(runtime: Runtime, is_over: Callable[[], bool] = lambda: F
     return ended
 
 
-def carry_out_request(runtime: Runtime, request: Request) -> bool:
+def execute_request(runtime: Runtime, request: Request) -> bool:
     """Carry out one request, or record why it is refused; return whether it was this node that ended it."""
     store = store_of(runtime)
     now = runtime.clock.now()

@@ -22,7 +22,7 @@ from everwhen.errors import (
     UnknownScheduleError,
     shown,
 )
-from everwhen.model.changes import Change, Decision, NewSchedule
+from everwhen.model.changes import Change, Decision, Insertion
 from everwhen.model.declare import Declared
 from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
@@ -55,12 +55,12 @@ def create_declared(
 ) -> list[State]:
     """Create schedules that were read and found valid, in one transaction, all or none; `uid` is one's own."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
-    new: list[NewSchedule] = []
+    new: list[Insertion] = []
     for one in declared:
         plan = Plan(one.schedule_id, one.definition, quiet.of(one.definition))
         is_enabled, own = one.is_enabled, uid or next(uids)
         creation = edit.create(plan, own, now, is_enabled=is_enabled, may_be_past=may_be_past, actor=actor)
-        new.append(NewSchedule(creation, plan, source))
+        new.append(Insertion(creation, plan, source))
     states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states

@@ -26,7 +26,7 @@ from everwhen.errors import (
     UnseenRevisionError,
     oversize,
 )
-from everwhen.model.changes import Change, Decision, NewSchedule, Terms
+from everwhen.model.changes import Change, Decision, Insertion, Terms
 from everwhen.model.declare import Declared
 from everwhen.model.fast_values import replaced
 from everwhen.model.instants import SECOND
@@ -34,7 +34,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Definition, Plan, Schedule, State
-from everwhen.model.token import ANSWERS_KEPT, Answer, refuse_beyond
+from everwhen.model.token import ANSWERS_KEPT, StoredResponse, refuse_beyond
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.schedules import Permit, QuietHoursByName, change_schedule, marked, with_quiet_hours
 from everwhen.runtime import Runtime
@@ -46,7 +46,7 @@ ADDED = "python"  # by a program at run time; what its code declares is the code
 PORTION = 200  # schedules that one turn of the writer makes
 
 
-def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | None:
+def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> StoredResponse | None:
     """Return the answer to an earlier request of this caller with the same key, while it is kept."""
     since = runtime.clock.now() - ANSWERS_KEPT
     return store_of(runtime).tokens.answer(caller.token.token_id, key, since=since)
@@ -58,7 +58,7 @@ def create_entries(
     caller: Caller,
     *,
     key: str | None = None,
-    answer: Callable[[Sequence[Entry]], Answer] | None = None,
+    answer: Callable[[Sequence[Entry]], StoredResponse] | None = None,
 ) -> list[Entry]:
     """Write new schedules in one transaction, all or none; if `answer` is given, its answer is stored with them."""
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
@@ -93,7 +93,7 @@ def create_each(
 
 def _tried(
     declared: Declared | SchedulerError, caller: Caller, quiet: QuietHoursByName, now: int
-) -> NewSchedule | SchedulerError:
+) -> Insertion | SchedulerError:
     if isinstance(declared, SchedulerError):
         return declared
     try:
@@ -103,10 +103,10 @@ def _tried(
 
 
 def _created(
-    runtime: Runtime, portion: Sequence[NewSchedule | SchedulerError], caller: Caller, now: int
+    runtime: Runtime, portion: Sequence[Insertion | SchedulerError], caller: Caller, now: int
 ) -> list[str | SchedulerError]:
     store = store_of(runtime)
-    new = [one for one in portion if isinstance(one, NewSchedule)]
+    new = [one for one in portion if isinstance(one, Insertion)]
     terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
     try:
         store.catalogue.create(now, new, terms)
@@ -116,7 +116,7 @@ def _created(
         schedule_id = new[0].plan.schedule_id  # the quota may already count it
         is_there = isinstance(error, DuplicateScheduleError) or store.catalogue.get(schedule_id) is not None
         return [schedule_id if is_there else error]
-    return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
+    return [one.plan.schedule_id if isinstance(one, Insertion) else one for one in portion]
 
 
 def derived_id(*parts: str) -> str:
@@ -151,9 +151,7 @@ def new_id(now: int) -> str:
     return str(UUID(int=milliseconds << 80 | 7 << 76 | (drawn >> 62) << 64 | 2 << 62 | drawn & (1 << 62) - 1))
 
 
-def _new(
-    declared: Declared, caller: Caller, quiet: QuietHoursByName, now: int, key: str | None
-) -> NewSchedule:
+def _new(declared: Declared, caller: Caller, quiet: QuietHoursByName, now: int, key: str | None) -> Insertion:
     definition = speaking(on_terms(declared.definition, caller, now), caller)
     plan = Plan(declared.schedule_id, definition, quiet.of(definition))
     refuse_beyond(caller.token.limits, plan, now, now)
@@ -167,7 +165,7 @@ def _new(
     )
     if caller.token.limits.needs_approval:
         creation = approval.request_for_new(creation, plan, now, actor=caller.actor)
-    return NewSchedule(creation, plan, SOURCE, key, caller.token.token_id)
+    return Insertion(creation, plan, SOURCE, key, caller.token.token_id)
 
 
 def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definition:

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
-from everwhen.model.instants import HOUR, SECOND, moment_of
+from everwhen.model.instants import HOUR, SECOND, to_datetime
 from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Session, Token, TokenLimits, actor_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -61,7 +61,7 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
     if wanted is None or last is None:
         return last if wanted is None else wanted
     if wanted > last:
-        ends = moment_of(last).isoformat(timespec="seconds")
+        ends = to_datetime(last).isoformat(timespec="seconds")
         text = f"this token expires at {ends}, and those that it creates cannot last longer"
         raise AccessError(f"{text}; use a shorter expires_in")
     return wanted

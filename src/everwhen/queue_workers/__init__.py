@@ -8,7 +8,6 @@ A process that the queue forks for each job opens the database for that job; a l
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from dataclasses import dataclass, field
@@ -16,13 +15,11 @@ from functools import partial
 
 from everwhen.config.settings import Settings
 from everwhen.engine.job_runner import JobRunner
-from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
-from everwhen.errors import QueueError, StoreError, UnknownJobError, shown_url
+from everwhen.engine.loop import patiently
+from everwhen.errors import QueueError, UnknownJobError, shown_url
 from everwhen.operations.jobs import get_job
 from everwhen.operations.stepping import claim_delivered
 from everwhen.worker_runtime import WorkerRuntime, found_configuration, open_worker_runtime
-
-log = logging.getLogger("everwhen")
 
 
 def run_job(job_id: str, number: int) -> bool:
@@ -30,21 +27,16 @@ def run_job(job_id: str, number: int) -> bool:
 
     While the database is unreachable this waits: the queue has no better use for the message.
     """
-    pause = FIRST_PAUSE
-    while True:
-        try:
-            place = _here()
-            with place.job_runner() as job_runner:
-                is_carried = job_runner.carry(
-                    partial(claim_delivered, place.worker_runtime.runtime, job_id, number)
-                )
-            if not is_carried:
-                _refuse_unknown(place.worker_runtime, job_id)
-            return is_carried
-        except StoreError as error:
-            log.error("job %s cannot be taken yet: %s", job_id, error)
-        threading.Event().wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+
+    def run() -> bool:
+        state = _here()
+        with state.job_runner() as job_runner:
+            is_run = job_runner.run(partial(claim_delivered, state.worker_runtime.runtime, job_id, number))
+        if not is_run:
+            _refuse_unknown(state.worker_runtime, job_id)
+        return is_run
+
+    return patiently(run, f"job {job_id} cannot be taken yet")
 
 
 def settings_here() -> Settings:
@@ -64,7 +56,7 @@ def _refuse_unknown(worker_runtime: WorkerRuntime, job_id: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _WorkerState:
     """The worker runtime of this process, and one job runner for each thread."""
 
     pid: int
@@ -79,22 +71,22 @@ class _Place:
 
 
 _guard = threading.Lock()
-_place: _Place | None = None
+_state: _WorkerState | None = None
 
 
-def _here() -> _Place:
+def _here() -> _WorkerState:
     """Return the open resources of this process. Those that a parent opened before a fork belong to the parent."""
-    global _place  # noqa: PLW0603 - a queue calls a function, and passes it no context
+    global _state  # noqa: PLW0603 - a queue calls a function, and passes it no context
     with _guard:
-        if _place is None or _place.pid != os.getpid():
-            _place = _Place(os.getpid(), open_worker_runtime())
-        return _place
+        if _state is None or _state.pid != os.getpid():
+            _state = _WorkerState(os.getpid(), open_worker_runtime())
+        return _state
 
 
 def leave() -> None:
     """Close the open resources of this process; the next job opens them again."""
-    global _place
+    global _state
     with _guard:
-        left, _place = _place, None
+        left, _state = _state, None
     if left is not None and left.pid == os.getpid():
         left.worker_runtime.close()

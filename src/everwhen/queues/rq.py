@@ -25,7 +25,7 @@ from rq.scripts import UNIQUE_ENQUEUE_SCRIPT
 from rq.utils import now as rq_now
 
 from everwhen.errors import QueueError, shown_url
-from everwhen.model.instants import DAY, SECOND, moment_of
+from everwhen.model.instants import DAY, SECOND, to_datetime
 from everwhen.model.queue import GONE, WAITING, Delivery, Found, Link
 
 # On the wire through 0.x: workers of the previous release know only this name.
@@ -259,7 +259,7 @@ class RqLinks:
         )
         try:
             if link.at > now:
-                queue.schedule_job(job, moment_of(_whole_second(link.at)), unique=True)
+                queue.schedule_job(job, to_datetime(_whole_second(link.at)), unique=True)
             else:
                 queue.enqueue_job(job, unique=True)
         except DuplicateJobError:

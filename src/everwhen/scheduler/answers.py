@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.queries import Entry
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import State, Status
@@ -128,8 +128,8 @@ def _values(source: object, names: Iterable[str], **renamed: str) -> dict[str, A
     """Read the attributes of these names, or of the names that they have there; instants become datetimes."""
     found = {name: getattr(source, renamed.get(name, name)) for name in names}
     instants = [name for name in found if name.endswith("_at") or name == "until"]
-    return found | {name: optional_moment(found[name]) for name in instants}
+    return found | {name: optional_datetime(found[name]) for name in instants}
 
 
 def backfilled(found: Backfill) -> Backfilled:
-    return Backfilled(tuple(moment_of(slot) for slot in found.slots), found.skip_reason)
+    return Backfilled(tuple(to_datetime(slot) for slot in found.slots), found.skip_reason)

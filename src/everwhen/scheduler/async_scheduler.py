@@ -132,11 +132,11 @@ class AsyncScheduler:
     set_agents = _awaitable(Scheduler.set_agents)
 
     async def run(self, agents: Agents | None = None) -> None:
-        """Start, and go on until the task is cancelled; then stop, and wait for what runs."""
+        """Start, and run until the task is cancelled; then stop, and wait for running jobs."""
         await self._run(agents, "up")
 
     async def run_worker(self) -> None:
-        """Only run the jobs that other processes of this name fire, until the task is cancelled."""
+        """Run only the jobs that other processes of this name fire, until the task is cancelled."""
         await self._run(None, "worker")
 
     async def _run(self, agents: Agents | None, role: Role) -> None:

@@ -36,7 +36,7 @@ def judge_task(task: Task, name: str, timezone: str) -> None:
 
 
 def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
-    """What is declared under a name is what there is of it; what is no longer declared goes."""
+    """Bring the database to what is declared under a name; schedules that are no longer declared are removed."""
     around = rules_of(runtime, tasks.name)
     declared = [_read_task(task, tasks.name, around) for task in tasks]
     declared += read_agents(agents, around, has_host=tasks.has_host)
@@ -57,7 +57,7 @@ def check_declarations(runtime: Runtime, tasks: Tasks, agents: Agents) -> int:
 
 
 def _read_task(task: Task, name: str, around: SubmissionRules) -> Declared:
-    """A one-shot that has fired is past, and stays declared; whether a new one may be is decided on creation."""
+    """Read a task. A one-shot that has fired stays declared; whether a new one may be past is decided on creation."""
     place = task.callee.label
     try:
         return read_schedule(
@@ -73,7 +73,7 @@ _HOST = ["on_trigger"]  # stands for the command of an agent that the host runs,
 
 
 def read_agents(agents: Agents, around: SubmissionRules, *, has_host: bool) -> list[Declared]:
-    """The schedules of all agents, or everything that is wrong with them."""
+    """Return the schedules of all agents; raise an error with everything that is wrong with them."""
     groups = named(agents)
     hosted = {name for name, group in groups.items() if has_host and group.get("command") is None}
     for name in hosted:
@@ -83,7 +83,7 @@ def read_agents(agents: Agents, around: SubmissionRules, *, has_host: bool) -> l
 
 
 def named(agents: Agents) -> dict[str, dict[str, Any]]:
-    """The agents by name, as plain data."""
+    """Return the agents by name, as plain data."""
     if isinstance(agents, Mapping):
         return {name: plain(group) for name, group in agents.items()}
     found: dict[str, dict[str, Any]] = {}
@@ -151,7 +151,7 @@ class Tasks:
 
     @contextmanager
     def adding(self, schedule_id: str, function: Callable[..., Any]) -> Iterator[None]:
-        """Keep the function of a schedule that is added meanwhile: no other process has it."""
+        """Keep the function of a schedule while it is added: no other process has it."""
         before = self._local.get(schedule_id)
         self._local[schedule_id] = function
         try:
@@ -167,7 +167,7 @@ class Tasks:
         self._local.pop(schedule_id, None)
 
     def find(self, schedule_id: str, label: str) -> Callable[..., Any] | None:
-        """The function of a schedule; the host's callback for one that was added with nothing to run."""
+        """Return the function of a schedule; the host's callback for one that was added with nothing to run."""
         if label == ON_TRIGGER:
             return None if self._on_trigger is None else _as_function(self._on_trigger)
         task = self._tasks.get(schedule_id)
@@ -185,7 +185,7 @@ def _as_function(on_trigger: TriggerCallback) -> Callable[[PythonRun], Any]:
 
 
 def plain(value: Any, *, keep_none: bool = False) -> Any:
-    """A value as a file would say it: durations and instants as text; `keep_none`: None clears a key.
+    """Return a value as a file has it: durations and instants as text; `keep_none`: None clears a key.
 
     >>> from datetime import datetime, timedelta
     >>> plain({"every": timedelta(minutes=5), "at": datetime(2026, 12, 24, 18)})
@@ -212,7 +212,7 @@ def _duration(length: timedelta) -> str:
 
 
 def rules_of(runtime: Runtime, name: str) -> SubmissionRules:
-    """What the schedules of a program of that name are judged by: its zone, and the quiet hours in the database."""
+    """Return the rules for the schedules of a program of that name: its zone, and the quiet hours in the database."""
     return rules(runtime.timezone, runtime.clock.now(), policy_ids(runtime), name)
 
 
@@ -236,7 +236,7 @@ def read_schedule(
     may_be_past: bool = False,
     place: str = "",
 ) -> Declared:
-    """The declaration that the words say, or everything that is wrong with them; `target` stands for their `run`."""
+    """Read a declaration from its keys, or raise everything that is wrong with them; `target` replaces their `run`."""
     checked_name("id", schedule_id)
     declared = read_submission(fields, schedule_id, around, may_be_past=may_be_past, target=target)
     return replace(declared, place=place) if place else declared

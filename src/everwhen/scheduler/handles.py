@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.job import Job, JobStatus, Origin
 from everwhen.model.reasons import SkipReason
 
@@ -70,12 +70,12 @@ class JobHandle:
 
     @property
     def status(self) -> str:
-        """The status of the job now; `skipped` where there is none."""
+        """Return the current status of the job; `skipped` where there is none."""
         return "skipped" if self.job_id is None else self._look(self.job_id).status
 
     @property
     def result(self) -> str | None:
-        """What the function returned, as text; None before its end."""
+        """Return the result of the function as text; None before its end."""
         return None if self.job_id is None else self._look(self.job_id).result
 
     @property
@@ -116,12 +116,12 @@ def job_info(job: Job) -> JobInfo:
         schedule_id=job.schedule_id,
         status=job.status,
         origin=job.origin,
-        slot_at=moment_of(job.slot_at),
-        due_at=moment_of(job.due_at),
+        slot_at=to_datetime(job.slot_at),
+        due_at=to_datetime(job.due_at),
         attempt=job.attempt,
-        created_at=moment_of(job.created_at),
-        started_at=optional_moment(job.started_at),
-        ended_at=optional_moment(job.ended_at),
+        created_at=to_datetime(job.created_at),
+        started_at=optional_datetime(job.started_at),
+        ended_at=optional_datetime(job.ended_at),
         result=job.result,
         error=job.error,
     )

@@ -12,7 +12,7 @@ from everwhen.engine.call_executor import CallableLoop, CallExecutor
 from everwhen.engine.listeners import EventListener, NotDeliveredError
 from everwhen.errors import ConfigError, shown
 from everwhen.model.events import DerivedType, Event, EventType
-from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.operations.listening import HELD, checked_types
 from everwhen.scheduler.callables import checked_name, label_of
@@ -96,10 +96,10 @@ def event_of(entry: FeedEntry) -> SchedulerEvent:
     count, actor = (facts.slot_count, facts.actor) if isinstance(facts, Event) else (1, None)
     return SchedulerEvent(
         type=facts.type,
-        at=moment_of(facts.at),
+        at=to_datetime(facts.at),
         schedule_id=facts.schedule_id,
         job_id=facts.job_id,
-        slot_at=optional_moment(facts.slot_at),
+        slot_at=optional_datetime(facts.slot_at),
         reason=facts.reason,
         slot_count=count,
         actor=actor,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.listeners import Listeners
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.message import Subscriber
-from everwhen.model.node import Role
 from everwhen.operations.local_functions import invalidate_orphans, node_name
 from everwhen.runtime import Runtime
 from everwhen.scheduler.declaring import Tasks
@@ -25,20 +24,16 @@ from everwhen.wiring import Stack, build_service, open_node_stack
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOptions:
+class EmbeddedNodeOptions:
     """What a node is made from."""
 
     database: str
-    check_interval: float
     timezone: str
-    max_workers: int
-    lease: float
-    queues: Sequence[str]
-    role: Role = "up"
+    service: ServiceOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EmbeddedNode:
     """Open in the process with this id: what a fork inherits is the parent's."""
 
     stack: Stack
@@ -66,37 +61,40 @@ class Node:
 
 
 def open_node(
-    options: NodeOptions,
+    options: EmbeddedNodeOptions,
     tasks: Tasks,
     on_trigger: SchedulerTriggerCallback | None,
     subscribers: Sequence[Subscriber],
     listeners: Sequence[Declaration],
-) -> Node:
+) -> EmbeddedNode:
     """Open the database and put a node together; nothing runs yet."""
+    service_options = options.service
     stack = open_node_stack(
-        options.database, timezone=options.timezone, check_interval=options.check_interval
+        options.database, timezone=options.timezone, check_interval=service_options.check_interval
     )
     loop = HostLoop()
     target_registry = open_target_registry(
-        stack.runtime, max_workers=options.max_workers, functions=tasks, on_trigger=on_trigger, loop=loop
+        stack.runtime,
+        max_workers=service_options.max_workers,
+        functions=tasks,
+        on_trigger=on_trigger,
+        loop=loop,
     )
     watch = LocalFunctionWatch(stack.runtime, tasks)
     engine_log = EngineLog()
     service = build_service(
         stack,
-        role=options.role,
-        observer=engine_log,
-        on_decided=engine_log.decided,
-        name=node_name(tasks.name, tasks.process),
-        on_beat=watch.look,
-        queues=options.queues,
-        check_interval=options.check_interval,
-        max_workers=options.max_workers,
-        lease=options.lease,
+        replace(
+            service_options,
+            name=node_name(tasks.name, tasks.process),
+            observer=engine_log,
+            on_decided=engine_log.decided,
+            on_beat=watch.look,
+        ),
         target_registry=target_registry,
         subscribers=subscribers,
     )
-    node = Node(stack, service, loop, watch, _listeners(stack, service, tasks.name))
+    node = EmbeddedNode(stack, service, loop, watch, _listeners(stack, service, tasks.name))
     for declared in listeners:
         node.listen(declared)
     return node
@@ -125,7 +123,7 @@ class LocalFunctionWatch:
 
 
 class HostLoop:
-    """Inside `async with` a coroutine finds the loop, and so the connections and locks, of its program."""
+    """The event loop of coroutines: inside `async with` that of the program, with its connections and locks."""
 
     def __init__(self) -> None:
         self._own = LoopThread("everwhen-python")
@@ -141,7 +139,7 @@ class HostLoop:
         self.close()
 
     def lend(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Use this one from now on; None: our own again."""
+        """Use this loop from now on; None: use our own again."""
         self._lent = loop
 
     def call(self, work: Callable[..., object], *arguments: Any) -> None:
@@ -152,6 +150,6 @@ class HostLoop:
             lent.call_soon_threadsafe(work, *arguments)
 
     def close(self) -> None:
-        """Ours ends, unless it is kept; the program's is its own affair."""
+        """Close our own loop, unless it is kept; the program closes its own."""
         if not self._is_kept:
             self._own.close()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
 from everwhen.model.declare import Declared
-from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.job import JobStatus
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import JobFilter, ScheduleFilter
@@ -26,7 +26,7 @@ from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
 from everwhen.operations.access import Caller, list_entries
-from everwhen.operations.jobs import Firing, trigger_schedule
+from everwhen.operations.jobs import FiringResult, trigger_schedule
 from everwhen.operations.requests import Submission
 from everwhen.operations.submissions import ADDED
 from everwhen.runtime import Runtime
@@ -154,7 +154,7 @@ class SchedulerOperations:
             return schedule_info(self._put(declared, may_replace))
 
     def add_many(self, schedules: Iterable[NewSchedule]) -> list[ScheduleInfo]:
-        """Create many in one transaction, all or none; each says its `id`."""
+        """Create many in one transaction, all or none; each has its `id`."""
         around = rules_of(self._runtime, self._name)
         declared = []
         for fields in schedules:
@@ -200,7 +200,7 @@ class SchedulerOperations:
     def remove(
         self, schedule_id: str, *, cancel_running: bool = False, connection: SyncConnection | None = None
     ) -> RequestHandle[None] | None:
-        """Delete it; its record stays, and so does what is running, unless that is to be cancelled."""
+        """Delete it; its record stays, and its running jobs continue, unless `cancel_running` is set."""
         if connection is not None:
             submission = self._request_removal(schedule_id, cancel_running)
             return self._submit(submission, connection, lambda _request: None)
@@ -267,7 +267,7 @@ class SchedulerOperations:
         if_running: IfRunning = "queue",
         connection: SyncConnection | None = None,
     ) -> JobHandle | RequestHandle[JobResult]:
-        """Run it now, beside its slots; the payload is merged over the schedule's."""
+        """Run it now, independently of its slots; the payload is merged over the schedule's."""
         if connection is not None:
             submission = self._request_trigger(schedule_id, payload, if_running)
             return self._submit(submission, connection, self._job_of, is_awaited=True)
@@ -294,7 +294,7 @@ class SchedulerOperations:
         dry_run: bool = False,
     ) -> Backfilled:
         """Run the slots from start to before end that have no job."""
-        first, last = (moment_of(self._instant(schedule_id, moment)) for moment in (start, end))
+        first, last = (to_datetime(self._instant(schedule_id, moment)) for moment in (start, end))
         found = job_operations.backfill(
             self._runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )
@@ -312,13 +312,13 @@ class SchedulerOperations:
         return schedule_info(operations.get_schedule(self._runtime, schedule_id).state)
 
     def schedules(self, *, status: Status | None = None) -> list[ScheduleInfo]:
-        """All schedules of the database, the oldest first; with `status` those of one status."""
+        """Return all schedules of the database, the oldest first; with `status` those of one status."""
         return [*self._all_schedules(status)][::-1]
 
     def jobs(
         self, schedule: str | None = None, *, status: JobStatus | None = None, limit: int = 100
     ) -> list[JobInfo]:
-        """The newest jobs first: of all schedules or of one, of all statuses or of one."""
+        """Return jobs, the newest first: of all schedules or of one, of all statuses or of one."""
         wanted = JobFilter(statuses=() if status is None else (status,))
         page = job_access.list_jobs(self._runtime, wanted, self._caller, schedule_id=schedule, limit=limit)
         return [job_info(job) for job in page.jobs]
@@ -331,15 +331,15 @@ class SchedulerOperations:
         print(schedule_table(self.schedules(status=status)))  # that is what it is for
 
     def check_schedule(self, schedule_id: str) -> ScheduleCheckResult:
-        """Would it fire now, and if not, why not?"""
+        """Return whether it would fire now, and the reason if not."""
         return operations.check(self._runtime, schedule_id)
 
     def upcoming(self, schedule_id: str, count: int = 10) -> list[Upcoming]:
-        """The next slots."""
+        """Return the next slots."""
         return upcoming_of(coming.upcoming(self._runtime, schedule_id, count))
 
     def why(self, schedule_id: str, at: Instant | None = None) -> Why:
-        """What became of the slot nearest to an instant (default: the last one), and why."""
+        """Explain what happened to the slot nearest to an instant (default: the last one)."""
         instant = None if at is None else self._instant(schedule_id, at)
         return why_of(reasons.why(self._runtime, schedule_id, instant))
 
@@ -408,10 +408,10 @@ class SchedulerOperations:
 
     @cached_property
     def _caller(self) -> Caller:
-        """The program as the caller of operations: it may do everything."""
+        """Return the program as the caller of operations: it may do everything."""
         return Caller(Token(ADDED, self._name, "admin", None, NO_LIMITS, created_at=0), allows_code=True)
 
-    def _handle(self, firing: Firing) -> JobHandle:
+    def _handle(self, firing: FiringResult) -> JobHandle:
         return JobHandle(self.get_job, firing.job_id, firing.skip_reason)
 
     def _all_schedules(self, status: Status | None) -> Iterator[ScheduleInfo]:
@@ -499,7 +499,7 @@ class SchedulerOperations:
         return read_schedule(schedule_id, plain(fields), around, target=target)
 
     def _instant(self, schedule_id: str, moment: Instant) -> int:
-        """An instant; without an offset it is read in the schedule's zone."""
+        """Return an instant; without an offset it is read in the schedule's zone."""
         runtime = self._runtime
         try:
             where = operations.get_schedule(runtime, schedule_id).definition.zone

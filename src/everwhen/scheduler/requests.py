@@ -48,19 +48,19 @@ class RequestHandle(Generic[T]):
 
     @property
     def error(self) -> str | None:
-        """Why the request was refused."""
+        """Return why the request was refused."""
         request = self._request()
         return None if request is None else request.error
 
     @property
     def job_id(self) -> str | None:
-        """The job of a `trigger`, once there is one."""
+        """Return the job of a `trigger`, once there is one."""
         request = self._request()
         return None if request is None else request.job_id
 
     @property
     def result(self) -> T | None:
-        """The schedule as it is now, or of a `trigger` how its job ended; None before that."""
+        """Return the schedule as it is now, or for a `trigger` the end of its job; None before that."""
         request = self._request()
         return self._answer(request) if request is not None and request.status == "done" else None
 

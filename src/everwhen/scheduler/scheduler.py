@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from everwhen.clock import local_zone_name
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import SchedulerError
-from everwhen.model.instants import optional_moment
+from everwhen.model.instants import optional_datetime
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role
 from everwhen.model.values import bound_queue
@@ -39,7 +39,7 @@ from everwhen.scheduler.listeners import (
     checked_listening,
     declaration,
 )
-from everwhen.scheduler.node import Node, NodeOptions, open_node
+from everwhen.scheduler.node import EmbeddedNode, EmbeddedNodeOptions, open_node
 from everwhen.scheduler.operations import SchedulerOperations
 from everwhen.scheduler.options import (
     AnyFunction,
@@ -93,18 +93,22 @@ class Scheduler(SchedulerOperations):
         checked_name("name", name)
         super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._node.stack.runtime)
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
-        own_queues = [
+        self._queues = [
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
         ]
         where = local_zone_name() if timezone == "local" else zone(timezone).name
-        self._options = NodeOptions(database, check_interval, where, max_workers, lease, queues=own_queues)
+        service = ServiceOptions(
+            check_interval=check_interval, max_workers=max_workers, lease=lease, queues=self._queues
+        )
+        self._options = EmbeddedNodeOptions(database, where, service)
         self._on_trigger = on_trigger
         self._agents: Agents = {}
         self._subscribers: list[Subscriber] = []
         self._listeners: list[Declaration] = []
         self._log_to = None if logger is None else LogTo(logger)
-        self._opened: Node | None = None
-        self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
+        self._opened: EmbeddedNode | None = None
+        # Never closed here: their locks and sockets are the parent's.
+        self._of_parents: list[EmbeddedNode] = []
         self._guard = threading.RLock()
 
     @property
@@ -121,12 +125,12 @@ class Scheduler(SchedulerOperations):
 
     @property
     def queues(self) -> Sequence[str]:
-        """The queues that its jobs stand in, as the store knows them."""
-        return self._options.queues
+        """Return the queues of its jobs, as the store knows them."""
+        return self._queues
 
     @property
     def functions(self) -> Tasks:
-        """What it has declared in this process."""
+        """Return what it has declared in this process."""
         return self._tasks
 
     @property
@@ -206,11 +210,11 @@ class Scheduler(SchedulerOperations):
     # -- life --
 
     def run(self, agents: Agents | None = None) -> None:
-        """Start, and go on until SIGINT or SIGTERM; then stop, and wait for what runs."""
+        """Start, and run until SIGINT or SIGTERM; then stop, and wait for running jobs."""
         self._run(agents, "up")
 
     def run_worker(self) -> None:
-        """Only run the jobs that other processes of this name fire, until SIGINT or SIGTERM; declare nothing."""
+        """Run only the jobs that other processes of this name fire, until SIGINT or SIGTERM; declare nothing."""
         self._run(None, "worker")
 
     def _run(self, agents: Agents | None, role: Role) -> None:
@@ -264,7 +268,7 @@ class Scheduler(SchedulerOperations):
             self._close_file()
 
     async def __aenter__(self) -> Self:
-        """Inside, coroutines run on the loop of the program."""
+        """Start; inside the block, coroutines run on the loop of the program."""
         await self.start_on_loop()
         return self
 
@@ -314,16 +318,16 @@ class Scheduler(SchedulerOperations):
         if node is None:
             return SchedulerState("stopped", None, 0, 0, None)
         service, counts = node.service, node.service.ticker.counts
-        started_at, last_check_at = map(optional_moment, (service.started_at, counts.last_check_at))
+        started_at, last_check_at = map(optional_datetime, (service.started_at, counts.last_check_at))
         return SchedulerState(service.status, started_at, counts.checks, counts.fired, last_check_at)
 
     def get_running_job_count(self, group: str) -> int:
-        """How many jobs of an agent, plugin or workflow this process runs."""
+        """Return how many jobs of an agent, plugin or workflow this process runs."""
         node = self._own_node
         return 0 if node is None else node.service.worker.running_count_of(group)
 
     def get_total_running_job_count(self) -> int:
-        """How many jobs this process runs."""
+        """Return how many jobs this process runs."""
         node = self._own_node
         return 0 if node is None else node.service.worker.running_count
 
@@ -357,13 +361,13 @@ class Scheduler(SchedulerOperations):
                 raise
 
     @property
-    def _own_node(self) -> Node | None:
-        """What is open, if this process has opened it: what a fork inherits is the parent's."""
+    def _own_node(self) -> EmbeddedNode | None:
+        """Return the open node, if this process has opened it: what a fork inherits is the parent's."""
         node = self._opened
         return node if node is not None and node.is_of_this_process else None
 
     @property
-    def _node(self) -> Node:
+    def _node(self) -> EmbeddedNode:
         with self._guard:
             node = self._opened
             if node is not None and not node.is_of_this_process:
@@ -407,13 +411,13 @@ class Scheduler(SchedulerOperations):
                 raise
 
     def _reconcile(self) -> None:
-        """What is declared here is what there is of this name; what is no longer declared goes."""
+        """Bring the database to what is declared here; remove schedules of this name that are no longer declared."""
         node = self._node
         self.declare_on(node.stack.runtime)
         node.local_functions.begin()
 
     def declare_on(self, runtime: Runtime) -> None:
-        """What a start does to the database, done to this one; for tests."""
+        """Change this database as a start would; for tests."""
         declare_on(runtime, self._tasks, self._agents)
 
     def check_on(self, runtime: Runtime) -> int:
@@ -422,15 +426,16 @@ class Scheduler(SchedulerOperations):
 
     def _take_role(self, role: Role) -> None:
         with self._guard:
-            if role == self._options.role:
+            service = self._options.service
+            if role == service.role:
                 return
             if self.get_status() != "stopped":
                 raise SchedulerError(f"the scheduler is {self.get_status()}; stop it before it starts again")
             self.close()
-            self._options = replace(self._options, role=role)
+            self._options = replace(self._options, service=replace(service, role=role))
 
     def _close_file(self) -> None:
-        """What is in memory would be lost, and can still be asked about."""
+        """Close the database, unless it is in memory: its content would be lost."""
         if self._options.database != "sqlite://":
             self.close()
 

@@ -29,7 +29,7 @@ from everwhen.errors import ConfigError, StoreError
 from everwhen.model.kinds import Record
 from everwhen.operations.system import LoopFigures, describe_fault, next_wake_at
 from everwhen.scheduler.declaring import rules_of
-from everwhen.scheduler.node import Node
+from everwhen.scheduler.node import EmbeddedNode
 from everwhen.scheduler.options import ApiOptions
 from everwhen.telemetry.metrics import Metrics
 from everwhen.wiring import python_fault
@@ -44,7 +44,7 @@ _OPTIONS = Record({name: API.keys[name] for name in ApiOptions.__annotations__})
 class Served(NamedTuple):
     """The application for the requests of one event loop, on the database that a node has open."""
 
-    node: Node
+    node: EmbeddedNode
     app: FastAPI
     context: ApiContext
 
@@ -60,8 +60,8 @@ class MountedApi:
         name: str,
         options: ApiOptions,
         *,
-        own_node: Callable[[], Node | None],
-        open_node: Callable[[], Node],
+        own_node: Callable[[], EmbeddedNode | None],
+        open_node: Callable[[], EmbeddedNode],
     ) -> None:
         self._name = name
         self._settings = read_settings(options)
@@ -113,7 +113,7 @@ class MountedApi:
                 self._served = {**others, loop: served}
             return served
 
-    def _context(self, node: Node) -> ApiContext:
+    def _context(self, node: EmbeddedNode) -> ApiContext:
         runtime = node.stack.runtime
         rules = replace(rules_of(runtime, self._name), python_fault=python_fault)
 

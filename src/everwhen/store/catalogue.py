@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from everwhen.model.changes import Change, Decision, Filling, NewSchedule, Reconciliation, Remember, Terms
+from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
 from everwhen.model.limits import Shared
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
@@ -55,7 +55,7 @@ T = TypeVar("T")
 class Catalogue(StorePart):
     """The declared schedules and policies; each method is one transaction."""
 
-    def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
+    def create(self, now: int, schedules: Sequence[Insertion], terms: Terms | None = None) -> list[State]:
         """Write new schedules, all or none; refuse an id that exists."""
         from everwhen.store.change import create_schedules
 

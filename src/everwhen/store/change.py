@@ -15,13 +15,13 @@ from everwhen.errors import (
     RepeatedRequestError,
     UnknownScheduleError,
 )
-from everwhen.model.changes import Change, Decision, Filling, NewSchedule, Reconciliation, Remember, Terms
+from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
 from everwhen.model.fast_values import by_identity
 from everwhen.model.history import Cause
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of, text_of
-from everwhen.model.token import Answer
+from everwhen.model.token import StoredResponse
 from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.load import add_shared, hold, load_schedule, system_paused_at
@@ -52,7 +52,7 @@ MANY = 1_000  # more rows than this take a while to process
 def create_schedules(
     tx: Transaction,
     now: int,
-    schedules: Sequence[NewSchedule],
+    schedules: Sequence[Insertion],
     terms: Terms | None = None,
     new_policies: Collection[str] = (),
 ) -> list[State]:
@@ -94,7 +94,7 @@ def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
         _remember(tx, terms.answer, now)
 
 
-def _remember(tx: Transaction, answer: Answer, now: int) -> None:
+def _remember(tx: Transaction, answer: StoredResponse, now: int) -> None:
     if not insert_answer(tx, answer, now):
         raise RepeatedRequestError(answer.key)
 

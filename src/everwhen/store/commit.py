@@ -17,7 +17,7 @@ from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import job_row
 from everwhen.model.schedule import State
 from everwhen.store.dialect import Insert, Statement
-from everwhen.store.transaction import Offer, Queue, Row, Transaction
+from everwhen.store.transaction import JobLine, Offer, Row, Transaction
 
 _POSITIONS = range(len(State._fields))
 _ROW_ID = State._fields.index("row_id")
@@ -39,7 +39,7 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Sha
     The caller writes `shared` afterwards, with the places that held slots of these schedules decline.
     """
     jobs: list[Row] = []
-    beside: set[Queue] = set()
+    other_lines: set[JobLine] = set()
     fired: list[Row] = []
     moved: dict[int, tuple[State, State]] = {}
     events: list[Event] = []
@@ -49,7 +49,7 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Sha
         for job in decision.jobs:
             jobs.append(job_row(job, after, decision.plan, now))
             if job.line != "own" and job.line is not None:
-                beside.add(Queue(after.uid, job.line))
+                other_lines.add(JobLine(after.uid, job.line))
         events.extend(decision.events)
         cancelled.extend(decision.cancelled)
         if _only_fired(decision):
@@ -64,8 +64,8 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Sha
         tx.ready_successors({queue for job, _ in cancelled for queue in queues_behind(job)}, now)
     if jobs:
         tx.insert_jobs(jobs)
-    if beside:  # their rows do not show whether another job precedes them
-        tx.ready_successors(beside, now)
+    if other_lines:  # their rows do not show whether another job precedes them
+        tx.ready_successors(other_lines, now)
     if fired:
         tx.update_states(FIRED, fired)
     move_states(tx, moved.values())
@@ -91,10 +91,10 @@ def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
             tx.count_starts(start, row_ids, now)
 
 
-def queues_behind(job: Job) -> list[Queue]:
+def queues_behind(job: Job) -> list[JobLine]:
     """Return the lines that may have waited for this job: its own line, and `own` unless it is a backfill."""
-    own = [] if job.origin == "backfill" else [Queue(job.uid, "own")]
-    return own if job.line in (None, "own") else [*own, Queue(job.uid, job.line)]
+    own = [] if job.origin == "backfill" else [JobLine(job.uid, "own")]
+    return own if job.line in (None, "own") else [*own, JobLine(job.uid, job.line)]
 
 
 def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
@@ -183,7 +183,7 @@ def _offers(shared: Shared) -> list[Offer]:
     offers: list[Offer] = []
     for key in sorted(freed.keys() | declined.keys()):
         behind = declined.get(key, [])
-        free = min(freed.get(key, 0) + len(behind), shared.limit(key).room)
+        free = min(freed.get(key, 0) + len(behind), shared.limit(key).free)
         if free > 0:
             _, due_at, row_id = (key, 0, 0) if key in freed else min(behind)
             offers.append(Offer(key, free, due_at, row_id))

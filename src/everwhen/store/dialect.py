@@ -75,30 +75,30 @@ class Statement:
 
     @cached_property
     def lists(self) -> tuple[str, ...]:
-        """The parameters that are JSON on SQLite."""
+        """Return the parameters that are JSON on SQLite."""
         found = dict.fromkeys(name for name, kind in _PARAMETER.findall(self._on_sqlite) if kind in _LISTS)
         return (*found, "batch") if _BATCH.search(self._on_sqlite) else tuple(found)
 
     @cached_property
     def kinds(self) -> tuple[tuple[str, str], ...]:
-        """The parameters that are converted for PostgreSQL, with their kinds."""
+        """Return the parameters that are converted for PostgreSQL, with their kinds."""
         found = _PARAMETER.findall(self._on_postgres)
         return tuple({name: kind for name, kind in found if kind and kind != "integer"}.items())
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the batch that PostgreSQL gets as arrays."""
+        """Return the columns of the batch that PostgreSQL gets as arrays."""
         batch = _BATCH.search(self._on_postgres)
         return tuple(batch[2].split(", ")) if batch else ()
 
     @cached_property
     def locking(self) -> Statement:
-        """The same, which also locks the rows that it reads where transactions run concurrently."""
+        """Return the same statement, which also locks the rows that it reads where transactions run concurrently."""
         return self._followed_by(" FOR UPDATE")
 
     @cached_property
     def skipping(self) -> Statement:
-        """The same, which locks the rows that it reads, without those that another transaction has locked."""
+        """Return the same statement, which locks the rows that it reads, without those that are locked already."""
         return self._followed_by(" FOR UPDATE SKIP LOCKED")
 
     def _followed_by(self, clause: str) -> Statement:

@@ -27,7 +27,7 @@ WHERE name = :name::text AND fence = :fence""")
 # The primary key of nodes.
 _IS_LOST = Statement("SELECT 1 FROM nodes WHERE node = :node::text AND lost_at IS NOT NULL")
 # The primary key of schedule_revisions: the newest of each.
-_WORDS = Statement("""
+_NEWEST_DEFINITIONS = Statement("""
 SELECT r.uid, r.words FROM schedule_revisions r WHERE r.uid = ANY(:uids::texts)
     AND r.revision = (SELECT max(n.revision) FROM schedule_revisions n WHERE n.uid = r.uid)""")
 
@@ -69,8 +69,8 @@ class EventCursors:
     def queues_of(self, uids: Collection[str]) -> dict[str, str]:
         """Return the queues of schedules, deleted ones included, by their newest revisions."""
         with self._store.look() as tx:
-            rows = tx.rows(_WORDS, uids=list(uids))
-        return {uid: queue for uid, words in rows if (queue := _queue_in(words)) is not None}
+            rows = tx.rows(_NEWEST_DEFINITIONS, uids=list(uids))
+        return {uid: queue for uid, written in rows if (queue := _queue_in(written)) is not None}
 
 
 def _cursor(tx: Queries, name: str) -> EventCursor | None:
@@ -92,8 +92,8 @@ def _put(tx: Transaction, now: int, cursor: EventCursor) -> EventCursor | None:
     return cursor._replace(fence=cursor.fence + 1) if changed else None
 
 
-def _queue_in(words: str) -> str | None:
+def _queue_in(written: str) -> str | None:
     try:
-        return definition_in(words).queue
+        return definition_in(written).queue
     except (SchedulerError, LookupError, TypeError, ValueError):  # of another release
         return None

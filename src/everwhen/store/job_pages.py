@@ -113,7 +113,7 @@ _OF_THOSE = """
 job_id >= 'sched-' || those.wanted || '-n' AND job_id < 'sched-' || those.wanted || '-o' AND uid = those.wanted"""
 
 
-class Conditions:
+class WhereClause:
     """The WHERE clause of a list, with only the conditions that the filter names."""
 
     def __init__(self, wanted: JobFilter | EventFilter, texts: Mapping[str, str]) -> None:
@@ -134,7 +134,7 @@ class Conditions:
 
 def find_schedules(tx: Queries, wanted: JobFilter) -> list[tuple[str, int]] | None:
     """Return the uids whose jobs are wanted, with how often each fired; None: any."""
-    conditions = Conditions(wanted, _SCHEDULES)
+    conditions = WhereClause(wanted, _SCHEDULES)
     if not conditions.values:
         return None
     query = f"SELECT uid, fire_count - numbers_skipped FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
@@ -144,13 +144,13 @@ def find_schedules(tx: Queries, wanted: JobFilter) -> list[tuple[str, int]] | No
     return [(wanted.uid, 0)]  # perhaps deleted; its owner and group are no longer known
 
 
-def find_way(wanted: JobFilter, way: Way) -> tuple[str, Conditions]:
+def find_way(wanted: JobFilter, way: Way) -> tuple[str, WhereClause]:
     """Return the table to read, with the index if it is named, and the conditions."""
-    conditions = Conditions(wanted, JOBS)
+    conditions = WhereClause(wanted, JOBS)
     if way.uids is not None:
         conditions.add(_OF_THOSE, uids=way.uids)
         return _THOSE_UIDS, conditions
-    schedules = Conditions(wanted, _SCHEDULES)
+    schedules = WhereClause(wanted, _SCHEDULES)
     if schedules.values:
         conditions.add(f"uid IN (SELECT uid FROM schedules {schedules})", **schedules.values)
     if way.by is None:
@@ -159,7 +159,7 @@ def find_way(wanted: JobFilter, way: Way) -> tuple[str, Conditions]:
     return f"jobs INDEXED BY {way.by.name}", conditions  # else SQLite would scan backwards to get the order
 
 
-def count_jobs(tx: Queries, table: str, conditions: Conditions, floor: int) -> int:
+def count_jobs(tx: Queries, table: str, conditions: WhereClause, floor: int) -> int:
     """Return how many there are, counted up to a bound."""
     above = f"{conditions} {'AND' if conditions.texts else 'WHERE'} row_id >= :above"
     query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1}) AS found"

@@ -17,7 +17,7 @@ from everwhen.model.outcome import Outcome, OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import JOB_INSERTED
 from everwhen.store.dialect import EARLIEST, DuplicateError, Insert, Queries, Statement
-from everwhen.store.records import JOB_ENDED, Finished, LockHint, Queue, Row
+from everwhen.store.records import JOB_ENDED, Finished, JobLine, LockHint, Row
 from everwhen.store.schedule_rows import IS_PAUSED
 
 JOB = ", ".join(Job._fields)
@@ -183,7 +183,7 @@ class JobWrites(JobReads):
         self.expect(len(batch), self.run(_CANCEL, now=now, batch=batch))
 
     @abstractmethod
-    def ready_successors(self, queues: Collection[Queue], now: int) -> None: ...
+    def ready_successors(self, queues: Collection[JobLine], now: int) -> None: ...
 
     def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
         for piece in pieces:

@@ -26,8 +26,8 @@ from everwhen.store.dialect import Statement, Stream, composed, last_committed
 from everwhen.store.job_pages import (
     EVENTS,
     JOBS,
-    Conditions,
     Rows,
+    WhereClause,
     count_jobs,
     find_schedules,
     find_way,
@@ -213,7 +213,7 @@ class Ledger(StorePart):
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         """Return jobs, newest first; `before` is a row_id."""
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
-        conditions = Conditions(wanted, JOBS)
+        conditions = WhereClause(wanted, JOBS)
         conditions.add(_OF_UID, uid=wanted.uid)
         conditions.add("row_id < :before", before=before)
         query = composed(f"SELECT {JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit")
@@ -259,14 +259,14 @@ class Ledger(StorePart):
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
         """Return events, newest first; `before` is an id."""
         # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
-        conditions = Conditions(wanted, EVENTS)
+        conditions = WhereClause(wanted, EVENTS)
         conditions.add("id < :before", before=before)
         query = composed(f"SELECT id, {EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit")
         return self._many(recorded, query, **conditions.values, limit=limit)
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
         """Return how many events match; counting stops at `most`."""
-        conditions = Conditions(wanted, EVENTS)
+        conditions = WhereClause(wanted, EVENTS)
         query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
         return int(self._many(_first, composed(query), **conditions.values, most=most)[0])
 

@@ -83,14 +83,21 @@ DO UPDATE SET value = excluded.value WHERE CAST(settings.value AS bigint) < CAST
 BackUp = Callable[[Path, Progress, Clock], None]
 
 
-_Rows = tuple[str, str, Sequence[object]]  # a table, a column, and values of it
+class _Rows(NamedTuple):
+    """The rows of a table that have one of these values in a column."""
+
+    table: str
+    column: str
+    keys: Sequence[object]
+
+
 _Old = tuple[list[tuple[Any, ...]], int | None]  # rows, and the last of them if others follow
 
 
 class _Going(NamedTuple):
-    """Rows that may be deleted, as keys of a column each, and the last row examined (None: the table is done)."""
+    """Rows that may be deleted, and the last row examined (None: the table is done)."""
 
-    keys: Sequence[_Rows]
+    rows: Sequence[_Rows]
     last: int | None
 
 
@@ -114,7 +121,7 @@ class Upkeep(StorePart):
         """
         with self._store.read() as tx:
             going = self._look(tx, before, place, limit)
-            rows = sum(tx.value(_of("SELECT count(*)", one), keys=one[2]) for one in going.keys if one[2])
+            rows = sum(tx.value(_of("SELECT count(*)", one), keys=one.keys) for one in going.rows if one.keys)
         if rows and not dry_run:
             self._store.write(Lane.RETENTION, lambda tx: _delete(tx, going, before))
         if place.what == "output" and not dry_run:
@@ -131,26 +138,32 @@ class Upkeep(StorePart):
                     return _Going((), None)
                 after = max(place.after, self._output_until)
                 rows, last = old(_JOBS_WITH_OUTPUT, before.output, after)
-                return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
+                keys = [job_id for _, job_id, _, is_over in rows if is_over]
+                return _Going([_Rows("job_output", "job_id", keys)], last)
             case "jobs":
                 rows, last = old(_JOBS, before.jobs)
-                going = [row for row in rows if row[3]]
-                output = ("job_output", "job_id", [row[1] for row in going])
-                return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
+                going = [(row_id, job_id) for row_id, job_id, _, is_over in rows if is_over]
+                output = _Rows("job_output", "job_id", [job_id for _, job_id in going])
+                return _Going([output, _Rows("jobs", "row_id", [row_id for row_id, _ in going])], last)
             case "audit":
                 return _old_events(tx, before.audit, *old(_EVENTS, before.audit))
             case "breaker_transitions":
                 rows, last = old(_TRANSITIONS, before.breaker_transitions)
-                return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
+                return _Going(
+                    [_Rows("circuit_breaker_transitions", "id", [number for number, _, _ in rows])], last
+                )
             case "nodes":
-                return _Going([("nodes", "node", tx.column(_NODES, before=before.audit, limit=limit))], None)
+                nodes = tx.column(_NODES, before=before.audit, limit=limit)
+                return _Going([_Rows("nodes", "node", nodes)], None)
             case "requests":
                 rows, last = old(_REQUESTS, before.requests)
-                return _Going([("requests", "id", [row[0] for row in rows if row[3]])], last)
+                return _Going(
+                    [_Rows("requests", "id", [number for number, _, _, is_over in rows if is_over])], last
+                )
             case "messages":
                 # A subscriber that has not received them continues with the rest, so none keeps a message.
                 rows, last = old(_MESSAGES, before.messages)
-                return _Going([("messages", "id", [row[0] for row in rows])], last)
+                return _Going([_Rows("messages", "id", [number for number, _, _ in rows])], last)
 
     # -- nodes --
 
@@ -206,8 +219,8 @@ def _old_events(tx: Snapshot, before: int, rows: Sequence[Any], last: int | None
         for number, last_slot_at, event in events
         if event.uid not in gone and may_go(event, before, last_slot_at=last_slot_at)
     ]
-    histories = [("audit_events", "uid", over), ("schedule_revisions", "uid", over)]
-    return _Going([("audit_events", "id", single), *histories], last)
+    histories = [_Rows(table, "uid", over) for table in ("audit_events", "schedule_revisions")]
+    return _Going([_Rows("audit_events", "id", single), *histories], last)
 
 
 def _old_rows(tx: Snapshot, statement: Statement, before: int, after: int, limit: int) -> _Old:
@@ -221,17 +234,16 @@ def _old_rows(tx: Snapshot, statement: Statement, before: int, after: int, limit
 
 
 def _delete(tx: Transaction, going: _Going, before: Cutoffs) -> None:
-    for one in going.keys:
-        if one[2]:
-            tx.run(_of("DELETE", one), keys=one[2])
+    for one in going.rows:
+        if one.keys:
+            tx.run(_of("DELETE", one), keys=one.keys)
     tx.run(_RETAIN_FROM, instant=str(retained_from(before)))  # the checker needs it
 
 
 def _of(verb: str, rows: _Rows) -> Statement:
     """Return a statement about the rows with these keys. The primary keys; idx_audit_schedule."""
-    table, column, keys = rows
-    kind = "integers" if isinstance(keys[0], int) else "texts"
-    return composed(f"{verb} FROM {table} WHERE {column} = ANY(:keys::{kind})")
+    kind = "integers" if isinstance(rows.keys[0], int) else "texts"
+    return composed(f"{verb} FROM {rows.table} WHERE {rows.column} = ANY(:keys::{kind})")
 
 
 def _about(node: Node, now: int) -> Event:

@@ -69,7 +69,7 @@ class Finished(NamedTuple):
     outstanding: int | None
 
 
-class Queue(NamedTuple):
+class JobLine(NamedTuple):
     """The jobs of one schedule that wait in one line."""
 
     uid: str

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everwhen.errors import ConfigError, SchedulerError, shown
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.request import Request
 from everwhen.store.catalogue import Catalogue
 from everwhen.store.dialect import Queries, Statement, composed, storable
@@ -142,7 +142,7 @@ class Requests(StorePart):
         fields = ("request_id", "action", "schedule_id", "body", "actor")
         return {
             **{name: getattr(request, name) for name in fields},
-            "created_at": moment_of(request.created_at).isoformat(),
+            "created_at": to_datetime(request.created_at).isoformat(),
             "database": self._place[1],
             "is_doubtful": doubt is not None,
         }
@@ -191,7 +191,7 @@ class _RequestCatalogue(Catalogue):
         self._now = now
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        def carry_out(tx: Transaction) -> T:
+        def execute(tx: Transaction) -> T:
             if not _take(tx, self._request):
                 raise RequestTaken
             result = work(tx)
@@ -202,7 +202,7 @@ class _RequestCatalogue(Catalogue):
             _end(tx, self._request, "done", now=self._now, job_id=job_id, reason=reason)
             return result
 
-        return super()._write(carry_out)
+        return super()._write(execute)
 
 
 def _take(tx: Transaction, request: Request) -> bool:

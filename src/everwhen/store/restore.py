@@ -11,7 +11,7 @@ from everwhen.decide.status import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import END, moment_of
+from everwhen.model.instants import END, to_datetime
 from everwhen.model.job import Job
 from everwhen.model.limits import FOR_EVER, Shared
 from everwhen.model.message import Subscription
@@ -112,12 +112,12 @@ def refuse_beating(nodes: Sequence[Node], now: int) -> None:
         heard = max(node.heartbeat_at for node in alive)
         raise StoreError(
             f"{len(alive)} node{'s'[: len(alive) != 1]} of this database may be running ({alive[0].node}, last heard "
-            f"of at {moment_of(heard).isoformat()}); stop every process, or wait a minute after one that died"
+            f"of at {to_datetime(heard).isoformat()}); stop every process, or wait a minute after one that died"
         )
 
 
 def numbers_skipped(tx: Snapshot) -> int:
-    """How much higher restores have made the numbers of this database, all together."""
+    """Return by how much restores have raised the numbers of this database altogether."""
     return int(tx.settings().get(SKIPPED) or 0)
 
 

@@ -32,7 +32,7 @@ from everwhen.store.dialect import Insert, Statement, storable
 from everwhen.store.job_rows import row_ids
 from everwhen.store.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.store.messages import insert_messages
-from everwhen.store.transaction import Finished, Queue, Transaction
+from everwhen.store.transaction import Finished, JobLine, Transaction
 
 Ended = tuple[Job, Outcome]
 
@@ -119,7 +119,7 @@ class _Ending:
         self._ended: list[Ended] = []
         self._let_go: list[Job] = []
         self._decisions: list[Decision] = []
-        self._queues: set[Queue] = set()
+        self._queues: set[JobLine] = set()
 
     def load(self, ended: Sequence[Ended]) -> None:
         """Load everything that the ends may need, in batches."""

@@ -75,11 +75,13 @@ class SystemWrites(SystemReads):
         self.insert(INSERT_EVENT, self.event_rows(events))
 
     def event_rows(self, events: Sequence[Event]) -> list[Row]:
-        spell = self.spell
-        return [event.row("{}" if event.detail is NOTHING else spell(event.detail)) for event in events]
+        encode_detail = self.encode_detail
+        return [
+            event.row("{}" if event.detail is NOTHING else encode_detail(event.detail)) for event in events
+        ]
 
     @abstractmethod
-    def spell(self, detail: Mapping[str, object]) -> str:
+    def encode_detail(self, detail: Mapping[str, object]) -> str:
         """Return the detail of an event, which is any mapping, as JSON that the database can store."""
 
     @abstractmethod

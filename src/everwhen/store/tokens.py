@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everwhen.model.events import Event
-from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_of, token_row
+from everwhen.model.token import (
+    ANSWERS_KEPT,
+    TOKEN_COLUMNS,
+    Session,
+    StoredResponse,
+    Token,
+    token_of,
+    token_row,
+)
 from everwhen.store.dialect import Insert, Statement
 from everwhen.store.lanes import Lane
 from everwhen.store.transaction import StorePart, Transaction
@@ -95,9 +103,9 @@ class Tokens(StorePart):
         """End a session; one that has ended stays unchanged."""
         self._store.write(Lane.API, lambda tx: tx.run(_DELETE_SESSION, hash=hash))
 
-    def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
+    def answer(self, token_id: str, key: str, *, since: int) -> StoredResponse | None:
         """Return the answer to an earlier request with this key."""
-        return self._one(lambda row: Answer(*row), _ANSWER, token_id=token_id, key=key, since=since)
+        return self._one(lambda row: StoredResponse(*row), _ANSWER, token_id=token_id, key=key, since=since)
 
     def record(self, events: Sequence[Event]) -> None:
         """Record refused requests."""
@@ -110,7 +118,7 @@ def _recorded(tx: Transaction, changed: int, event: Event) -> bool:
     return changed > 0
 
 
-def insert_answer(tx: Transaction, answer: Answer, now: int) -> bool:
+def insert_answer(tx: Transaction, answer: StoredResponse, now: int) -> bool:
     """Insert an answer, and delete those older than a day; False when its key has a remembered answer."""
     since = now - ANSWERS_KEPT
     tx.run(_FORGET_ANSWERS, since=since)

@@ -63,8 +63,8 @@ class AgentTarget:
         fields.pop("secret", None)  # it authenticates callers; a node that runs the agent may lack it
         prompts = {key: fields.pop(key) for key in PROMPTS if key in fields}  # ${NAME} in a prompt is text
 
-        async def perform(resolved: dict[str, Any], told: Run) -> Outcome:
-            return await self._perform({**resolved, **prompts}, told)
+        async def perform(resolved: dict[str, Any], run_resolved: Run) -> Outcome:
+            return await self._perform({**resolved, **prompts}, run_resolved)
 
         return await with_secrets(fields, run, perform)
 

@@ -161,8 +161,8 @@ def _requires_one(parameters: Sequence[inspect.Parameter]) -> bool:
     """Return whether a function that was given nothing can only mean the run by its one argument."""
     positional = [one for one in parameters if one.kind in _POSITIONAL]
     required = [one for one in positional if one.default is one.empty]
-    takes_any = not positional and any(one.kind is one.VAR_POSITIONAL for one in parameters)
-    return len(required) == 1 or takes_any
+    accepts_any = not positional and any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    return len(required) == 1 or accepts_any
 
 
 def _name_of(function: Callable[..., Any]) -> str:

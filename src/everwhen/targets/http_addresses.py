@@ -85,10 +85,10 @@ def _faces(address: Address) -> list[Address]:
     """Return the address and those embedded in it: IPv6 has four ways to write an IPv4 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
-    carried: list[Any] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    embedded: list[Any] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if address in ipaddress.IPv6Network("64:ff9b::/96"):
-        carried.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    found: list[Address] = [each for each in carried if each is not None]
+        embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    found: list[Address] = [each for each in embedded if each is not None]
     return found if address.ipv4_mapped is not None else [address, *found]
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import aiohttp
 from yarl import URL
 
-from everwhen.model.instants import SECOND, instant_of, moment_of
+from everwhen.model.instants import SECOND, instant_of, to_datetime
 from everwhen.model.job import trace_id_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.target_kinds import header_fault, without_credentials
@@ -36,7 +36,7 @@ from everwhen.targets.http_addresses import (
     require_literal,
 )
 from everwhen.targets.process import READ_LIMIT, Captured
-from everwhen.targets.python_function import spell_run
+from everwhen.targets.python_function import fields_of_run
 from everwhen.targets.secrets import with_secrets
 from everwhen.timetable.interval import parse_seconds
 from everwhen.version import __version__
@@ -95,7 +95,12 @@ class HttpExchange:
         return fields.get("source") == OUTSIDE and not self._allow_private_urls
 
     async def _exchange(
-        self, session: aiohttp.ClientSession, request: Request, fields: dict[str, Any], run: Run, token: str
+        self,
+        session: aiohttp.ClientSession,
+        request: HttpRequest,
+        fields: dict[str, Any],
+        run: Run,
+        token: str,
     ) -> Outcome:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_seconds(fields.get("connect_timeout")))
         for _ in range(MOST_HOPS + 1):
@@ -236,7 +241,7 @@ _WITHOUT_BODY = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """The request of a run: its method, headers and body; a redirect repeats some of them."""
 
     method: str
@@ -244,7 +249,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes | None
 
-    def redirected(self, status: int, location: str) -> Request:
+    def redirected(self, status: int, location: str) -> HttpRequest:
         """Return the next request of a redirect: 307 and 308 repeat it, the others fetch the result (RFC 9110).
 
         Raise ValueError when it does not lead to an http or https URL.
@@ -256,7 +261,7 @@ class Request:
         if status in (307, 308) or self.method in _WITHOUT_BODY:
             return replace(self, url=url, headers=headers)
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-        return Request(method="GET", url=url, headers=headers, body=None)
+        return HttpRequest(method="GET", url=url, headers=headers, body=None)
 
 
 def _joined(url: URL, location: str) -> URL:
@@ -280,7 +285,7 @@ def shown_address(url: str | URL) -> str:
     return str(address.with_password(None) if address.raw_password else address)
 
 
-def request_of(fields: Mapping[str, Any], run: Run, token: str) -> Request:
+def request_of(fields: Mapping[str, Any], run: Run, token: str) -> HttpRequest:
     """Build the request of a run; raise ValueError when the fields are not valid."""
     url = URL(fields["url"])
     if url.scheme not in ("http", "https") or not url.raw_host:
@@ -292,7 +297,7 @@ def request_of(fields: Mapping[str, Any], run: Run, token: str) -> Request:
         headers["Content-Type"] = kind
     if given := fields.get("headers"):
         headers = _with_given(headers, given)
-    return Request(method=method, url=url, headers=headers, body=body)
+    return HttpRequest(method=method, url=url, headers=headers, body=body)
 
 
 def _with_given(headers: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
@@ -308,7 +313,7 @@ def _with_given(headers: Mapping[str, str], fields: Mapping[str, Any]) -> dict[s
 def run_to_json(run: Run) -> dict[str, Any]:
     """Return the run as the JSON that a server gets."""
     deadline_at = None if run.deadline_at is None else _iso(run.deadline_at)
-    return spell_run(run) | {"slot_at": _iso(run.slot_at), "deadline_at": deadline_at}
+    return fields_of_run(run) | {"slot_at": _iso(run.slot_at), "deadline_at": deadline_at}
 
 
 def _body(given: Any, run: Run, method: str) -> tuple[bytes | None, str | None]:
@@ -337,4 +342,4 @@ def _about(run: Run, token: str) -> dict[str, str]:
 @lru_cache(maxsize=1_000)
 def _iso(instant: int) -> str:
     """Format an instant; cached, because headers and body contain the slot, and many schedules share it."""
-    return moment_of(instant).isoformat()
+    return to_datetime(instant).isoformat()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everwhen.errors import ManifestError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import rfc3339_text
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload import payload_faults
 from everwhen.model.plugin import PROTOCOL, Plugins, memory_of, merged_payload, missing_config, plugin_drift
@@ -180,14 +180,10 @@ def request_of(
         "config": config,
         "state": state,
         "payload": payload,
-        "context": {key: getattr(run, key) for key in about} | {"slot_at": _zulu(run.slot_at)},
-        "deadline_at": None if run.deadline_at is None else _zulu(run.deadline_at),
+        "context": {key: getattr(run, key) for key in about} | {"slot_at": rfc3339_text(run.slot_at)},
+        "deadline_at": None if run.deadline_at is None else rfc3339_text(run.deadline_at),
     }
     return json.dumps(request).encode() + b"\n"
-
-
-def _zulu(instant: int) -> str:
-    return moment_of(instant).isoformat().replace("+00:00", "Z")
 
 
 def response_of(output: bytes) -> Response:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal, TypeVar
 
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.target import Run
 from everwhen.targets.guardian import MARK, Family, Guardian
 
@@ -309,10 +309,10 @@ class Captured:
         self.total += len(data)
         if self._whole is not None and self.total <= READ_LIMIT:
             self._whole += data
-        room = HEAD - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
+        head_left = HEAD - len(self._head)
+        if head_left > 0:
+            self._head += data[:head_left]
+            data = data[head_left:]
         self._tail += data
         if len(self._tail) > 2 * TAIL:  # cut seldom: cutting moves the remaining bytes
             del self._tail[:-TAIL]
@@ -328,7 +328,7 @@ class Captured:
 
     @property
     def tail(self) -> bytes:
-        """The last bytes, without those in `head`."""
+        """Return the last bytes, without those in `head`."""
         return bytes(self._tail[-TAIL:])
 
     def last(self, most: int) -> str:
@@ -351,13 +351,13 @@ def about(run: Run) -> dict[str, str]:
         "EVERWHEN_JOB_ID": run.job_id,
         "EVERWHEN_SCHEDULE_ID": run.schedule_id,
         "EVERWHEN_SCHEDULE_NAME": run.schedule_name,
-        "EVERWHEN_SLOT_AT": moment_of(run.slot_at).isoformat(),
+        "EVERWHEN_SLOT_AT": to_datetime(run.slot_at).isoformat(),
         "EVERWHEN_ATTEMPT": str(run.attempt),
         "EVERWHEN_ORIGIN": run.origin,
         "EVERWHEN_CATCH_UP": "true" if run.catch_up else "false",
         "EVERWHEN_REPEAT_NUMBER": str(run.repeat_number),
         "EVERWHEN_PAYLOAD": json.dumps(run.payload),
-        "EVERWHEN_DEADLINE_AT": "" if run.deadline_at is None else moment_of(run.deadline_at).isoformat(),
+        "EVERWHEN_DEADLINE_AT": "" if run.deadline_at is None else to_datetime(run.deadline_at).isoformat(),
     }
 
 

@@ -32,10 +32,10 @@ from everwhen.targets.python_function import (
     UnknownFunctionError,
     call,
     call_async,
+    fields_of_run,
     is_async,
     load,
     python_run,
-    spell_run,
 )
 from everwhen.targets.registry import Hands, Resources
 from everwhen.targets.secrets import with_secrets
@@ -59,10 +59,10 @@ async def call_on(
     """
     bound = bind(function, about, given)
     if not is_async(function):
-        return await run.until_told(hands.hand_over(partial(call, bound, context)))
+        return await run.until_cancelled(hands.hand_over(partial(call, bound, context)))
     ended, cancel = hands.submit(call_async(bound, about, context))
     try:
-        return await run.until_told(ended)
+        return await run.until_cancelled(ended)
     except asyncio.CancelledError:
         cancel()
         raise
@@ -110,7 +110,7 @@ class PythonTarget:
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
-                function = await run.until_told(self._hands.hand_over(load_it))
+                function = await run.until_cancelled(self._hands.hand_over(load_it))
             except UnknownFunctionError as error:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
@@ -125,7 +125,7 @@ class PythonTarget:
                 argv=[sys.executable, "-P", "-m", "everwhen.targets.isolated"],
                 env={**environment_of(run, {"PYTHONPATH": _path(), **listed}), OUTCOME: str(report)},
                 cwd=fields.get("cwd"),
-                stdin=json.dumps({**fields, "run": spell_run(run)}).encode(),
+                stdin=json.dumps({**fields, "run": fields_of_run(run)}).encode(),
                 sink=run.output.write,
             )
             ended = await end_of_process(self.processes, launch)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from everwhen.model.instants import optional_moment
+from everwhen.model.instants import optional_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem
 from everwhen.target import Run, StopFlag
@@ -230,19 +230,19 @@ class PythonRun:
 
 
 def python_run(run: Run, write: Callable[[bytes], None]) -> PythonRun:
-    return read_run(spell_run(run), write, run.cancelled)
+    return read_run(fields_of_run(run), write, run.cancelled)
 
 
-def spell_run(run: Run) -> dict[str, Any]:
+def fields_of_run(run: Run) -> dict[str, Any]:
     """Return the run as plain values, for the child process of an isolated function."""
     return {one.name: getattr(run, one.name) for one in fields(PythonRun) if one.compare}
 
 
 def read_run(
-    said: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | StopFlag
+    fields: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | StopFlag
 ) -> PythonRun:
-    moments = {name: optional_moment(said[name]) for name in ("slot_at", "deadline_at")}
-    return PythonRun(**{**said, **moments}, log=RunLog(write), cancelled=Cancelled(cancelled))
+    datetimes = {name: optional_datetime(fields[name]) for name in ("slot_at", "deadline_at")}
+    return PythonRun(**{**fields, **datetimes}, log=RunLog(write), cancelled=Cancelled(cancelled))
 
 
 def outcome_of(returned: object) -> Outcome:
@@ -253,11 +253,11 @@ def outcome_of(returned: object) -> Outcome:
         return Outcome("succeeded")
     if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
         return Outcome("failed", error=NOTHING_RAN, is_final=True)
-    text = returned if isinstance(returned, str) else _spell(returned)
+    text = returned if isinstance(returned, str) else _to_text(returned)
     return Outcome("succeeded", result=text[:LONGEST_RESULT])
 
 
-def _spell(value: object) -> str:
+def _to_text(value: object) -> str:
     try:
         return json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):

@@ -17,15 +17,7 @@ from functools import partial
 from typing import Any
 
 from everwhen.clock import Clock
-from everwhen.model.group import (
-    EVENT,
-    NOT_FOUND,
-    DispatchEvent,
-    Workflow,
-    Workflows,
-    event_data,
-    no_trigger,
-)
+from everwhen.model.group import EVENT, NOT_FOUND, DispatchEvent, Workflow, Workflows, event_data, no_trigger
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.model.schedule import Target as Declared
@@ -90,8 +82,8 @@ class WorkflowTarget:
         if declared.kind == "http":
             # The submitter writes name and payload, and may not read this node's environment through them.
             spec = json.dumps({**json.loads(spec), "body": escape_references(data)})
-        told = replace(run, payload=data)
-        work = partial(target.run, spec, told)
+        started = replace(run, payload=data)
+        work = partial(target.run, spec, started)
         is_async = inspect.iscoroutinefunction(target.run)
         outcome: Outcome = await (work() if is_async else _waited_for(aside(work), run))  # type: ignore[misc]
         return outcome

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
 
@@ -49,7 +49,7 @@ class EngineLog:
 
 
 def _log_missed(event: Event) -> None:
-    slot_at = None if event.slot_at is None else moment_of(event.slot_at)
+    slot_at = None if event.slot_at is None else to_datetime(event.slot_at)
     many = f" and {event.slot_count - 1} more" if event.slot_count > 1 else ""
     fields = {"schedule_id": event.schedule_id, "job_id": None, "slot_at": slot_at}
     when = "a slot" if slot_at is None else f"its slot at {slot_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -59,9 +59,9 @@ def _log_missed(event: Event) -> None:
 def _log_fired(decision: Decision) -> None:
     schedule_id = decision.after.schedule_id
     for job in decision.jobs:
-        fields = {"schedule_id": schedule_id, "job_id": job.job_id, "slot_at": moment_of(job.slot_at)}
+        fields = {"schedule_id": schedule_id, "job_id": job.job_id, "slot_at": to_datetime(job.slot_at)}
         log.debug("schedule %s fired job %s", schedule_id, job.job_id, extra=fields)
 
 
 def _fields_of_run(run: Run) -> dict[str, object]:
-    return {"schedule_id": run.schedule_id, "job_id": run.job_id, "slot_at": moment_of(run.slot_at)}
+    return {"schedule_id": run.schedule_id, "job_id": run.job_id, "slot_at": to_datetime(run.slot_at)}

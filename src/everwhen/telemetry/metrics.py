@@ -101,7 +101,7 @@ class Metrics(Collector):
         yield _counter("slots", "Decided slots, by outcome and reason.", slots, "outcome", "reason")
         yield _counter("jobs", "Firings, by their origin.", fired, "origin")
         if look.signs is not None:
-            yield from _standing(look.signs, look)
+            yield from _state_metrics(look.signs, look)
         yield from self._own()
 
     def _own(self) -> Iterator[Metric]:
@@ -166,7 +166,7 @@ class Metrics(Collector):
                 self._slots["fired", origin] += number
 
 
-def _standing(signs: Signs, look: _Look) -> Iterator[Metric]:
+def _state_metrics(signs: Signs, look: _Look) -> Iterator[Metric]:
     """Yield the metrics of the database's current state."""
     yield _gauge("schedules", "Schedules, by status.", _each(get_args(Status), signs.schedules), "status")
     yield _gauge("held_slots", "Slots that wait, by reason.", _each(HOLD_REASONS, signs.held), "reason")

@@ -18,7 +18,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.declare import Declared
 from everwhen.model.events import Event
 from everwhen.model.fields import FIELDS
-from everwhen.model.instants import instant_of, moment_of
+from everwhen.model.instants import instant_of, to_datetime
 from everwhen.model.job import Job
 from everwhen.model.kinds import Record
 from everwhen.model.outcome import SUCCEEDED, Outcome
@@ -28,7 +28,7 @@ from everwhen.model.schedule import State
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import stepping
-from everwhen.operations.jobs import Backfill, Firing, fire_schedule, trigger_schedule
+from everwhen.operations.jobs import Backfill, FiringResult, fire_schedule, trigger_schedule
 from everwhen.operations.maintenance import prove
 from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.system import next_wake_at
@@ -68,7 +68,7 @@ class ManualClock:
     @property
     def moment(self) -> datetime:
         """Return the current instant as a datetime."""
-        return moment_of(self._now)
+        return to_datetime(self._now)
 
     def advance(self, duration: Duration) -> None:
         """Let time pass: wall clock and monotonic clock advance."""
@@ -98,7 +98,7 @@ class ManualJob:
 
     @property
     def slot(self) -> datetime:
-        return moment_of(self.job.slot_at)
+        return to_datetime(self.job.slot_at)
 
 
 def manual_scheduler(
@@ -224,10 +224,10 @@ class ManualScheduler:
 
     def trigger(
         self, schedule_id: str, payload: dict[str, Any] | None = None, if_running: IfRunning = "queue"
-    ) -> Firing:
+    ) -> FiringResult:
         return trigger_schedule(self.runtime, schedule_id, payload=payload, if_running=if_running)
 
-    def fire(self, schedule_id: str, payload: dict[str, Any] | None = None) -> Firing:
+    def fire(self, schedule_id: str, payload: dict[str, Any] | None = None) -> FiringResult:
         """Send the request that fires a webhook or chat schedule."""
         return fire_schedule(self.runtime, schedule_id, payload=payload)
 
@@ -241,7 +241,7 @@ class ManualScheduler:
         dry_run: bool = False,
     ) -> Backfill:
         """Create jobs for the slots with start ≤ slot < end that have none."""
-        first, last = moment_of(_instant(start)), moment_of(_instant(end))
+        first, last = to_datetime(_instant(start)), to_datetime(_instant(end))
         return job_operations.backfill(
             self.runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )

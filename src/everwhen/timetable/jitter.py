@@ -17,7 +17,7 @@ from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 try:
     # `hashlib` loads OpenSSL, which commands that only read do not need.
     from _blake2 import blake2b as blake2b
-except ImportError:  # a Python that was built without this module
+except ImportError:  # pragma: no cover  # a Python that was built without this module
     from hashlib import blake2b as blake2b
 
 _PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")

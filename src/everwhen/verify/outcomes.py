@@ -51,16 +51,16 @@ RuleAt = Callable[[int], OnExhausted | None]
 
 @dataclass(slots=True)
 class Latest:
-    """The latest instant at which something was said, and everything that was said then."""
+    """The latest instant at which something was recorded, and every text that was recorded then."""
 
     at: int | None = None
-    said: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
 
     def add(self, at: int, text: str) -> None:
         if self.at is None or at > self.at:
-            self.at, self.said = at, set()
+            self.at, self.texts = at, set()
         if at == self.at:
-            self.said.add(text)
+            self.texts.add(text)
 
 
 @dataclass(slots=True)
@@ -242,11 +242,11 @@ def _check_last(
 
 def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[LedgerFault]:
     success, failure = state.last_success_job_id, state.last_error
-    if not _is_one_of(success, outcomes.success.said):
+    if not _is_one_of(success, outcomes.success.texts):
         text = f"last_success_job_id: {success} is not the last success"
         yield fault_of(history, "counter", None, text)
     # An earlier release kept the traceback as well.
-    if not _is_one_of(None if failure is None else message_of(failure), outcomes.failure.said):
+    if not _is_one_of(None if failure is None else message_of(failure), outcomes.failure.texts):
         text = f"last_error: “{failure}” is not what the last failure said"
         yield fault_of(history, "counter", None, text)
 

@@ -1,1 +1,1 @@
-"""How things look as JSON, wherever they are told: over REST and on the command line. No web framework is needed."""
+"""How things look as JSON, over REST and on the command line alike. No web framework is needed."""

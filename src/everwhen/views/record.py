@@ -28,7 +28,7 @@ def detail_to_json(detail: Mapping[str, object]) -> Object:
 
 
 class AuditEvent(View):
-    """One line of the audit, or of what is told beside it."""
+    """One line of the audit, or an event that has no row there."""
 
     id: int | None = field(
         about="Its number on record; none for `schedule.fired`, `.retried`, `.held`, `job.started`,"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from everwhen.model.fast_values import by_identity
 from everwhen.model.fields import Definition, ScheduleType, answer_to_json
 from everwhen.model.history import Cause
-from everwhen.model.instants import SECOND, instant_text
+from everwhen.model.instants import SECOND, rfc3339_text
 from everwhen.model.policy import CatchUp
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Status
-from everwhen.operations.access import Page, key_of
+from everwhen.operations.access import SchedulePage, key_of
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
@@ -60,7 +60,7 @@ def _spec(trigger: Trigger) -> str:
         case Cron():
             return trigger.expression.text
         case Once():
-            return str(instant_text(trigger.instant))
+            return rfc3339_text(trigger.instant * SECOND)
         case EveryMonth():
             return trigger.text
         case OnRequest():
@@ -136,8 +136,8 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
     }
 
 
-def schedules_page(page: Page, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
-    """A page of schedules that was asked for with that limit."""
+def schedules_page(page: SchedulePage, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
+    """Return a page of schedules that was requested with that limit."""
     return ScheduleList.made(
         items=[schedule_to_json(entry, place_of(entry)) for entry in page.entries],
         total=page.total,

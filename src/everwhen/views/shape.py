@@ -15,17 +15,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import rfc3339_text
 
 Object = dict[str, Any]
 LONGEST_NUMBER = 18  # digits
 PORTION = 20  # items of a list that are written at once
-_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 When = Annotated[str, "date-time"]
 Read = Callable[[Any], Any]
 
 
-class Field(NamedTuple):
+class ViewField(NamedTuple):
     """Where a field's value comes from, and what the documentation adds to its type."""
 
     source: str | Read | None = None  # the path of an attribute, or a function of the value that is shown
@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 def field(source: str | Read | None = None, **more: Any) -> Any:
     """Describe a field, as the value of its annotation."""
-    return Field(source, **more)
+    return ViewField(source, **more)
 
 
 def each(convert: Read) -> Read:
@@ -45,7 +45,7 @@ def each(convert: Read) -> Read:
     return lambda items: [convert(item) for item in items]
 
 
-_PLAIN = Field()
+_PLAIN = ViewField()
 _INSTANTS = frozenset(("When", "When | None"))
 
 
@@ -112,9 +112,9 @@ class View:
         return cls.of(None, **given)
 
     @classmethod
-    def fields(cls) -> dict[str, tuple[type[View], str, Field]]:
+    def fields(cls) -> dict[str, tuple[type[View], str, ViewField]]:
         """Return each field by its name: the class that declares it, its annotation, and the rest."""
-        found: dict[str, tuple[type[View], str, Field]] = {}
+        found: dict[str, tuple[type[View], str, ViewField]] = {}
         for base in reversed(cls.__mro__[:-2]):
             for name, annotation in base.__annotations__.items():
                 found[name] = (base, annotation, base.__dict__.get(name, _PLAIN))
@@ -130,12 +130,12 @@ def key_of(name: str) -> str:
 
 
 def encoded(fields: Any) -> bytes:
-    """An answer as it is sent. Text that is no Unicode cannot come in, so it does not go out either."""
+    """Return an answer as it is sent; unpaired surrogates are replaced."""
     return b"".join(_pieces(fields)) if isinstance(fields, dict) and "items" in fields else _encoded(fields)
 
 
 def _pieces(fields: Mapping[str, Any]) -> Iterator[bytes]:
-    """A list in portions: all at once, nobody else would have the interpreter before the last item is written."""
+    """Yield a list in portions: in one piece it would keep the interpreter from all other threads."""
     items, others = fields["items"], _encoded({name: fields[name] for name in fields if name != "items"})
     yield b'{"items":['
     for first in range(0, len(items), PORTION):
@@ -144,12 +144,12 @@ def _pieces(fields: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def _encoded(fields: Any) -> bytes:
-    return _spell(fields).encode(errors="replace")
+    return _encode(fields).encode(errors="replace")
 
 
 def when_text(instant: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC."""
-    return None if instant is None else moment_of(instant).isoformat().replace("+00:00", "Z")
+    """Return an instant as RFC 3339 in UTC."""
+    return None if instant is None else rfc3339_text(instant)
 
 
 def list_to_json(items: list[Object]) -> Object:
@@ -157,12 +157,12 @@ def list_to_json(items: list[Object]) -> Object:
 
 
 def cursor_of(*numbers: int) -> str:
-    """A cursor: opaque to callers, so that what it holds may change."""
+    """Return a cursor: opaque to callers, so that its content may change."""
     return base64.urlsafe_b64encode(f"r{'.'.join(map(str, numbers))}".encode()).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, count: int) -> list[int] | None:
-    """The numbers of a cursor that has so many; None: it is no such cursor."""
+    """Return the numbers of a cursor that has so many; None when it is not such a cursor."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except ValueError:

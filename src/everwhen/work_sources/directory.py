@@ -84,7 +84,7 @@ class DirectorySource:
             descriptor = self._held.pop(item_id, None)
         try:
             folder.mkdir(exist_ok=True)
-            _move_beside(source, folder, source.parent.name)
+            _move_into(source, folder, source.parent.name)
             with contextlib.suppress(OSError):
                 source.parent.rmdir()
         finally:
@@ -103,7 +103,7 @@ class DirectorySource:
                 text = file.read(LARGEST_ITEM).decode(errors="replace")
         except OSError:
             return None
-        fields = _words(path, text)
+        fields = _fields_of(path, text)
         return item_of(
             {**fields, "id": str(path.resolve().relative_to(self._root.resolve()))}, source="directory"
         )
@@ -119,7 +119,7 @@ def open_directory(fields: Mapping[str, Any]) -> DirectorySource:
     return DirectorySource(path)
 
 
-def _words(path: Path, text: str) -> dict[str, Any]:
+def _fields_of(path: Path, text: str) -> dict[str, Any]:
     """Return the fields of an item: those in a `.json` file; any other file is the description, titled by its name."""
     named: dict[str, Any] = {"external_id": path.name, "title": path.stem}
     if path.suffix == ".json":
@@ -171,7 +171,7 @@ def _is_locked(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _move_beside(source: Path, folder: Path, by: str) -> None:
+def _move_into(source: Path, folder: Path, by: str) -> None:
     """Move a file into a folder without ever replacing an existing file."""
     destination = folder / source.name
     try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
 from everwhen.model.queue import Delivery, Queue
@@ -168,7 +168,9 @@ class QueueSite:
 
     def start_scheduler(self) -> None:
         self.scheduler = build_service(
-            self.stack, role="scheduler", check_interval=0.2, lease=LEASE, queue=self.open_queue()
+            self.stack,
+            ServiceOptions(role="scheduler", check_interval=0.2, lease=LEASE),
+            queue=self.open_queue(),
         )
         self.scheduler.start()
 

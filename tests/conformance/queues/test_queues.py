@@ -183,7 +183,7 @@ def test_r8_a_job_that_kills_its_workers_ends_lost(site: QueueSite) -> None:
     assert (job.status, job.attempt, job.rescues) == ("lost", 4, 3)
 
 
-def test_g1_a_worker_that_is_told_to_stop_ends_its_job_first(site: QueueSite) -> None:
+def test_g1_a_worker_that_is_asked_to_stop_ends_its_job_first(site: QueueSite) -> None:
     site.add("draining", site.note("draining", gate=True))
     job_id = site.fire("draining")
     site.begun("draining")

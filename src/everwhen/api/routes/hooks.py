@@ -36,7 +36,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Schedule
 from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations.access import Caller
-from everwhen.operations.jobs import Once, fire_schedule
+from everwhen.operations.jobs import IdempotencyKey, fire_schedule
 from everwhen.operations.schedules import Permit, find_schedule
 from everwhen.targets.secrets import Secrets, UnresolvedError
 from everwhen.timetable.trigger import OnRequest
@@ -154,7 +154,9 @@ def _data_in(hook_request: HookRequest) -> Any:
 # -- who may --
 
 
-def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) -> tuple[Permit, Once | None]:
+def _proven(
+    context: ApiContext, schedule_id: str, hook_request: HookRequest
+) -> tuple[Permit, IdempotencyKey | None]:
     if hook_request.caller is not None:
         caller = hook_request.caller
         return caller.refuse_other_keys if hook_request.body else caller.refuse_unapproved, None
@@ -174,7 +176,7 @@ def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) ->
             raise UnknownScheduleError(schedule_id)
 
     # Ours has a time in it and is too old to come again long before it is forgotten; GitHub's is good for ever.
-    return permit, Once(key, context.jobs_kept if scheme == "github" else ANSWERS_KEPT)
+    return permit, IdempotencyKey(key, context.jobs_kept if scheme == "github" else ANSWERS_KEPT)
 
 
 def _signed(
@@ -201,7 +203,7 @@ def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:
 
 
 class BadSignatureError(Exception):
-    """A header that is no signature, or one that is too old; its words are for the caller."""
+    """A header that is not a signature, or one that is too old; its words are for the caller."""
 
 
 class Signature(NamedTuple):

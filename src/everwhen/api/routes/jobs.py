@@ -23,7 +23,7 @@ from everwhen.api.calls import (
     instant_in,
     row_in,
 )
-from everwhen.api.payloads import Line, Moment, Shape
+from everwhen.api.payloads import AwareInstant, Line, Shape
 from everwhen.api.problems import InvalidError, RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
@@ -52,7 +52,7 @@ class OutcomeBody(Shape):
     """How work ended that was answered 202."""
 
     status: Literal["succeeded", "failed"]
-    result: Annotated[Any, Field(description="Anything; what is no text is kept as JSON.")] = None
+    result: Annotated[Any, Field(description="Anything; what is not text is kept as JSON.")] = None
     error: Line | None = None
     retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
 
@@ -65,8 +65,8 @@ def list_jobs(
     group: Word = None,
     status: JobStatus | None = None,
     origin: Origin | None = None,
-    from_: Annotated[Moment | None, Query(alias="from", description="Slots from here on.")] = None,
-    to: Annotated[Moment | None, Query(description="Slots before this.")] = None,
+    from_: Annotated[AwareInstant | None, Query(alias="from", description="Slots from here on.")] = None,
+    to: Annotated[AwareInstant | None, Query(description="Slots before this.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,
@@ -116,7 +116,7 @@ def get_log(
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
     seen = view.read_positions(after)
     if seen is None:
-        raise InvalidError("after", "is no position", "after is the next_after of an answer before.")
+        raise InvalidError("after", "is not a position", "after is the next_after of an answer before.")
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     found = view.log_to_json(pieces, seen, is_over=is_over)

@@ -59,7 +59,7 @@ def create_quiet_hours(
     if policy_id is None:
         policy_id = new_id(context.runtime.clock.now())
     elif not isinstance(policy_id, str):
-        raise InvalidError("id", "is no name", "id is a name.")
+        raise InvalidError("id", "is not a valid name", "id is a name.")
     policy = _read(context, fields, policy_id)
     quiet_hours.create_quiet_hours(context.runtime, policy)
     location = f"{root_of(request.scope)}{ROOT}/quiet-hours/{policy_id}/"

@@ -28,7 +28,7 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Identifier, Line, Moment, Shape
+from everwhen.api.payloads import AwareInstant, Identifier, Line, Shape
 from everwhen.api.request_guard import ROOT
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.policy import IfRunning
@@ -49,7 +49,7 @@ class PauseBody(Shape):
     """Why, and until when."""
 
     note: Line | None = Field(default=None, examples=["the printer is away"])
-    until: Moment | None = Field(default=None, description="It resumes by itself then.")
+    until: AwareInstant | None = Field(default=None, description="It resumes by itself then.")
 
 
 class ApproveBody(Shape):
@@ -76,8 +76,8 @@ class TriggerBody(Shape):
 class BackfillBody(Shape):
     """Which past slots get the jobs that they lack: [from, to)."""
 
-    from_: Moment = Field(alias="from")
-    to: Moment
+    from_: AwareInstant = Field(alias="from")
+    to: AwareInstant
     if_running: IfRunning = "queue"
     dry_run: bool = False
 

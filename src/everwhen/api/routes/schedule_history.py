@@ -21,7 +21,7 @@ from everwhen.api.calls import (
     request_body,
     row_in,
 )
-from everwhen.api.payloads import SCHEDULE_BODY, Moment
+from everwhen.api.payloads import SCHEDULE_BODY, AwareInstant
 from everwhen.api.request_guard import ROOT
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
@@ -118,7 +118,9 @@ def explain(
     context: Context,
     caller: Viewer,
     schedule_id: ScheduleId,
-    at: Annotated[Moment | None, Query(description="Near which instant; the last slot if none.")] = None,
+    at: Annotated[
+        AwareInstant | None, Query(description="Near which instant; the last slot if none.")
+    ] = None,
 ) -> Response:
     """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
     instant = instant_in(at)
@@ -154,8 +156,8 @@ def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> R
 def get_timeline(
     context: Context,
     caller: Viewer,
-    from_: Annotated[Moment, Query(alias="from", description="The begin of the span.")],
-    to: Annotated[Moment, Query(description="Its end, which is not in it; at most 400 days later.")],
+    from_: Annotated[AwareInstant, Query(alias="from", description="The begin of the span.")],
+    to: Annotated[AwareInstant, Query(description="Its end, which is not in it; at most 400 days later.")],
 ) -> Response:
     """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
     found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)

@@ -46,7 +46,7 @@ from everwhen.model.declare import Declared
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
-from everwhen.model.token import Answer
+from everwhen.model.token import StoredResponse
 from everwhen.operations import submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.schedules import delete_schedule
@@ -195,9 +195,9 @@ def _created_once(request: Request, caller: Caller, key: str, body: Body) -> Res
     """Create, and remember the answer in the same transaction."""
     context = context_of(request)
 
-    def remembered(entries: Any) -> Answer:
+    def remembered(entries: Any) -> StoredResponse:
         text = _created(request, entries[0]).body
-        return Answer(caller.token.token_id, key, _digest(body), bytes(text).decode())
+        return StoredResponse(caller.token.token_id, key, _digest(body), bytes(text).decode())
 
     declared = _declared(context, caller, body.fields)
     try:

@@ -23,7 +23,7 @@ from everwhen.api.calls import (
 )
 from everwhen.api.context import ApiContext
 from everwhen.api.feeds import Feed, cursor_text
-from everwhen.api.payloads import Moment
+from everwhen.api.payloads import AwareInstant
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream, Streams
@@ -36,8 +36,8 @@ from everwhen.views.shape import cursor_of, numbers_of
 
 router = APIRouter(prefix=ROOT, tags=["record"])
 
-Since = Annotated[Moment | None, Query(alias="from", description="From this instant on.")]
-Until = Annotated[Moment | None, Query(alias="to", description="Before this instant.")]
+Since = Annotated[AwareInstant | None, Query(alias="from", description="From this instant on.")]
+Until = Annotated[AwareInstant | None, Query(alias="to", description="Before this instant.")]
 _LAST = "Go on behind this id: what came meanwhile is told first."
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", description=_LAST, max_length=100)]
 _AFTER = "The same, for those who cannot send headers; the header stands before it."
@@ -141,7 +141,7 @@ def list_messages(
 # -- streams --
 
 
-class Listener(NamedTuple):
+class StreamRequest(NamedTuple):
     """Who asks for a stream, by which session, and behind which id."""
 
     streams: Streams
@@ -162,8 +162,8 @@ async def _listener(
     session: ItsSession,
     last_event_id: LastEventId = None,
     after: After = None,
-) -> Listener:
-    return Listener(context.streams, caller.token, session, last_event_id or after)
+) -> StreamRequest:
+    return StreamRequest(context.streams, caller.token, session, last_event_id or after)
 
 
 _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of JSON in the shape of the list's items."
@@ -173,7 +173,7 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
     "/events/stream/",
     **described("What happens, while it happens", None, _ENDLESS, media_type="text/event-stream"),
 )
-async def stream_events(listener: Annotated[Listener, Depends(_listener)]) -> Response:
+async def stream_events(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
     """In the order in which it was committed. A reader that is too slow is dropped, and comes back with the last id.
 
     An id has two parts, the last event on record and the last job. One with the first alone is taken as well: firings
@@ -186,7 +186,7 @@ async def stream_events(listener: Annotated[Listener, Depends(_listener)]) -> Re
     "/messages/stream/",
     **described("What is said, while it is said", None, _ENDLESS, media_type="text/event-stream"),
 )
-async def stream_messages(listener: Annotated[Listener, Depends(_listener)]) -> Response:
+async def stream_messages(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
     """In the order in which it was committed."""
     return listener.stream(listener.streams.messages, parts=1)
 
@@ -194,5 +194,5 @@ async def stream_messages(listener: Annotated[Listener, Depends(_listener)]) -> 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
     numbers = numbers_of(text)
     if numbers is None or len(numbers) > parts:
-        raise InvalidError(name, "is no id", f"{name} is the id of an event of this stream.")
+        raise InvalidError(name, "is not an id", f"{name} is the id of an event of this stream.")
     return tuple(numbers)

@@ -17,15 +17,10 @@ from typing import Any, NamedTuple
 
 from everwhen.clock import SystemClock, local_zone_name
 from everwhen.compat.importers import Imported, Names
-from everwhen.compat.importers.apscheduler_triggers import (
-    LeftOutError,
-    Reading,
-    duration_text,
-    trigger_keys,
-)
+from everwhen.compat.importers.apscheduler_triggers import LeftOutError, Reading, duration_text, trigger_keys
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import ConfigError, SchedulerError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.targets.arguments import json_fault
 from everwhen.targets.python_function import UnknownFunctionError, load
 
@@ -69,7 +64,7 @@ def import_apscheduler(scheduler: Any) -> Imported:
         scheduler, Imported({"schedules": []}), SubmissionRules(now=now, local_zone=local_zone_name)
     )
     for found in _jobs_of(source):
-        schedule = _schedule(found, moment_of(now), source)
+        schedule = _schedule(found, to_datetime(now), source)
         if schedule is not None:
             source.imported.document["schedules"].append(schedule)
     _note_the_rest(source)

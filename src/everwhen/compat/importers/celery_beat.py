@@ -32,7 +32,7 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise ConfigError(f"this is no Python: {error}") from error
+        raise ConfigError(f"this is not valid Python: {error}") from error
     imported = Imported({"schedules": []})
     settings = _settings(tree)
     timezone = _timezone(settings, imported)
@@ -90,7 +90,7 @@ def _timezone(settings: list[tuple[str, ast.expr]], imported: Imported) -> str:
             try:
                 return zone(_literal(value)).name
             except (_UnreadableError, SchedulerError):
-                imported.note(f"line {value.lineno}: {name} is no zone that can be read here; UTC is used")
+                imported.note(f"line {value.lineno}: {name} is not a zone that can be read here; UTC is used")
     return "UTC"
 
 
@@ -148,7 +148,7 @@ def _duration(node: ast.expr) -> str:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise _UnreadableError(
-            f"line {node.lineno}: {ast.unparse(node)} is no number of seconds, timedelta or crontab"
+            f"line {node.lineno}: {ast.unparse(node)} is not a number of seconds, timedelta or crontab"
         )
     if seconds != int(seconds) or seconds <= 0:
         raise _UnreadableError(

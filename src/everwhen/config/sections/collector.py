@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from everwhen.config.document import Node
-from everwhen.config.problems import Place, Report
+from everwhen.config.document import DocumentNode
+from everwhen.config.problems import Location, Report
 from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, TimetableError, shown
@@ -47,7 +47,7 @@ class Rules:
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
     python_fault: Callable[[str], str | None] | None = None
-    owner: str | None = None  # of whoever submits a single schedule: what names no owner is theirs
+    owner: str | None = None  # the submitter of a single schedule, who owns it unless it names an owner
     bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
 
 
@@ -61,19 +61,19 @@ class ScheduleCollector:
     is_file: bool = True  # or a single schedule, whose messages reveal less about others
     may_be_past: bool = True  # with a warning, else refused (T6)
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
-    policy_places: dict[str, Place] = field(default_factory=dict)  # including invalid ones
+    policy_places: dict[str, Location] = field(default_factory=dict)  # including invalid ones
     budgets: dict[str, Fields] = field(default_factory=dict)
-    group_places: dict[str, tuple[Place, str]] = field(default_factory=dict)  # by name, with the kind
+    group_places: dict[str, tuple[Location, str]] = field(default_factory=dict)  # by name, with the kind
     groups: dict[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     manifests: dict[str, Manifest | None] = field(default_factory=dict)
     workflows: dict[str, Workflow] = field(default_factory=dict)
     collected: dict[str, Declared] = field(default_factory=dict)
     remembered: dict[str, Declared] = field(default_factory=dict)  # of the last reading, under the same rules
-    _places: dict[str, Place] = field(default_factory=dict)
+    _places: dict[str, Location] = field(default_factory=dict)
 
     def add(
         self,
-        node: Node,
+        node: DocumentNode,
         schedule_id: str,
         fields: Mapping[str, Any],
         target: Target,
@@ -117,7 +117,7 @@ class ScheduleCollector:
                 schedule_id, complete, target, definition, group, place=str(place)
             )
 
-    def add_again(self, node: Node) -> bool:
+    def add_again(self, node: DocumentNode) -> bool:
         """Accept a schedule again when neither its fields nor the rules for it have changed since the last reading."""
         schedule_id = node.value.get("id") if isinstance(node.value, dict) else None
         known = self.remembered.get(schedule_id) if isinstance(schedule_id, str) else None
@@ -146,12 +146,14 @@ class ScheduleCollector:
             complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
         return complete
 
-    def _refuse_unchainable(self, node: Node, definition: Definition, spelled: Mapping[str, str]) -> None:
+    def _refuse_unchainable(
+        self, node: DocumentNode, definition: Definition, spelled: Mapping[str, str]
+    ) -> None:
         """Report what cannot run without a scheduler when it is loaded, not when it fails to run."""
         for key, fault in chain_faults(definition) if self.rules.dispatch == RQ_CHAIN else ():
             _complain(node, TimetableError(fault, key=key, value=None), spelled)
 
-    def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
+    def _refuse_unknown_policy(self, node: DocumentNode, definition: Definition) -> None:
         wanted = definition.quiet_hours_id
         if wanted is None or wanted in self.policy_places or wanted in self.rules.quiet_hours:
             return
@@ -159,7 +161,7 @@ class ScheduleCollector:
         hint = unknown("policy", wanted, known).removeprefix("unknown policy")
         node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
 
-    def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
+    def _try_first_slot(self, node: DocumentNode, schedule_id: str, definition: Definition) -> None:
         """Check that bounds and one-shots leave a slot to come: a file gets a warning; without `may_be_past` it is an
         error."""
         is_bounded = (definition.start_at, definition.end_at, definition.first_run) != (None, None, None)
@@ -183,7 +185,7 @@ class ScheduleCollector:
             )
 
 
-def _complain(node: Node, error: SchedulerError, spelled: Mapping[str, str]) -> None:
+def _complain(node: DocumentNode, error: SchedulerError, spelled: Mapping[str, str]) -> None:
     word = str(getattr(error, "key", ""))
     key = spelled.get(word, word)
     node.complain(str(error), *([key] if key in node.value else []))

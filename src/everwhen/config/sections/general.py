@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from everwhen.config.document import Node
+from everwhen.config.document import DocumentNode
 from everwhen.config.sections.collector import NOTHING, ScheduleCollector
 from everwhen.config.sections.groups import find_manifest, find_tenant, refuse_faults
 from everwhen.config.target_fields import target_of
@@ -18,14 +18,14 @@ from everwhen.model.schedule import Target
 from everwhen.model.target_kinds import DEFAULT_COMMAND, GROUP_KINDS
 
 
-def read_schedules(node: Node, collector: ScheduleCollector) -> None:
+def read_schedules(node: DocumentNode, collector: ScheduleCollector) -> None:
     for item in node.items():
         if not collector.add_again(item) and "id" in (fields := item.fields()):
             read_schedule(item, fields["id"], collector)
 
 
 def read_schedule(
-    item: Node,
+    item: DocumentNode,
     schedule_id: str,
     collector: ScheduleCollector,
     given: Target | None = None,
@@ -72,7 +72,7 @@ def group_in(run: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _target(item: Node, run: dict[str, Any] | None, collector: ScheduleCollector) -> Target:
+def _target(item: DocumentNode, run: dict[str, Any] | None, collector: ScheduleCollector) -> Target:
     if run is None:
         return NOTHING
     if run.get("python") is not None and collector.rules.python_fault is not None:
@@ -86,7 +86,7 @@ def _target(item: Node, run: dict[str, Any] | None, collector: ScheduleCollector
         return NOTHING
 
 
-def _refuse_unknown(item: Node, kind: str, name: str, collector: ScheduleCollector) -> None:
+def _refuse_unknown(item: DocumentNode, kind: str, name: str, collector: ScheduleCollector) -> None:
     known = [other for group, other in collector.groups if group == kind]
     hint = unknown(kind, name, known).removeprefix(f"unknown {kind}") if collector.is_file else ""
     if kind == "workflow":
@@ -97,7 +97,7 @@ def _refuse_unknown(item: Node, kind: str, name: str, collector: ScheduleCollect
 
 
 def _plugin_target(
-    item: Node, schedule_id: str, name: str, fields: dict[str, Any], collector: ScheduleCollector
+    item: DocumentNode, schedule_id: str, name: str, fields: dict[str, Any], collector: ScheduleCollector
 ) -> Target:
     command, manifest, payload = fields["command"], collector.manifests[name], fields.get("payload") or {}
     if manifest is not None:
@@ -107,7 +107,7 @@ def _plugin_target(
 
 
 def _workflow_target(
-    item: Node, name: str, run: dict[str, Any], owner: str | None, collector: ScheduleCollector
+    item: DocumentNode, name: str, run: dict[str, Any], owner: str | None, collector: ScheduleCollector
 ) -> Target:
     workflow, trigger = collector.workflows.get(name), run.get("trigger_node_id")
     known = () if workflow is None or trigger is None else workflow.triggers

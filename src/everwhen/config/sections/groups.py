@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from everwhen.config.document import Node
+from everwhen.config.document import DocumentNode
 from everwhen.config.problems import Path
 from everwhen.config.sections.collector import NOTHING, ScheduleCollector
 from everwhen.config.target_fields import target_of
@@ -31,7 +31,7 @@ from everwhen.model.schedule import Target
 from everwhen.model.target_kinds import DEFAULT_COMMAND, GROUP_KINDS
 
 
-def join(node: Node, name: str, kind: str, collector: ScheduleCollector) -> dict[str, Any]:
+def join(node: DocumentNode, name: str, kind: str, collector: ScheduleCollector) -> dict[str, Any]:
     """Reserve the name, or report that it is taken; return the group's own valid fields."""
     place = node.place
     first, first_kind = collector.group_places.setdefault(name, (place, kind))
@@ -45,7 +45,7 @@ def join(node: Node, name: str, kind: str, collector: ScheduleCollector) -> dict
 
 
 def find_tenant(
-    node: Node, fields: dict[str, Any], kind: str, group: dict[str, Any], command: str | None = None
+    node: DocumentNode, fields: dict[str, Any], kind: str, group: dict[str, Any], command: str | None = None
 ) -> str | None:
     """Return the owner that uses another owner's shared group; None if the schedule belongs to the group's owner.
 
@@ -78,7 +78,7 @@ _BOTH = 'set either "schedule" or "schedules", not both'
 _NO_ID = "id is required when a plugin has several schedules"
 
 
-def read_plugins(node: Node, collector: ScheduleCollector) -> None:
+def read_plugins(node: DocumentNode, collector: ScheduleCollector) -> None:
     for name, plugin in node.entries():
         group = join(plugin, name, "plugin", collector)
         manifest = find_manifest(plugin, name, collector)
@@ -95,7 +95,7 @@ def read_plugins(node: Node, collector: ScheduleCollector) -> None:
                 )
 
 
-def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manifest | None:
+def find_manifest(node: DocumentNode, name: str, collector: ScheduleCollector) -> Manifest | None:
     """Return the manifest of an installed plugin; report a missing or broken one once."""
     if name in collector.manifests:
         return collector.manifests[name]
@@ -116,7 +116,7 @@ def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manife
     return manifest
 
 
-def _refuse_missing_config(node: Node, manifest: Manifest, group: dict[str, Any]) -> None:
+def _refuse_missing_config(node: DocumentNode, manifest: Manifest, group: dict[str, Any]) -> None:
     for key in missing_config(manifest, group.get("config") or {}):
         node.complain(
             f'config lacks "{shown(key)}", which the plugin requires',
@@ -124,7 +124,7 @@ def _refuse_missing_config(node: Node, manifest: Manifest, group: dict[str, Any]
         )
 
 
-def _entries(plugin: Node) -> list[Node]:
+def _entries(plugin: DocumentNode) -> list[DocumentNode]:
     fields = plugin.value if isinstance(plugin.value, dict) else {}
     has_one, has_many = fields.get("schedule") is not None, fields.get("schedules") is not None
     if has_one and has_many:
@@ -133,7 +133,7 @@ def _entries(plugin: Node) -> list[Node]:
 
 
 def _read_plugin_schedule(
-    entry: Node,
+    entry: DocumentNode,
     plugin: str,
     schedule_id: str,
     group: dict[str, Any],
@@ -152,7 +152,12 @@ def _read_plugin_schedule(
 
 
 def refuse_faults(
-    entry: Node, within: Path, manifest: Manifest, schedule_id: str, command: str, payload: dict[str, Any]
+    entry: DocumentNode,
+    within: Path,
+    manifest: Manifest,
+    schedule_id: str,
+    command: str,
+    payload: dict[str, Any],
 ) -> None:
     """Report what the plugin's manifest does not allow (D38–D40); `within` is the path to the command."""
     for fault in plugin_schedule_faults(manifest, schedule_id, command, payload):
@@ -167,7 +172,7 @@ _TYPES = {"interval": ("interval", "every"), "cron": ("cron", "expression")}
 _PERCENT = re.compile(r"\s*([0-9]+) ?%\s*")
 
 
-def read_agents(node: Node, collector: ScheduleCollector) -> None:
+def read_agents(node: DocumentNode, collector: ScheduleCollector) -> None:
     for name, agent in node.entries():
         group = join(agent, name, "agent", collector)
         _refuse_two_limits(agent, group)
@@ -179,11 +184,11 @@ def read_agents(node: Node, collector: ScheduleCollector) -> None:
                 _read_agent_schedule(entry, name, schedule, group, collector)
 
 
-def _has_schedules(agent: Node) -> bool:
+def _has_schedules(agent: DocumentNode) -> bool:
     return isinstance(agent.value, dict) and isinstance(agent.value.get("schedules"), dict)
 
 
-def _refuse_two_limits(agent: Node, group: dict[str, Any]) -> None:
+def _refuse_two_limits(agent: DocumentNode, group: dict[str, Any]) -> None:
     instances = group.get("instances") or {}
     both = [group.get("max_concurrent"), instances.get("max_concurrent")]
     if None not in both and both[0] != both[1]:
@@ -193,7 +198,7 @@ def _refuse_two_limits(agent: Node, group: dict[str, Any]) -> None:
 
 
 def _read_agent_schedule(
-    entry: Node, agent: str, schedule: str, group: dict[str, Any], collector: ScheduleCollector
+    entry: DocumentNode, agent: str, schedule: str, group: dict[str, Any], collector: ScheduleCollector
 ) -> None:
     fields = entry.fields()
     tenant = find_tenant(entry, fields, "agent", group)
@@ -210,7 +215,7 @@ def _read_agent_schedule(
     collector.add(entry, f"{agent}.{schedule}", complete, target, group=agent, tenant=tenant, spelled=spelled)
 
 
-def _refuse_mixture(entry: Node, fields: dict[str, Any]) -> None:
+def _refuse_mixture(entry: DocumentNode, fields: dict[str, Any]) -> None:
     kind = fields.get("type")
     others = [
         key for type_, keys in _TYPES.items() if type_ != kind for key in keys if kind and key in fields
@@ -257,7 +262,7 @@ def with_secret(target: Target, fields: dict[str, Any]) -> Target:
 _NOT_A_WORKFLOW = "is started by the workflow; a workflow itself runs over command, http or python"
 
 
-def read_workflows(node: Node, collector: ScheduleCollector) -> None:
+def read_workflows(node: DocumentNode, collector: ScheduleCollector) -> None:
     for workflow_id, child in node.entries():
         fields = join(child, workflow_id, "workflow", collector)
         run = fields.get("run")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.config.document import Node
+from everwhen.config.document import DocumentNode
 from everwhen.config.sections.collector import ScheduleCollector
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import QuietHoursPolicy
@@ -17,7 +17,7 @@ from everwhen.timetable.windows import (
 )
 
 
-def read_quiet_hours(node: Node, collector: ScheduleCollector) -> None:
+def read_quiet_hours(node: DocumentNode, collector: ScheduleCollector) -> None:
     for policy_id, child in node.entries():
         place = child.place
         first = collector.policy_places.setdefault(policy_id, place)
@@ -31,7 +31,7 @@ def read_quiet_hours(node: Node, collector: ScheduleCollector) -> None:
             child.complain(str(error))
 
 
-def _policy(policy_id: str, node: Node, collector: ScheduleCollector) -> QuietHoursPolicy:
+def _policy(policy_id: str, node: DocumentNode, collector: ScheduleCollector) -> QuietHoursPolicy:
     fields = node.value
     name = fields.get("timezone") or collector.rules.timezone
     windows = tuple(
@@ -54,7 +54,7 @@ def _policy(policy_id: str, node: Node, collector: ScheduleCollector) -> QuietHo
 # The `budgets` section: firings by the clock, per group or owner.
 
 
-def read_budgets(node: Node, collector: ScheduleCollector) -> None:
+def read_budgets(node: DocumentNode, collector: ScheduleCollector) -> None:
     for name, child in node.entries():
         if not child.is_sound:
             continue
@@ -66,7 +66,7 @@ def read_budgets(node: Node, collector: ScheduleCollector) -> None:
             collector.budgets[name] = child.fields()
 
 
-def warn_of_idle_budgets(node: Node, collector: ScheduleCollector) -> None:
+def warn_of_idle_budgets(node: DocumentNode, collector: ScheduleCollector) -> None:
     """Warn of a budget that no group or owner uses: its name is probably misspelled."""
     known = {name for _, name in collector.groups}
     known |= {str(one.fields["owner"]) for one in collector.collected.values() if "owner" in one.fields}

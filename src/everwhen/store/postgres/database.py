@@ -334,7 +334,7 @@ class PostgresDatabase:
 
 def describe_connection(url: str) -> dict[str, Any]:
     """Return the connection arguments besides the URL; the URL overrides SILENCE, and its options come last."""
-    given = _words_of(url)
+    given = _parameters_of(url)
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     return {
         "autocommit": True,
@@ -351,12 +351,12 @@ def where(url: str) -> str:
     >>> where("postgresql://anna:secret@db.example:5433/everwhen")
     'postgresql://db.example:5433/everwhen'
     """
-    fields = _words_of(url)
+    fields = _parameters_of(url)
     port = f":{fields['port']}" if fields.get("port") else ""
     return shown(f"postgresql://{fields.get('host') or ''}{port}/{fields.get('dbname') or ''}")
 
 
-def _words_of(url: str) -> dict[str, Any]:
+def _parameters_of(url: str) -> dict[str, Any]:
     try:
         fields: dict[str, Any] = dict(conninfo_to_dict(url))
     except psycopg.ProgrammingError as error:

@@ -22,7 +22,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 log = logging.getLogger("everwhen")
 
 
-class Listener:
+class NotificationListener:
     """A thread that calls `on_slots`, `on_jobs` and `on_requests` when another process announces them."""
 
     def __init__(

@@ -69,7 +69,7 @@ def _restore(
     with BackupReader(path) as reader:
         header = reader.header()
         refuse_newer_backup(header.applied, POSTGRES_MIGRATIONS, path)
-        _make_room(connection, builder, header.applied, path)
+        _empty_tables(connection, builder, header.applied, path)
         tables = set(own_tables(connection))
         for done, rows in enumerate(reader.tables()):
             progress(min(done / len(tables), 0.9))
@@ -92,7 +92,7 @@ def _restore(
 
 
 def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
-    """How many numbers the database has skipped so far."""
+    """Refuse while a node is alive; return how many numbers the database has skipped so far."""
     tables = own_tables(connection)
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
@@ -101,7 +101,9 @@ def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
     return numbers_skipped(PostgresSnapshot(connection)) if "settings" in tables else 0
 
 
-def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
+def _empty_tables(
+    connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path
+) -> None:
     """Provide empty tables with the schema of the backup."""
     tables = own_tables(connection)
     if builder.applied() == applied:

@@ -77,7 +77,7 @@ _FIRST_READY = Statement("SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT N
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessState:
     """What the transactions of one process share.
 
     `skew` is how far this node's clock is from the database's. `has_time`: the nodes use the database's time,
@@ -94,9 +94,9 @@ class Process:
 class PostgresSnapshot(PostgresQueries, Snapshot):
     """The reads on one connection."""
 
-    def __init__(self, connection: Connection[Any], process: Process | None = None) -> None:
+    def __init__(self, connection: Connection[Any], process: ProcessState | None = None) -> None:
         super().__init__(connection)
-        self._process = process or Process()
+        self._process = process or ProcessState()
         self._marks, self.plans = self._process.marks, self._process.plans
         self._peeked: list[int] = []  # the rows of the last peek, locked next
 

@@ -49,8 +49,8 @@ from everwhen.store.dialect import Statement
 from everwhen.store.lanes import Lane
 from everwhen.store.postgres.adapters import At, insert, together
 from everwhen.store.postgres.database import Overtaken, PostgresDatabase
-from everwhen.store.postgres.snapshot import PostgresSnapshot, Process
-from everwhen.store.records import INSERTED, Offer, Queue, Row
+from everwhen.store.postgres.snapshot import PostgresSnapshot, ProcessState
+from everwhen.store.records import INSERTED, JobLine, Offer, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
 from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS
 from everwhen.store.system_rows import BREAKERS, INSERT_EVENT, LIMITS
@@ -58,7 +58,7 @@ from everwhen.store.transaction import Snapshot, Transaction
 
 T = TypeVar("T")
 
-MOMENT = "100ms"
+SHORT_WAIT = "100ms"
 EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
 CHANGING = 0x6576_0003  # an advisory lock: transactions that create or change schedules on request share it
 
@@ -87,7 +87,7 @@ CROSS JOIN LATERAL (
     ORDER BY slot_at, row_id LIMIT 1) AS successor
 WHERE j.row_id = successor.row_id""")
 # idx_jobs_outstanding, idx_jobs_unreleased: the next of another line, when no job of that line is ready or running.
-_READY_BESIDE = Statement("""
+_READY_OTHER_LINES = Statement("""
 UPDATE jobs j SET is_ready = true, ready_at = greatest(:now::instant, coalesce(not_before, :now::instant))
 FROM batch AS queue(uid, line)
 CROSS JOIN LATERAL (
@@ -113,7 +113,7 @@ WHERE s.row_id = oldest.row_id AND s.held_key = offer.key AND s.release_at IS NU
 # idx_schedules_next_run, one step from the mark: a sleeping node wakes for an earlier slot anyway. With EXISTS the
 # generic plan expects every third row to be earlier, and reads the whole table to find none.
 ANNOUNCE = Statement("""
-SELECT pg_notify('everwhen', :words::text) WHERE :jobs
+SELECT pg_notify('everwhen', :channels::text) WHERE :jobs
     OR coalesce((SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= :mark::instant
         ORDER BY next_run_at LIMIT 1) >= :soonest::instant, true)""")
 # The unique key on token_id.
@@ -130,7 +130,7 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     migration = POSTGRES_MIGRATIONS[-1].number
 
-    def __init__(self, connection: Connection[Any], process: Process | None = None) -> None:
+    def __init__(self, connection: Connection[Any], process: ProcessState | None = None) -> None:
         super().__init__(connection, process)
         self._clock = self._process.clock
         self._soonest: int | None = None
@@ -166,7 +166,7 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
         rows = self.rows(read.skipping, keys=keys)
         if len(rows) == len(keys):
             return rows
-        self._cursor.connection.execute(f"SAVEPOINT moment; SET LOCAL lock_timeout = '{MOMENT}'".encode())
+        self._cursor.connection.execute(f"SAVEPOINT moment; SET LOCAL lock_timeout = '{SHORT_WAIT}'".encode())
         try:
             rows = self._lock_keys(read, make, keys)
         except errors.LockNotAvailable:
@@ -217,9 +217,9 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
     def announce(self) -> None:
         """Send at most one notification: a job is ready, or the earliest due instant has moved forward."""
         if self._readied or self._soonest is not None:
-            words = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
+            channels = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
             mark = self._marks.due.at
-            self.rows(ANNOUNCE, words=words, jobs=self._readied, soonest=self._soonest, mark=mark)
+            self.rows(ANNOUNCE, channels=channels, jobs=self._readied, soonest=self._soonest, mark=mark)
 
     def note_ready(self, instants: Iterable[int | None], *, is_new: bool = True) -> None:
         self._readied |= is_new
@@ -227,12 +227,12 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     # -- jobs --
 
-    def ready_successors(self, queues: Collection[Queue], now: int) -> None:
+    def ready_successors(self, queues: Collection[JobLine], now: int) -> None:
         own = sorted(queue.uid for queue in queues if queue.line == "own")
-        beside = sorted(queue for queue in queues if queue.line != "own")
+        other_lines = sorted(queue for queue in queues if queue.line != "own")
         readied = self.run(_READY_SUCCESSORS, now=now, uids=own) if own else 0
-        if beside:
-            readied += self.run(_READY_BESIDE, now=now, batch=beside)
+        if other_lines:
+            readied += self.run(_READY_OTHER_LINES, now=now, batch=other_lines)
         if readied:
             self.note_ready((now,))
 
@@ -270,7 +270,7 @@ class PostgresTransaction(PostgresSnapshot, Transaction):
 
     # -- the rest --
 
-    def spell(self, detail: Mapping[str, object]) -> str:
+    def encode_detail(self, detail: Mapping[str, object]) -> str:
         # jsonb cannot store NUL either, in any notation.
         return _encode(detail).replace("\\u0000", "\ufffd")
 
@@ -311,9 +311,9 @@ class PostgresStore:
 
     is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
 
-    def __init__(self, database: PostgresDatabase, process: Process | None = None) -> None:
+    def __init__(self, database: PostgresDatabase, process: ProcessState | None = None) -> None:
         self._database = database
-        self._process = process or Process()
+        self._process = process or ProcessState()
         self._marks, self.plans = self._process.marks, self._process.plans
 
     def write(self, lane: Lane, work: Callable[[Transaction], T], *, is_change: bool = False) -> T:

@@ -37,10 +37,10 @@ _NOT_OPEN = -1
 class FileLock:
     """The lock as a context manager, for one thread at a time; StoreError when it is not free in time."""
 
-    def __init__(self, path: str, *, timeout: float, beside: str | None = None) -> None:
-        """Open the lock file. `beside`: the file that the lock is for, whose owner and mode it gets."""
+    def __init__(self, path: str, *, timeout: float, protects: str | None = None) -> None:
+        """Open the lock file. `protects`: the file that the lock is for, whose owner and mode it gets."""
         self.path = path
-        self._beside = beside
+        self._protects = protects
         self.timeout = timeout
         self._descriptor = self._open()
         _open_locks.add(self)
@@ -83,8 +83,8 @@ class FileLock:
         # Read access is enough for flock, so any user who may read the file may prevent every write.
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
-            if self._beside is not None:
-                share_like(descriptor, self._beside)
+            if self._protects is not None:
+                share_like(descriptor, self._protects)
             return descriptor
         except OSError as error:
             raise StoreError(

@@ -237,7 +237,7 @@ def back_up(database: SqliteDatabase, path: Path, progress: Progress, clock: Clo
     def report(_status: int, remaining: int, total: int) -> None:
         progress(1.0 - remaining / total if total else 1.0)
 
-    with database.read() as source, _room_in(path), closing(sqlite3.connect(path)) as target:
+    with database.read() as source, _write_errors_of(path), closing(sqlite3.connect(path)) as target:
         source.execute(
             "SELECT count(*) FROM sqlite_master"
         ).fetchone()  # the snapshot begins with the first query
@@ -250,7 +250,7 @@ def back_up(database: SqliteDatabase, path: Path, progress: Progress, clock: Clo
 
 
 @contextmanager
-def _room_in(path: Path) -> Iterator[None]:
+def _write_errors_of(path: Path) -> Iterator[None]:
     """Translate errors of writing: only the copy is written to, so the copy is what they are about."""
     try:
         yield

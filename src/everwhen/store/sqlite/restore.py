@@ -33,7 +33,7 @@ from everwhen.store.sqlite.move import mark_in
 from everwhen.store.sqlite.transaction import SqliteSnapshot, SqliteStore
 
 _PATIENCE = 10.0
-_BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
+_SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
 _LOGS = ("-wal", "-shm", "-journal")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -55,7 +55,7 @@ def restore(
         _copy(path, growing, progress)
         restored = _make_ready(growing, path, now(), catch_up, skipped)
         _sync(growing)
-        lock = FileLock(f"{target}.lock", timeout=_PATIENCE, beside=str(target))
+        lock = FileLock(f"{target}.lock", timeout=_PATIENCE, protects=str(target))
         try:
             with lock:
                 _put_in_place(growing, target, now())
@@ -67,7 +67,7 @@ def restore(
             f"{target} cannot be replaced: {error.strerror}; nothing was changed", path
         ) from error
     finally:
-        for suffix in _BESIDE:
+        for suffix in _SUFFIXES:
             with suppress(OSError):  # a folder that cannot be written to has none
                 Path(f"{growing}{suffix}").unlink(missing_ok=True)
     progress(1.0)
@@ -137,7 +137,7 @@ def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
 
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
-        raise refusal(path, "is no backup of everwhen")
+        raise refusal(path, "is not a backup of everwhen")
     columns = {name for _, name, *_ in copy.execute("PRAGMA table_info(everwhen_migrations)").fetchall()}
     if not {"number", "step"} <= columns:
         raise refusal(path, "is damaged: its list of migrations cannot be read")

@@ -21,7 +21,7 @@ from everwhen.model.row_changes import ENDED_WELL
 from everwhen.model.schedule import State
 from everwhen.store.dialect import DuplicateError, Statement
 from everwhen.store.load import PlanCache
-from everwhen.store.records import Due, Finished, Offer, Queue, Row
+from everwhen.store.records import Due, Finished, JobLine, Offer, Row
 from everwhen.store.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE, STATE
 from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import Lane, SqliteDatabase
@@ -79,7 +79,7 @@ UPDATE jobs SET is_ready = 1, ready_at = :now WHERE row_id = (
     SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
         AND ready_at IS NULL AND line = 'own' ORDER BY slot_at, row_id LIMIT 1)""")
 # idx_jobs_outstanding, idx_jobs_unreleased: the next of another line, when no job of that line is ready or running.
-_READY_BESIDE = Statement("""
+_READY_OTHER_LINES = Statement("""
 UPDATE jobs SET is_ready = 1, ready_at = max(:now, coalesce(not_before, :now)) WHERE row_id = (
     SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
         AND ready_at IS NULL AND line = :line ORDER BY slot_at, row_id LIMIT 1)
@@ -134,12 +134,12 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
         for status, row_ids in silent.items():
             self.run(_END_JOBS_SILENTLY, status=status, now=now, row_ids=row_ids)
 
-    def ready_successors(self, queues: Collection[Queue], now: int) -> None:
+    def ready_successors(self, queues: Collection[JobLine], now: int) -> None:
         for queue in sorted(queues):
             if queue.line == "own":
                 self.run(_READY_SUCCESSOR, now=now, uid=queue.uid)
             else:
-                self.run(_READY_BESIDE, now=now, uid=queue.uid, line=queue.line)
+                self.run(_READY_OTHER_LINES, now=now, uid=queue.uid, line=queue.line)
 
     # -- schedules --
 
@@ -168,7 +168,7 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
 
     # -- the rest --
 
-    def spell(self, detail: Mapping[str, object]) -> str:
+    def encode_detail(self, detail: Mapping[str, object]) -> str:
         return _encode(detail)
 
     def leap_numbers(self, by: int) -> None:

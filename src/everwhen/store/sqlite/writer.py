@@ -207,10 +207,10 @@ class FileConnection:
         self.where = shown(path)
         self._path = path
         self._busy_timeout = busy_timeout
-        self._patience = self._told = busy_timeout  # as wanted, and as set on the connection
+        self._patience = self._timeout_set = busy_timeout  # as wanted, and as set on the connection
         self._gauge = WalGauge(path)
         make_private(path)
-        self.lock = FileLock(path + ".lock", timeout=busy_timeout, beside=path)
+        self.lock = FileLock(path + ".lock", timeout=busy_timeout, protects=path)
         try:
             with self.lock, translated(self.where):
                 self._connection: sqlite3.Connection | None = connect_writer(path, busy_timeout, create=True)
@@ -232,10 +232,10 @@ class FileConnection:
             )
         if self._connection is None:
             self._connection = connect_writer(self._path, self._busy_timeout, create=False)
-            self._told = self._busy_timeout
-        if self._told != self._patience:
+            self._timeout_set = self._busy_timeout
+        if self._timeout_set != self._patience:
             self._connection.execute(f"PRAGMA busy_timeout = {round(self._patience * 1_000)}")
-            self._told = self._patience
+            self._timeout_set = self._patience
         return self._connection
 
     def discard(self) -> None:

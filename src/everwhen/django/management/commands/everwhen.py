@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from everwhen.django import get_scheduler
 from everwhen.errors import SchedulerError
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import to_datetime
 from everwhen.operations.maintenance import prove
 from everwhen.scheduler.scheduler import Scheduler
 from everwhen.verify.ledger import LedgerReport
@@ -61,6 +61,6 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
             self.stdout.write(f"{seen}: every slot has exactly one entry, every count agrees")
             return
         for fault in report.faults[:MOST_FAULTS]:
-            when = "" if fault.slot_at is None else f" at {moment_of(fault.slot_at).isoformat()}"
+            when = "" if fault.slot_at is None else f" at {to_datetime(fault.slot_at).isoformat()}"
             self.stderr.write(f"{fault.kind}: {fault.schedule_id}{when}: {fault.sentence}")
         raise CommandError(f"{seen}: {report.fault_count:,} faults; `everwhen db check --json` shows more")

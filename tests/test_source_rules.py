@@ -1,0 +1,227 @@
+"""Rules about the source that no linter checks: names, arguments with names, and fields that are read by name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SOURCES = TESTS.parent / "src"
+FILES = sorted(SOURCES.rglob("*.py"))
+MOST_POSITIONAL = 5
+# Metaphors that a reader would have to learn first.
+METAPHORS = frozenset(
+    (
+        "house room door doorway desk office crew ground premises outpost workshop backstage glance glimpse doze deed "
+        "weave farewell told"
+    ).split()
+)
+# Ordinary words that say nothing as the name of something.
+VAGUE = frozenset(
+    "says takes words elsewhere front moments looking carrier carry beside standing spell happened".split()
+)
+# The words of the second list that are right: a table of types, and the fields of a cron expression.
+ALLOWED = {"_WORDS", "words"}
+# A docstring that begins with one of these does not say what its function does.
+NO_VERBS = frozenset(
+    (
+        "the a an what whether all where how why one it those in by of this these that same whoever who only would "
+        "ours until as with when from every each for nothing some none its at after before within inside so no if"
+    ).split()
+)
+IS_NONE = re.compile(r"(?<!here )\b(?:is|are|was|were) no (?!longer|more)\w+")
+OTHERS = re.compile("pipelit|syris|herdctl|ductile", re.IGNORECASE)
+NAMES_OTHERS = (
+    "src/everwhen/compat/",
+    "src/everwhen/cli/main.py",  # the command `import`
+    "src/everwhen/cli/import_command.py",
+    "tests/compat/",
+    "tests/rows/",
+    "tests/cli/test_import.py",
+    "tests/story/test_sample_of_the_contract.py",
+    "tests/test_source_rules.py",
+)
+# Functions of other packages that take any number of equal arguments.
+VARIADIC = {"pack", "assemble"}
+# Django looks for `Command`, `Text` is rich's name, and `Target` is both what is declared and what runs it.
+SHARED = {"Command", "Target", "Text"}
+# What a tuple with named fields is called; the fields of any other sequence have no names to read them by.
+RECORDS = {
+    "self",
+    "row",
+    "state",
+    "job",
+    "event",
+    "revision",
+    "start",
+    "new",
+    "before",
+    "after",
+    "decision",
+    "token",
+}
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in FILES:
+        yield str(path.relative_to(SOURCES)), ast.parse(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def trees() -> list[tuple[str, ast.Module]]:
+    return list(_trees())
+
+
+def calls_with_too_many(tree: ast.Module, variadic: set[str]) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _name(node.func) not in variadic:
+            given = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+            if len(given) > MOST_POSITIONAL:
+                yield node
+
+
+def positions(tree: ast.Module) -> Iterator[ast.Subscript]:
+    """Yield what reads fields by position: a slice of a record or of its field names, or an index into itself."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Subscript):
+            continue
+        is_record = _name(node.value) in RECORDS or _name(node.value) == "_fields"
+        if isinstance(node.slice, ast.Slice):
+            bounds = [node.slice.lower, node.slice.upper]
+            if is_record and any(_is_number(bound) for bound in bounds):
+                yield node
+        elif _name(node.value) == "self" and _is_number(node.slice):
+            yield node
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_number(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def test_no_call_has_more_than_five_positional_arguments(trees: list[tuple[str, ast.Module]]) -> None:
+    variadic = VARIADIC | {
+        node.name
+        for _, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.args.vararg is not None
+    }
+    found = [f"{name}:{call.lineno}" for name, tree in trees for call in calls_with_too_many(tree, variadic)]
+    assert found == []
+
+
+def test_no_field_is_read_by_its_position(trees: list[tuple[str, ast.Module]]) -> None:
+    found = [f"{name}:{one.lineno} {ast.unparse(one)}" for name, tree in trees for one in positions(tree)]
+    assert found == []
+
+
+def test_no_two_classes_share_a_name(trees: list[tuple[str, ast.Module]]) -> None:
+    """A shape in `views` has the name of what it shows, and a body of the API that of what it declares."""
+    places: dict[str, list[str]] = {}
+    for name, tree in trees:
+        if not name.startswith(("everwhen/views/", "everwhen/api/")):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(name)
+    doubled = {name for name, found in places.items() if len(found) > 1}
+    assert doubled <= SHARED, doubled
+
+
+def names_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield every name that the module gives: of classes, functions, arguments, variables and attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+
+
+def parts_of(name: str) -> set[str]:
+    """Return the words of a name, in the singular where that only takes the s away."""
+    words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+    return words | {word.removesuffix("s") for word in words}
+
+
+def test_no_name_is_a_metaphor(trees: list[tuple[str, ast.Module]]) -> None:
+    found = [
+        f"{path}:{line} {name}"
+        for path, tree in trees
+        for name, line in [*names_in(tree), (path.removeprefix("everwhen/"), 0)]
+        if parts_of(name) & (METAPHORS | VAGUE) and name not in ALLOWED
+    ]
+    assert found == []
+
+
+def test_no_name_in_the_tests_is_a_metaphor() -> None:
+    files = [path for path in sorted(TESTS.rglob("*.py")) if path != Path(__file__)]
+    found = [
+        f"{path}:{line} {name}"
+        for path in files
+        for name, line in [*names_in(ast.parse(path.read_text())), (path.stem, 0)]
+        if parts_of(name) & METAPHORS
+    ]
+    assert found == []
+
+
+def test_other_schedulers_are_named_in_compat_its_tests_and_its_documentation_only() -> None:
+    """But for the literal of a manifest, the names of importers, and the sample and the example of the contract."""
+    files = [path.relative_to(SOURCES.parent) for folder in (SOURCES, TESTS) for path in folder.rglob("*.py")]
+    found = [
+        f"{path}:{number} {line.strip()}"
+        for path in files
+        if not str(path).startswith(NAMES_OTHERS)
+        for number, line in enumerate((SOURCES.parent / path).read_text().splitlines(), 1)
+        if OTHERS.search(line.replace("ductile.plugin", "").replace("pipelit-client", ""))
+        if "compat" not in line
+    ]
+    assert found == []
+
+
+def test_a_message_says_that_something_is_not_one_and_never_that_it_is_none(
+    trees: list[tuple[str, ast.Module]],
+) -> None:
+    found = [
+        f"{path}:{node.lineno} {match[0]}"
+        for path, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (match := IS_NONE.search(node.value))
+    ]
+    assert found == []
+
+
+def test_the_docstring_of_a_function_begins_with_a_verb(trees: list[tuple[str, ast.Module]]) -> None:
+    """But those of calls: they are the documentation of the API."""
+    found = [
+        f"{path}:{node.lineno} {text.splitlines()[0]}"
+        for path, tree in trees
+        if not path.startswith("everwhen/api/routes/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node))
+        if text.split()[0].strip("`,:;.").lower() in NO_VERBS
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["f(1, 2, 3, 4, 5, 6)", "a.b(1, 2, 3, 4, 5, 6, *c)"])
+def test_six_positional_arguments_are_found(text: str) -> None:
+    assert list(calls_with_too_many(ast.parse(text), VARIADIC))
+    assert not list(calls_with_too_many(ast.parse("f(1, 2, 3, 4, 5, *rest, x=6)"), VARIADIC))
+
+
+@pytest.mark.parametrize("text", ["State._make((*self[:17], 1))", "self[40]", "row[9:15]", "T._fields[1:]"])
+def test_a_read_by_position_is_found(text: str) -> None:
+    assert list(positions(ast.parse(text)))
+    assert not list(positions(ast.parse("row[:size], names[:5], self[key], text[1:]")))
