@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.verify.cached_clocks import Cluster, actions
@@ -82,6 +82,8 @@ MOVES = st.one_of(
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@example("a chain", [("step", 8), ("edit", 0)])  # its next slot is at the instant of the edit
+@example("a chain", [("step", 8), ("edit", 2)])
 @given(st.sampled_from(sorted(KINDS)), st.lists(MOVES, max_size=40))
 def test_whatever_two_nodes_do_while_the_clock_is_set_every_slot_has_one_entry(
     kind: str, moves: list[tuple[str, int]]

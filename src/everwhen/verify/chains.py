@@ -93,7 +93,9 @@ class _Walk:
 
     def faults(self, first: int) -> Iterator[LedgerFault]:
         history, entries, period = self._history, self._entries, self._stretch
-        marks = entries.between(first, max(period.until, period.reach))
+        # A chain counted anew by an edit may have its first slot at the very instant of the edit.
+        found = entries.between(first, max(period.until, period.reach))
+        marks = [mark for mark in found if entries.has(mark, period)]
         entries.take_marks(marks)
         ranges = sorted(entries.take_ranges(period.begun_id, period.closed_by))
         left = [r.slot_count for r in ranges]
