@@ -23,7 +23,7 @@ from everwhen.cli.main import everwhen as everwhen_command
 from everwhen.cli.node_resources import chain_links
 from everwhen.config.schema import RETENTION, SERVICE
 from everwhen.config.settings import Settings
-from everwhen.engine.service import Service
+from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.retention import Retention
 from everwhen.operations.schedules import get_schedule
@@ -73,7 +73,7 @@ def zones(seen: Seen) -> object:
 
 
 def check_intervals(seen: Seen) -> object:
-    return {seen.service._check_interval, store_of(seen.stack.runtime).slots._lately / SECOND / 10}
+    return {seen.service._options.check_interval, store_of(seen.stack.runtime).slots._lately / SECOND / 10}
 
 
 def node_workers(seen: Seen) -> object:
@@ -90,7 +90,7 @@ def leases(seen: Seen) -> object:
 
 
 def retained(seen: Seen) -> object:
-    found = seen.service._retention
+    found = seen.service._options.retention
     assert seen.service._janitor._retention == found
     assert seen.context is None or seen.context.jobs_kept == found.jobs
     return {age.name: getattr(found, age.name) // DAY for age in fields(found)}
@@ -203,8 +203,8 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
     """Run the process from its start to its stop; nothing is put in anything's place, it is only looked at."""
     build, create, stop = build_service, everwhen.api.app.create_app, Service.stop
 
-    def build_and_keep(stack: Stack, **keys: Any) -> Service:
-        seen.stack, seen.service = stack, (service := build(stack, **keys))
+    def build_and_keep(stack: Stack, options: ServiceOptions, **keys: Any) -> Service:
+        seen.stack, seen.service = stack, (service := build(stack, options, **keys))
         return service
 
     def create_and_keep(context: ApiContext) -> Any:

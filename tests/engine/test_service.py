@@ -275,16 +275,27 @@ class SlowTicks:
         return report
 
 
-@pytest.mark.parametrize("opening", [0.05, 0.15, 0.6])
-def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) -> None:
+@pytest.mark.parametrize(
+    ("beat", "declaring", "opening", "fired"),
+    [
+        (0.9, 0.02, 0.05, [0, 0, 0, 1, 1, 1]),
+        (0.9, 0.02, 0.15, [0, 0, 0, 1, 1, 1]),
+        (0.9, 0.02, 0.6, [0, 0, 0, 1, 1, 1]),
+        # One begins before the schedules are there, the next one between two batches.
+        (0.98, 0.05, 0.9, [1, 1, 1, 2, 2, 2]),
+    ],
+)
+def test_a_second_that_begins_while_a_node_starts_costs_no_slot(
+    beat: float, declaring: float, opening: float, fired: list[int]
+) -> None:
     """Between its first heartbeat and its first evaluation it declares its schedules and opens its API."""
     clock = ManualClock("2026-01-05T08:00:00Z")
     stack = open_stack("sqlite://", clock=clock)
     spec = Target("command", '{"argv": ["true"]}')
-    clock.advance(timedelta(seconds=0.9))
+    clock.advance(timedelta(seconds=beat))
 
     def declare() -> None:
-        clock.advance(timedelta(seconds=0.02))
+        clock.advance(timedelta(seconds=declaring))
         for name in "abc":
             create_schedule(stack.runtime, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
 
@@ -299,7 +310,7 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
     service.stop()
     stack.close()
     assert missed == []
-    assert sorted(to_datetime(job.slot_at).second for job in jobs) == [0, 0, 0, 1, 1, 1]
+    assert sorted(to_datetime(job.slot_at).second for job in jobs) == fired
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:

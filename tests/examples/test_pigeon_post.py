@@ -23,6 +23,7 @@ from everwhen.model.group import agent_target
 from everwhen.model.schedule import Target
 from tests.submissions import Submission, create_schedule
 from everwhen.model.queries import JobFilter
+from everwhen.engine.service import ServiceOptions
 from everwhen.wiring import build_service, open_stack
 
 folder = sys.argv[1]
@@ -33,7 +34,7 @@ class Watch:
     def started(self, run): pass
     def ended(self, run, outcome): ended.release()
 
-service = build_service(stack, observer=Watch())
+service = build_service(stack, ServiceOptions(observer=Watch()))
 letter = Target("pigeon", json.dumps({"loft": folder, "letter": "All is well."}))
 source = {"type": "lines", "path": f"{folder}/todo.txt"}
 agent = agent_target("clerk", {"command": ["cat"]}, {"prompt": "Do:", "work_source": source})

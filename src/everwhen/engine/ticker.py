@@ -7,7 +7,7 @@ A starting node sends its first heartbeat, then declares its schedules, opens it
 Slots are whole seconds, and an every-second schedule that is declared at 08:00:00.9 has one at 08:00:00. If that slot
 were first decided at 08:00:01.1, it would count as missed, although the service was running. So if a new second has
 begun since the first heartbeat, the slots due before that second are decided first, as of the last instant before it.
-If none has, all due slots are decided as of one instant, because the next second may begin between two batches.
+Then all due slots are decided as of one instant, because the next second may begin between two batches.
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ class Ticker:
         return report.more
 
     def _first_second(self, is_over: Callable[[], bool]) -> TickReport | None:
-        """Decide, once per start, what was due before this second if it began during the start; else what is due now.
+        """Decide, once per start, what was due before this second if it began during the start, then what is due now.
 
-        All transactions of it use the same instant.
+        All transactions of each part use the same instant.
         """
         if self._began_for == self.alive_since or self.alive_since is None:
             return None
         now = self._clock.now()
         second = now // SECOND * SECOND
-        as_of = second - 1 if self.alive_since < second else now
-        report = self._tick(behind=False, now=as_of)
-        while report.more and not is_over():
+        for as_of in (second - 1, now) if self.alive_since < second else (now,):
             report = self._tick(behind=False, now=as_of)
+            while report.more and not is_over():
+                report = self._tick(behind=False, now=as_of)
         self._began_for = self.alive_since
         return report
 
