@@ -21,13 +21,22 @@ def public_names(of: type) -> set[str]:
 
 def test_it_has_every_name_of_the_plain_scheduler() -> None:
     # What a test or another part of everwhen asks of a scheduler, and what is asked of `.scheduler`.
-    own = {"check_on", "database", "declare_on", "functions", "name", "on_trigger", "queues", "start_on_loop"}
-    own |= {"timezone"}
+    own = {
+        "check_on",
+        "declare_on",
+        "functions",
+        "lend",
+        "listeners",
+        "on_trigger",
+        "queues",
+        "start_on_loop",
+    }
     assert public_names(Scheduler) - own <= public_names(AsyncScheduler)
 
 
 def test_whatever_asks_the_database_is_awaited() -> None:
     plain = {"every", "cron", "at", "after", "subscribe", "on", "asgi", "is_running", "get_status"}
+    plain |= {"name", "timezone", "database"}
     for name in public_names(AsyncScheduler) - plain:
         assert inspect.iscoroutinefunction(getattr(AsyncScheduler, name)), name
 

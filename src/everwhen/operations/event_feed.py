@@ -92,10 +92,10 @@ def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
     return list(islice(heapq.merge(events, jobs, key=lambda item: facts_of(item.entry).at), limit))
 
 
-def last_place(runtime: Runtime) -> Place:
-    """Return the position after everything that was committed."""
+def last_place(runtime: Runtime, *, patience: float = 0.0) -> Place:
+    """Return the position after everything that was committed; `patience` is that of `Firings.last`."""
     store = store_of(runtime)
-    return Place(store.ledger.last_event_id(), store.firings.last())
+    return Place(store.ledger.last_event_id(), store.firings.last(patience))
 
 
 def place_of(runtime: Runtime, numbers: Sequence[int]) -> Place:

@@ -81,6 +81,9 @@ class AsyncJobHandle:
     async def result(self) -> str | None:
         return await asyncio.to_thread(lambda: self._handle.result)
 
+    async def error(self) -> str | None:
+        return await asyncio.to_thread(lambda: self._handle.error)
+
 
 class AsyncScheduler:
     """A `Scheduler` whose calls are awaited; its coroutines run on the loop that it was started on.
@@ -90,6 +93,18 @@ class AsyncScheduler:
 
     def __init__(self, database: str, **options: Unpack[SchedulerOptions]) -> None:
         self.scheduler = Scheduler(database, **options)
+
+    @property
+    def name(self) -> str:
+        return self.scheduler.name
+
+    @property
+    def timezone(self) -> str:
+        return self.scheduler.timezone
+
+    @property
+    def database(self) -> str:
+        return self.scheduler.database
 
     # -- declaring --
 
@@ -121,6 +136,7 @@ class AsyncScheduler:
         return self.scheduler.asgi(**options)
 
     create_token = _awaitable(Scheduler.create_token)
+    forget_listener = _awaitable(Scheduler.forget_listener)
 
     # -- starting and stopping --
 

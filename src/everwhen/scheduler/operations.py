@@ -20,7 +20,7 @@ from everwhen.model.reasons import ScheduleCheckResult, SkipReason
 from everwhen.model.request import Request
 from everwhen.model.schedule import Schedule, State, Status
 from everwhen.model.token import NO_LIMITS, AccessRole, Token
-from everwhen.operations import job_access, requests, tokens
+from everwhen.operations import job_access, listening, requests, tokens
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
@@ -299,6 +299,15 @@ class SchedulerOperations:
             self._runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )
         return backfilled(found)
+
+    # -- listeners --
+
+    def forget_listener(self, name: str) -> None:
+        """Delete what the database remembers of a listener with `scope="all"`, which no process declares any more.
+
+        Where the name is used again, it begins then.
+        """
+        listening.forget_listener(self._runtime, name)
 
     # -- who may call the API --
 

@@ -91,7 +91,7 @@ class Scheduler(SchedulerOperations):
     ) -> None:
         """`context` makes a context manager that each function runs inside, in the thread or task that runs it."""
         checked_name("name", name)
-        super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._node.stack.runtime)
+        super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._runtime_of_calls)
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
         own_queues = [
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
@@ -103,6 +103,7 @@ class Scheduler(SchedulerOperations):
         self._subscribers: list[Subscriber] = []
         self._listeners: list[Declaration] = []
         self._log_to = None if logger is None else LogTo(logger)
+        self._lent: Runtime | None = None
         self._opened: Node | None = None
         self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
         self._guard = threading.RLock()
@@ -128,6 +129,11 @@ class Scheduler(SchedulerOperations):
     def functions(self) -> Tasks:
         """What it has declared in this process."""
         return self._tasks
+
+    @property
+    def listeners(self) -> Sequence[Declaration]:
+        """What `on` has declared in this process."""
+        return tuple(self._listeners)
 
     @property
     def on_trigger(self) -> SchedulerTriggerCallback | None:
@@ -357,6 +363,11 @@ class Scheduler(SchedulerOperations):
                 raise
 
     @property
+    def _runtime_of_calls(self) -> Runtime:
+        lent = self._lent
+        return self._node.stack.runtime if lent is None or self.is_running() else lent
+
+    @property
     def _own_node(self) -> Node | None:
         """What is open, if this process has opened it: what a fork inherits is the parent's."""
         node = self._opened
@@ -415,6 +426,10 @@ class Scheduler(SchedulerOperations):
     def declare_on(self, runtime: Runtime) -> None:
         """What a start does to the database, done to this one; for tests."""
         declare_on(runtime, self._tasks, self._agents)
+
+    def lend(self, runtime: Runtime | None) -> None:
+        """Have calls such as `trigger` reach this database while the scheduler does not run; for tests."""
+        self._lent = runtime
 
     def check_on(self, runtime: Runtime) -> int:
         """Raise what a start on this database would refuse, and write nothing; return how many are declared."""
