@@ -99,6 +99,6 @@ async def _hand_over(
     prompt: str,
 ) -> Outcome:
     """Let the host perform an agent's run."""
-    about = python_run(run, partial(run.output.write, "log"))
+    about = python_run(run)
     info = TriggerInfo(fields.get("agent"), local_id(run.schedule_id), prompt, about, item)
     return await call_on(hands, on_trigger, info, run, context=context)

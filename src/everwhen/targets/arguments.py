@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from everwhen.targets.python_function import PythonRun
@@ -20,9 +20,10 @@ class Arguments(NamedTuple):
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
 
-    @classmethod
-    def of_spec(cls, fields: Mapping[str, Any]) -> Arguments:
-        return cls(fields.get("args") or (), fields.get("kwargs") or {})
+    @staticmethod
+    def of_spec(fields: Mapping[str, Any]) -> Arguments:
+        args, kwargs = fields.get("args"), fields.get("kwargs")
+        return Arguments(args or (), kwargs or {}) if args or kwargs else NO_ARGUMENTS
 
     def __bool__(self) -> bool:
         return bool(self.args or self.kwargs)
@@ -38,7 +39,15 @@ def bind(function: Callable[..., Any], about: object, given: Arguments = NO_ARGU
     gets it as well, whatever the parameter is called.
     """
     args, kwargs = complete(function, about, given)
-    return lambda: function(*args, **kwargs)
+    return partial(function, *args, **kwargs) if args or kwargs else function
+
+
+def wants_run(function: Callable[..., Any], given: Arguments) -> bool:
+    """Return whether `bind` would give the run to the function."""
+    wish = _wish_of(function)
+    if wish.name is None or wish.name in given.kwargs:
+        return not given and wish.is_implied
+    return True
 
 
 def call_fault(function: Callable[..., Any], given: Arguments) -> str | None:

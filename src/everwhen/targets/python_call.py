@@ -21,7 +21,7 @@ from typing import Any
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
-from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind
+from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind, wants_run
 from everwhen.targets.command import LOST, end_of_process, failure, is_by_signal
 from everwhen.targets.isolated import OUTCOME
 from everwhen.targets.process import Launch, Processes, environment_of
@@ -113,9 +113,13 @@ class PythonTarget:
                 function = await run.until_told(self._hands.hand_over(load_it))
             except UnknownFunctionError as error:
                 return drifted(str(error))
-        about = python_run(run, partial(run.output.write, "log"))
+        given = Arguments.of_spec(fields)
         context = nullcontext if self._functions is None else self._functions.context
-        return await call_on(self._hands, function, about, run, Arguments.of_spec(fields), context=context)
+        if not is_async(function) and not wants_run(function, given):
+            return await run.until_told(
+                self._hands.hand_over(partial(call, bind(function, None, given), context))
+            )
+        return await call_on(self._hands, function, python_run(run), run, given, context=context)
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
