@@ -14,6 +14,7 @@ from everwhen.model.request import Request
 from everwhen.operations.requests import Submission, submit_request_async
 from everwhen.scheduler.answers import ScheduleInfo
 from everwhen.scheduler.declaring import Agents
+from everwhen.scheduler.former_names import method_fault
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
 from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
 from everwhen.scheduler.options import (
@@ -90,6 +91,15 @@ class AsyncScheduler:
 
     Decorators are plain: they are used before there is a loop.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                method_fault(name) or f"{type(self).__name__!r} object has no attribute {name!r}",
+                name=name,
+                obj=self,
+            )
 
     def __init__(self, database: str, **options: Unpack[SchedulerOptions]) -> None:
         self.scheduler = Scheduler(database, **options)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -30,6 +31,7 @@ from everwhen.scheduler.declaring import (
     judge_task,
     named,
     plain,
+    zone_name,
 )
 from everwhen.scheduler.listeners import (
     AnyListener,
@@ -50,6 +52,7 @@ from everwhen.scheduler.options import (
     SchedulerStatus,
     SchedulerTriggerCallback,
     TaskOptions,
+    TimeZone,
 )
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.targets.python_function import JobContext
@@ -83,7 +86,7 @@ class Scheduler(SchedulerOperations):
         check_interval: float = 1.0,
         on_trigger: SchedulerTriggerCallback | None = None,
         logger: SchedulerLogger | None = None,
-        timezone: str = "UTC",
+        timezone: TimeZone = "UTC",
         max_workers: int = 8,
         lease: float = 30.0,
         queues: Sequence[str] = ("default",),
@@ -96,7 +99,7 @@ class Scheduler(SchedulerOperations):
         own_queues = [
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
         ]
-        where = local_zone_name() if timezone == "local" else zone(timezone).name
+        where = local_zone_name() if timezone == "local" else zone(zone_name(timezone)).name
         self._options = NodeOptions(database, check_interval, where, max_workers, lease, queues=own_queues)
         self._on_trigger = on_trigger
         self._agents: Agents = {}
@@ -104,6 +107,7 @@ class Scheduler(SchedulerOperations):
         self._listeners: list[Declaration] = []
         self._log_to = None if logger is None else LogTo(logger)
         self._lent: Runtime | None = None
+        self._stopper: threading.Thread | None = None  # for a function that has called `stop`
         self._opened: Node | None = None
         self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
         self._guard = threading.RLock()
@@ -234,10 +238,29 @@ class Scheduler(SchedulerOperations):
         self._start(agents, None)
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
-        """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error."""
+        """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error.
+
+        A function that the scheduler runs may call it: it then returns at once, and the stop waits for the function.
+        """
         node = self._own_node
         if node is None:
             return
+        if node.is_on_job_thread():
+            stop = partial(self._stop_for_job, node, wait_for_jobs=wait_for_jobs, timeout=timeout)
+            self._stopper = threading.Thread(target=stop, name="everwhen-stop")
+            self._stopper.start()
+            return
+        if self._stopper is not None:  # it uses what the caller may be about to close
+            self._stopper.join()
+        self._stop(node, wait_for_jobs=wait_for_jobs, timeout=timeout)
+
+    def _stop_for_job(self, node: Node, **how: Any) -> None:
+        try:
+            self._stop(node, **how)
+        except SchedulerError as error:
+            log.error("scheduler %s: %s", self._name, error)
+
+    def _stop(self, node: Node, *, wait_for_jobs: bool, timeout: float) -> None:
         was_running = node.service.status != "stopped"
         try:
             node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)

@@ -105,8 +105,8 @@ class PythonTarget:
         function = None
         if self._functions is not None and self._functions.name == fields.get("name"):
             function = self._functions.find(run.schedule_id, fields["function"])
-        if function is None and "process" in fields:
-            return drifted(DECLARE_AGAIN)
+        if function is None and "process" in fields:  # the schedule may have another function by now
+            return Outcome("failed", error=DECLARE_AGAIN, is_final=True)
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
