@@ -312,10 +312,9 @@ class Scheduler(SchedulerOperations):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await asyncio.to_thread(self.stop)  # the jobs that are awaited may run on this loop
-        finally:
-            await asyncio.to_thread(self._close_file)
+        # On a thread: the jobs that are awaited may run on this loop. A cancellation meanwhile leaves the stop to its
+        # end, and the database open until then.
+        await asyncio.shield(asyncio.to_thread(self.__exit__, kind, error, trace))
 
     def set_agents(self, agents: Agents) -> None:
         """Replace the agents, also while it runs; schedules of those that are gone are removed."""
