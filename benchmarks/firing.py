@@ -24,6 +24,8 @@ APSCHEDULER, PRE_RELEASE = "APScheduler", "APScheduler pre-release"
 TEN_THOUSAND = "everwhen, 10,000 due"
 NONE_HELD = "everwhen, none held"
 EMPTY = "everwhen, no ledger"
+UP, SCHEDULER, TUNED = "everwhen up", "Scheduler", "Scheduler, collector set"
+NO_FUNCTION = "everwhen, no function"
 
 
 def contestant(name: str, task: str) -> Contestant:
@@ -75,6 +77,27 @@ CYCLE_SERVED = Benchmark(
 )
 
 
+# The same function in both, and CPU time as a case of its own. On PostgreSQL the server decides about the wall time.
+PYTHON_CYCLE = Benchmark(
+    number="B5",
+    what="fire, a Python function that does nothing, settle, 10,000 due (quick: 2,000), SQLite, 500 jobs at a time, "
+    "per slot; wall and CPU time",
+    contestants=(
+        contestant(UP, "up"),
+        contestant(SCHEDULER, "scheduler"),
+        contestant(TUNED, "tuned"),
+        contestant(NO_FUNCTION, "cycle-cpu"),
+    ),
+    goals=(
+        Goal(subject=SCHEDULER, against=UP, at_most=1.2, over="each"),
+        Goal(subject=TUNED, against=UP, at_most=1.2, over="each"),
+        Goal(subject=SCHEDULER, against=NO_FUNCTION),
+        Goal(subject=TUNED, against=NO_FUNCTION),
+    ),
+    most_rounds=5,
+)
+
+
 def herd(database: Database) -> Benchmark:
     return Benchmark(
         number="B7",
@@ -110,7 +133,7 @@ def holds(database: Database) -> Benchmark:
 
 BENCHMARKS = (
     *[slots(database) for database in DATABASES],
-    *(CYCLE, CYCLE_SERVED),
+    *(CYCLE, CYCLE_SERVED, PYTHON_CYCLE),
     *[herd(database) for database in DATABASES],
     *[growth(database) for database in DATABASES],
     *[holds(database) for database in DATABASES],

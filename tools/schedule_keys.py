@@ -28,11 +28,12 @@ _OPTIONS = '''"""The keys of a schedule, for type checkers and readers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, Literal, Required, TypedDict
 
 Duration = str | timedelta
 Instant = str | datetime
+TimeZone = str | tzinfo
 '''
 
 

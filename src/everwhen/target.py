@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from everwhen.model.job import Origin
@@ -102,14 +103,8 @@ class Run:
 
     async def until_cancelled(self, work: Future[T]) -> T:
         """Return the result of work that cannot be stopped; on cancellation, leave it running (R9)."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-
-        def wake(_work: Future[T]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
-                loop.call_soon_threadsafe(_resolve, ended)
-
-        work.add_done_callback(wake)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        work.add_done_callback(partial(_wake, ended))
         try:
             await ended
         except asyncio.CancelledError:
@@ -132,6 +127,11 @@ class Target(Protocol):
     """
 
     def run(self, spec: str, run: Run) -> Awaitable[Outcome] | Outcome: ...
+
+
+def _wake(ended: asyncio.Future[None], _work: Future[Any]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
+        ended.get_loop().call_soon_threadsafe(_resolve, ended)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -44,6 +44,7 @@ class TargetRegistry:
     functions: Functions | None = None
     has_host: bool = False
     greet: Callable[[float, float], None] | None = None  # greets the guardian of its processes
+    is_on_job_thread: Callable[[], bool] = lambda: False  # whether the caller is a function that it runs
 
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
         """Return why this node cannot run a schedule; None when it can (R7)."""
@@ -85,7 +86,13 @@ def open_target_registry(
     targets = make_targets(resources, installed_targets())
     greet = resources.processes.guardian.greet
     return TargetRegistry(
-        targets, plugins, resources.workflows, functions, resources.host is not None, greet=greet
+        targets,
+        plugins,
+        resources.workflows,
+        functions,
+        has_host=resources.host is not None,
+        greet=greet,
+        is_on_job_thread=call_executor.is_on_own_thread,
     )
 
 
@@ -99,6 +106,6 @@ async def _hand_over(
     prompt: str,
 ) -> Outcome:
     """Let the host perform an agent's run."""
-    about = python_run(run, partial(run.output.write, "log"))
+    about = python_run(run)
     info = TriggerInfo(fields.get("agent"), local_id(run.schedule_id), prompt, about, item)
     return await call_on(hands, on_trigger, info, run, context=context)

@@ -73,7 +73,7 @@ def zones(seen: Seen) -> object:
 
 
 def check_intervals(seen: Seen) -> object:
-    return {seen.service._options.check_interval, store_of(seen.stack.runtime).slots._lately / SECOND / 10}
+    return {seen.service.options.check_interval, store_of(seen.stack.runtime).slots._lately / SECOND / 10}
 
 
 def node_workers(seen: Seen) -> object:
@@ -90,7 +90,7 @@ def leases(seen: Seen) -> object:
 
 
 def retained(seen: Seen) -> object:
-    found = seen.service._options.retention
+    found = seen.service.options.retention
     assert seen.service._janitor._retention == found
     assert seen.context is None or seen.context.jobs_kept == found.jobs
     return {age.name: getattr(found, age.name) // DAY for age in fields(found)}

@@ -136,6 +136,25 @@ def test_a_job_that_is_rolled_back_holds_nobody_up_afterwards(runtime: Tenant) -
     forget(runtime)
 
 
+def test_a_reader_that_begins_and_has_patience_misses_no_job_that_may_still_come(runtime: Tenant) -> None:
+    with an_open_transaction(runtime) as slow, an_open_transaction(runtime) as quick:
+        small = enqueue(slow, "small")
+        large = enqueue(quick, "large")
+        quick.commit()
+        with ThreadPoolExecutor(1) as pool:
+            hasty = runtime.neighbour().runtime.firings
+            assert hasty.last() == large  # and `small` comes later, before it
+            beginning = pool.submit(runtime.neighbour().runtime.firings.last, 30.0)
+            assert not beginning.done()
+            slow.commit()
+            assert beginning.result() == large
+    assert small < large
+    assert jobs_after(runtime, 0) == [small, large]
+    with an_open_transaction(runtime):
+        assert runtime.neighbour().runtime.firings.last(0.05) == large  # it does not wait for ever
+    forget(runtime)
+
+
 def test_many_writers_at_once_and_a_reader_that_never_goes_back(runtime: Tenant) -> None:
     """Whatever the reader has passed, nothing appears in front of it."""
     is_over = threading.Event()

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
+from everwhen.engine.listeners import EventListener, NamedListener
+from everwhen.errors import ConfigError
 from everwhen.model.event_cursor import EventCursor
+from everwhen.model.instants import DAY
+from everwhen.model.retention import Retention
 from everwhen.operations.event_feed import facts_of
 from everwhen.operations.listening import (
     FeedPosition,
     FeedStep,
+    forget_listener,
     position_now,
     position_of,
     steps_after,
 )
+from everwhen.operations.maintenance import prune
 from tests.conformance.tenant import FAILED, LEASE, Tenant
 
 MINUTE = 60_000_000
@@ -175,3 +183,65 @@ def test_a_job_that_no_longer_exists_is_not_waited_for(runtime: Tenant) -> None:
     position = FeedPosition(0, 1_000, {999: 0})
     read(runtime, position, 100)
     assert position.open_jobs == {}
+
+
+# -- names that nobody uses any more --
+
+
+def test_a_name_that_is_forgotten_begins_anew(runtime: Tenant) -> None:
+    create(runtime)
+    create(runtime, "pager")
+    forget_listener(runtime.runtime, "audit")
+    assert runtime.runtime.event_cursors.names() == ["pager"]
+    with pytest.raises(ConfigError, match='listener "pagr": unknown listener, did you mean "pager"'):
+        forget_listener(runtime.runtime, "pagr")
+
+
+def test_a_name_that_is_in_use_is_not_forgotten(runtime: Tenant) -> None:
+    create(runtime)
+    runtime.beat()
+    assert take(runtime) is not None
+    with pytest.raises(ConfigError, match=f'listener "audit" is used by node {runtime.node}; stop'):
+        forget_listener(runtime.runtime, "audit")
+    runtime.wait("2m")  # its hold is over
+    forget_listener(runtime.runtime, "audit")
+    assert runtime.runtime.event_cursors.find("audit") is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "days"),
+    [(Retention(), 90), (Retention(jobs=200 * DAY), 200), (Retention(jobs=DAY, audit=DAY), 30)],
+)
+def test_a_name_that_nobody_used_for_as_long_as_the_record_is_kept_is_forgotten(
+    runtime: Tenant, kept: Retention, days: int
+) -> None:
+    create(runtime)
+    runtime.wait(f"{days - 1}d")
+    create(runtime, "pager")
+    assert prune(runtime.runtime, kept)["listeners"] == 0
+    runtime.wait("2d")
+    assert prune(runtime.runtime, kept, dry_run=True)["listeners"] == 1
+    assert prune(runtime.runtime, kept)["listeners"] == 1
+    assert runtime.runtime.event_cursors.names() == ["pager"]
+
+
+def test_a_listener_whose_cursor_is_gone_goes_on_from_then(runtime: Tenant) -> None:
+    """Somebody had the name forgotten, or has restored a backup that does not have it."""
+    heard: list[str | None] = []
+    listener = EventListener(
+        lambda entry: heard.append(facts_of(entry).schedule_id), frozenset({"schedule.created"}), "", "audit"
+    )
+    named = NamedListener(runtime.runtime, listener, lambda: runtime.node)
+    named.begin()
+    runtime.add("a", every="1h")
+    named.step(lambda: False)
+    assert heard == ["a"]
+    runtime.runtime.event_cursors.forget(runtime.now + 2 * MINUTE, "audit")
+    runtime.add("b", every="1h")
+    named.step(lambda: False)  # it hears it once more before it knows
+    runtime.wait("2s")
+    named.step(lambda: False)
+    runtime.add("c", every="1h")
+    named.step(lambda: False)
+    assert heard == ["a", "b", "c"]
+    assert runtime.runtime.event_cursors.find("audit") is not None

@@ -21,15 +21,61 @@ def public_names(of: type) -> set[str]:
 
 def test_it_has_every_name_of_the_plain_scheduler() -> None:
     # What a test or another part of everwhen asks of a scheduler, and what is asked of `.scheduler`.
-    own = {"check_on", "database", "declare_on", "functions", "name", "on_trigger", "queues", "start_on_loop"}
-    own |= {"timezone"}
+    own = {
+        "check_on",
+        "declare_on",
+        "functions",
+        "lend",
+        "listeners",
+        "on_trigger",
+        "queues",
+        "start_on_loop",
+    }
     assert public_names(Scheduler) - own <= public_names(AsyncScheduler)
 
 
 def test_whatever_asks_the_database_is_awaited() -> None:
     plain = {"every", "cron", "at", "after", "subscribe", "on", "asgi", "is_running", "get_status"}
+    plain |= {"name", "timezone", "database"}
     for name in public_names(AsyncScheduler) - plain:
         assert inspect.iscoroutinefunction(getattr(AsyncScheduler, name)), name
+
+
+def test_a_second_cancellation_leaves_the_stop_to_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = AsyncScheduler(f"sqlite:///{tmp_path}/shop.db", name="shop")
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    @scheduler.cron(NEVER, id="long")
+    async def long() -> str:
+        began.set()
+        await may_end.wait()
+        return "done"
+
+    async def live() -> None:
+        async with scheduler:
+            await scheduler.trigger("long")
+            await asyncio.Event().wait()
+
+    async def main() -> str | None:
+        task = asyncio.create_task(live())
+        await asyncio.wait_for(began.wait(), LONG)
+        task.cancel()
+        while scheduler.get_status() == "running":
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_end.set()
+        while scheduler.get_status() != "stopped":
+            await asyncio.sleep(0.01)
+        found = await scheduler.jobs("long")
+        await scheduler.close()
+        return found[0].result
+
+    assert asyncio.run(main()) == "done"
+    assert "was closed" not in caplog.text
 
 
 def test_a_life_of_a_schedule_without_leaving_the_loop(tmp_path: Path) -> None:

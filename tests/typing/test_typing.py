@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import everwhen
+from everwhen import Scheduler
 
 ROOT = Path(__file__).parents[2]
 SOUND = Path(__file__).with_name("user_program.py")
@@ -80,6 +84,25 @@ def test_each_mistake_is_found_on_its_line_and_a_sound_program_has_none(tmp_path
     assert found == wrong, said
     assert "did you mean" in said.lower() or 'Unexpected keyword argument "jiter"' in said
     assert complaints(SOUND) == (set(), "")
+
+
+def test_the_sound_program_uses_everything() -> None:
+    """Every method of both schedulers, and every name of the package; of the errors those that the contract names."""
+    program = SOUND.read_text()
+    internal = {
+        "check_on",
+        "declare_on",
+        "functions",
+        "lend",
+        "listeners",
+        "on_trigger",
+        "queues",
+        "start_on_loop",
+    }
+    methods = {name for name in dir(Scheduler) if not name.startswith("_")} - internal
+    assert {name for name in methods if not re.search(rf"\.{name}\(|\.{name}\b", program)} == set()
+    names = {name for name in everwhen.__all__ if not name.endswith("Error") and name != "__version__"}
+    assert {name for name in names if not re.search(rf"\b{name}\b", program)} == set()
 
 
 def test_the_package_says_that_it_is_typed() -> None:

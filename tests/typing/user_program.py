@@ -5,39 +5,72 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import psycopg
 from fastapi import FastAPI
 from psycopg.rows import DictRow, TupleRow
 
 from everwhen import (
+    AddOptions,
     AgentScheduleInfo,
+    AsyncJobHandle,
     AsyncRequestHandle,
     AsyncScheduler,
+    Backfilled,
+    ConfigError,
     CronExpression,
     CronParseError,
+    DuplicateScheduleError,
+    IntervalParseError,
     JobHandle,
     JobInfo,
     JobResult,
+    NewSchedule,
     RequestHandle,
     Run,
+    RunScheduleOptions,
     ScheduleCheckResult,
     ScheduleInfo,
     ScheduleOptions,
     Scheduler,
+    SchedulerError,
     SchedulerEvent,
+    SchedulerLogger,
     SchedulerOptions,
     SchedulerShutdownError,
     SchedulerState,
     SchedulerStatus,
+    SchedulerTriggerCallback,
+    ScheduleRunnerLogger,
+    ScheduleRunResult,
+    ScheduleSkipReason,
+    ScheduleState,
+    ScheduleTriggerError,
     StopOptions,
+    StoreError,
+    TimetableError,
     TriggerInfo,
+    TriggerMetadata,
     Upcoming,
     Why,
+    WorkItem,
+    build_schedule_prompt,
+    calculate_next_cron_trigger,
     calculate_next_trigger,
+    execute_scheduled_job,
+    get_agent_schedule_states,
+    get_schedule_state,
+    is_schedule_due,
+    is_valid_cron_expression,
     parse_cron_expression,
     parse_interval,
+    recover_scheduled_jobs,
+    run_schedule,
+    start_scheduled_job,
+    update_schedule_state,
 )
+from everwhen.testing import ManualClock, ManualJob, ManualScheduler, Outcome, manual_scheduler
 
 
 def on_trigger(info: TriggerInfo) -> str:
@@ -183,3 +216,107 @@ async def inside_an_asynchronous_one(
     result: JobResult = await (await own.trigger("a", connection=connection))
     plain: ScheduleInfo = await own.update("a", every="1h")
     return await handle.wait(1.0) if result.is_success else plain
+
+
+class Lines:
+    """A logger of the program's own."""
+
+    def debug(self, msg: str, /) -> None: ...
+    def info(self, msg: str, /) -> None: ...
+    def warning(self, msg: str, /) -> None: ...
+    def error(self, msg: str, /) -> None: ...
+
+
+def keep_house(job_id: str, agents: Sequence[AgentScheduleInfo]) -> datetime | None:
+    logger: SchedulerLogger = Lines()
+    host: SchedulerTriggerCallback = on_trigger
+    shop = Scheduler(
+        "sqlite://", name="shop", logger=logger, on_trigger=host, timezone=ZoneInfo("Asia/Tokyo")
+    )
+    added: AddOptions = {"every": "1h", "replace_existing": True}
+    new: list[NewSchedule] = [{"id": "b", "cron": "@daily", "function": poll}]
+    try:
+        shop.add("a", poll, **added)
+        shop.add_many(new)
+    except (ConfigError, DuplicateScheduleError, TimetableError, StoreError) as error:
+        print(error)
+    shop.set_agents(agents)
+    filled: Backfilled = shop.backfill("a", "2026-01-01T00:00", datetime(2026, 1, 2), dry_run=True)
+    job: JobInfo = shop.get_job(job_id) if filled.slots else shop.cancel(job_id)
+    known: ScheduleInfo = shop.get_schedule("a") if shop.resume("a").status == "active" else shop.revive("a")
+    count: int = shop.get_running_job_count("reviewer") + shop.get_total_running_job_count()
+    reason: ScheduleSkipReason | None = shop.check_schedule("a").skip_reason
+    print(shop.name, shop.timezone, shop.database, job.is_ended, count, reason, shop.is_running())
+    shop.forget_listener("audit")
+    shop.run()
+    shop.close()
+    return known.next_run_at
+
+
+async def keep_house_on_a_loop(shop: AsyncScheduler, agents: Sequence[AgentScheduleInfo]) -> str | None:
+    await shop.start(agents)
+    await shop.set_agents(agents)
+    await shop.add_many([{"id": "b", "cron": "@daily", "function": report}])
+    filled: Backfilled = await shop.backfill("a", "2026-01-01T00:00", "2026-01-02T00:00")
+    known: ScheduleInfo = await shop.get_schedule("a")
+    await shop.resume(known.id)
+    await shop.revive(known.id)
+    handle: AsyncJobHandle = await shop.rerun((await shop.get_job(f"{filled.slots[0]}")).id)
+    await shop.cancel(handle.job_id or "")
+    count: int = await shop.get_running_job_count("a") + await shop.get_total_running_job_count()
+    print(count, shop.is_running(), shop.get_status(), (await shop.get_state()).check_count, shop.name)
+    await shop.print_schedules(status="active")
+    print(shop.timezone, shop.database, await shop.why("a"))
+    removed: int = await shop.remove_all(cancel_running=True)
+    await shop.pause_all()
+    await shop.resume_all()
+    await shop.forget_listener("audit")
+    await shop.stop(wait_for_jobs=removed > 0, timeout=5)
+    await shop.close()
+    await shop.run()
+    return await handle.error()
+
+
+def one_agent_from_outside(database: str) -> bool:
+    logger: ScheduleRunnerLogger = Lines()
+    run = RunScheduleOptions(database=database, agent="reviewer", schedule="check", logger=logger)
+    try:
+        result: ScheduleRunResult = run_schedule(run)
+    except ScheduleTriggerError as error:
+        print(error.agent, error.schedule)
+        raise
+    states: dict[str, ScheduleState] = get_agent_schedule_states(database, "reviewer")
+    state: ScheduleState = get_schedule_state(database, "reviewer", "check")
+    update_schedule_state(database, "reviewer", "check", status="disabled")
+    prompt: str = build_schedule_prompt({"prompt": "Look."}, work_item())
+    number: int = recover_scheduled_jobs(database) + execute_scheduled_job(database, "a")
+    print(states["check"].last_error, state.next_run_at, prompt, number, start_scheduled_job(database, "a"))
+    return result.success
+
+
+def work_item() -> WorkItem | None:
+    return None
+
+
+def metadata(info: TriggerInfo) -> TriggerMetadata:
+    return info.metadata
+
+
+def more_times(text: str) -> bool:
+    try:
+        parse_interval(text)
+    except IntervalParseError as error:
+        print(error.interval)
+    except SchedulerError:
+        raise
+    next_at: datetime = calculate_next_cron_trigger("@daily", timezone="Europe/Paris")
+    return is_valid_cron_expression(text) and is_schedule_due(next_at, now=datetime(2026, 1, 1))
+
+
+def watch(manual: ManualScheduler) -> list[ManualJob]:
+    clock: ManualClock = manual.clock
+    test = manual_scheduler(
+        clock.moment, of=AsyncScheduler("sqlite://"), outcome=lambda job: Outcome("failed")
+    )
+    test.advance(timedelta(hours=1))
+    return test.jobs("poll")

@@ -14,7 +14,7 @@ from dataclasses import fields
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS
 from everwhen.model.request import REQUESTS_KEPT
-from everwhen.model.retention import Cutoffs, Retention
+from everwhen.model.retention import LISTENERS_KEPT, Cutoffs, Retention
 
 OF_HISTORIES = STOPS.keys() | STARTS | {"schedule.created", "schedule.updated"}
 OF_THE_SYSTEM: frozenset[EventType] = frozenset(("system.paused", "system.resumed", "system.restored"))
@@ -24,7 +24,14 @@ _INSTANTS = ("first", "last", "from", "to")
 def cutoffs(retention: Retention, now: int) -> Cutoffs:
     """Return the instants before which everything that is over may be deleted."""
     ages = {kept.name: getattr(retention, kept.name) for kept in fields(Retention)}
-    return Cutoffs(**{name: now - age for name, age in ages.items()}, requests=now - REQUESTS_KEPT)
+    unused = max(
+        retention.jobs, retention.audit, LISTENERS_KEPT
+    )  # by then what it has not heard is deleted, too
+    return Cutoffs(
+        **{name: now - age for name, age in ages.items()},
+        requests=now - REQUESTS_KEPT,
+        listeners=now - unused,
+    )
 
 
 def retained_from(before: Cutoffs) -> int:

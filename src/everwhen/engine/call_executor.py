@@ -53,6 +53,11 @@ class CallExecutor:
                 self._threads[-1].start()
         return future
 
+    def is_on_own_thread(self) -> bool:
+        """Return whether the caller is a call that this executor runs."""
+        with self._guard:
+            return threading.current_thread() in self._threads
+
     def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
         """Run the coroutine on the loop; the future ends when the coroutine ends, also after a cancel."""
         future: Future[T] = Future()

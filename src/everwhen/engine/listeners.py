@@ -46,6 +46,7 @@ HOLD = 60 * SECOND
 RENEW_EVERY = 20.0  # seconds
 KEEP_EVERY = 5.0  # seconds after which a cursor that has moved is written
 TAKE_EVERY = 1.0  # seconds between two attempts to hold a cursor
+BEGIN_PATIENCE = 2.0  # seconds that a new name waits for firings whose transactions are open
 MOST_TRIES = 5
 LOOK, IDLE, ASK = (
     0.05,
@@ -75,6 +76,67 @@ class EventListener:
     name: str | None = None
 
 
+class ListenerGroup:
+    """The listeners of one node, without a thread: whoever has it calls `step`, from one thread at a time."""
+
+    def __init__(
+        self, runtime: Runtime, *, program: str, node: Callable[[], str], look_every: float = IDLE
+    ) -> None:
+        self._runtime = runtime
+        self._node = node
+        self._own = ProcessListeners(runtime, OwnEvents(runtime, program), node, look_every)
+        self._named: list[NamedListener] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._named and not self._own.has_listeners
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the process has heard of its own end, or does not listen."""
+        return self._own.is_over
+
+    @property
+    def next_attempt_at(self) -> int | None:
+        """Return the instant at which a refused entry is told again; None where none waits."""
+        waiting = [one.next_attempt_at for one in self._named]
+        return min((at for at in waiting if at is not None), default=None)
+
+    def add(self, listener: EventListener) -> None:
+        if listener.name is None:
+            self._own.add(listener)
+        else:
+            self._named = [*self._named, NamedListener(self._runtime, listener, self._node)]
+
+    def restart(self) -> None:
+        """Forget the position of the process: `begin` sets it anew."""
+        self._own.restart()
+
+    def begin(self) -> None:
+        """Set the positions of listeners that have none: from now on they hear what happens."""
+        self._own.begin()
+        for named in self._named:
+            named.begin()
+
+    def step(self, is_late: Callable[[], bool], *, is_last: bool = False) -> bool:
+        """Tell what has happened, at most one portion to each; return True when there may be more.
+
+        What named listeners have not heard at the end, they hear after the next start.
+        """
+        has_more = self._own.step(is_late)
+        for named in self._named:
+            has_more |= named.step(is_late) and not is_last
+        return has_more
+
+    def release(self) -> None:
+        """Give up the cursors: another node may go on at once."""
+        for named in self._named:
+            try:
+                named.release()
+            except Exception as error:  # the end of the loop; its hold expires by itself
+                log.error("the cursor of a listener is not written: %s", error)
+
+
 class Listeners:
     """The listeners of one node, and their thread."""
 
@@ -86,10 +148,8 @@ class Listeners:
         node: Callable[[], str],
         changes: Callable[[], int] | None,
     ) -> None:
-        self._runtime = runtime
-        self._node = node
-        self._own = ProcessListeners(runtime, OwnEvents(runtime, program), node)
-        self._named: list[NamedListener] = []
+        self._clock = runtime.clock
+        self._group = ListenerGroup(runtime, program=program, node=node)
         self._idle = ASK if changes is None else IDLE
         self._wake = Wake()
         self._sleep = WakeableSleep(self._wake, changes)
@@ -102,19 +162,16 @@ class Listeners:
     def add(self, listener: EventListener) -> None:
         """Add a listener; while the scheduler runs, it hears what happens from now on."""
         with self._guard:
-            if listener.name is None:
-                self._own.add(listener)
-            else:
-                self._named.append(NamedListener(self._runtime, listener, self._node))
+            self._group.add(listener)
             if self._is_running:
-                self._begin()
+                self._group.begin()
                 self._serve_on_thread()
 
     def begin(self) -> None:
         """Set the positions of all listeners, before the scheduler does anything: they hear that it starts."""
         with self._guard:
-            self._own.restart()
-            self._begin()
+            self._group.restart()
+            self._group.begin()
 
     def start(self) -> None:
         """Start the thread, if there is a listener."""
@@ -126,11 +183,10 @@ class Listeners:
 
     def stop(self) -> None:
         """Tell what has happened until now, and end; a listener that hangs is left after some seconds."""
-        clock = self._runtime.clock
         with self._guard:
             self._is_running = False
             thread = self._thread
-            self._ends_at = clock.monotonic() + LAST_ENTRIES
+            self._ends_at = self._clock.monotonic() + LAST_ENTRIES
             self._over.set()
             self._wake.set()
         if thread is None or thread is threading.current_thread():  # a listener may stop its scheduler
@@ -140,14 +196,9 @@ class Listeners:
             if not thread.is_alive():
                 self._thread = None
 
-    def _begin(self) -> None:
-        self._own.begin()
-        for named in self._named:
-            named.begin()
-
     def _serve_on_thread(self) -> None:
         is_served = self._thread is not None and self._thread.is_alive()
-        if not is_served and (self._named or self._own.has_listeners):
+        if not is_served and not self._group.is_empty:
             self._thread = threading.Thread(target=self._serve, name="everwhen-listeners", daemon=True)
             self._thread.start()
 
@@ -155,11 +206,11 @@ class Listeners:
         pause = ASK
         while True:
             is_last = self._over.is_set()
-            began = self._runtime.clock.monotonic()
+            began = self._clock.monotonic()
             has_more = False
             try:
                 self._sleep.begin()
-                has_more = self._step(is_last=is_last)
+                has_more = self._group.step(self._is_late, is_last=is_last)
                 pause = ASK
             except Exception as error:  # top of the loop: it never ends
                 log.error("Error during listening: %s", error, exc_info=not isinstance(error, StoreError))
@@ -167,45 +218,32 @@ class Listeners:
                 pause = min(pause * 2, LONGEST_PAUSE)
             if is_last and (self._is_late() or (not has_more and self._is_done())):
                 break
-            self._over.wait(min(max(LOOK, self._runtime.clock.monotonic() - began), ASK))
+            self._over.wait(min(max(LOOK, self._clock.monotonic() - began), ASK))
             if not has_more and not self._over.is_set():
                 self._sleep.sleep(self._idle)
-        self._release()
-
-    def _step(self, *, is_last: bool) -> bool:
-        """Do one portion for each; what named listeners have not heard at the end, they hear after the next start."""
-        has_more = self._own.step(self._is_late)
-        for named in list(self._named):
-            has_more |= named.step(self._is_late) and not is_last
-        return has_more
-
-    def _release(self) -> None:
-        for named in self._named:
-            try:
-                named.release()
-            except Exception as error:  # the end of the loop; its hold expires by itself
-                log.error("the cursor of a listener is not written: %s", error)
+        self._group.release()
 
     def _is_done(self) -> bool:
         """Check that the process has heard of its own end, or that this takes too long."""
-        is_waiting = self._runtime.clock.monotonic() < self._ends_at - LAST_ENTRIES + LAST_LOOK
-        return self._own.is_over or not is_waiting
+        is_waiting = self._clock.monotonic() < self._ends_at - LAST_ENTRIES + LAST_LOOK
+        return self._group.is_over or not is_waiting
 
     def _is_late(self) -> bool:
-        return self._runtime.clock.monotonic() > self._ends_at
+        return self._clock.monotonic() > self._ends_at
 
 
 class ProcessListeners:
     """All listeners of the process: one position, in memory. `step` is for one thread."""
 
-    def __init__(self, runtime: Runtime, own: OwnEvents, node: Callable[[], str]) -> None:
+    def __init__(self, runtime: Runtime, own: OwnEvents, node: Callable[[], str], look_every: float) -> None:
         self._runtime = runtime
         self._own = own
         self._node = node
+        self._look_every = look_every  # seconds between two looks for holds
         self._listeners: list[EventListener] = []
         self._position: FeedPosition | None = None
         self._holds: HoldWatch | None = None
-        self._looked = 0.0  # for holds
+        self._looked = float("-inf")  # for holds
         self._has_ended = False
 
     @property
@@ -267,7 +305,7 @@ class ProcessListeners:
 
     def _tell_holds(self) -> None:
         now = self._runtime.clock.monotonic()
-        if self._holds is None or now - self._looked < IDLE:
+        if self._holds is None or now - self._looked < self._look_every:
             return
         self._looked = now
         held = self._holds.look()
@@ -298,10 +336,14 @@ class NamedListener:
         self._has_heard = False  # since the cursor was written
         self._written = self._asked = float("-inf")
 
+    @property
+    def next_attempt_at(self) -> int | None:
+        return None if self._cursor is None else self._cursor.next_attempt_at
+
     def begin(self) -> None:
         """Create the cursor: from now on the listener misses nothing."""
         if self._cursors.find(self._name) is None:
-            position = position_now(self._runtime, follows=self._follows)
+            position = position_now(self._runtime, follows=self._follows, patience=BEGIN_PATIENCE)
             self._cursors.create(self._clock.now(), position.stored_in(EventCursor(self._name, 0, 0)))
 
     def step(self, is_late: Callable[[], bool]) -> bool:
@@ -334,6 +376,7 @@ class NamedListener:
         if moment - self._asked < TAKE_EVERY:
             return None
         self._asked = moment
+        self.begin()  # it may be gone: somebody had it forgotten, or a backup was restored that is older
         now = self._clock.now()
         self._cursor = self._cursors.take(now, self._name, node=self._node(), held_until=now + HOLD)
         if self._cursor is not None:

@@ -162,6 +162,12 @@ class Worker:
             self._wanted.remove(wanted)
         return len(claimed)
 
+    def serve_also(self, queues: Collection[str]) -> None:
+        """Claim jobs of these queues, too, from now on; from any thread."""
+        if self._queues is not None and not set(queues) <= set(self._queues):
+            self._queues = list(dict.fromkeys((*self._queues, *queues)))
+            self._wake.set()
+
     def take(self, claimed: Sequence[ClaimedJob]) -> None:
         """Run the jobs that were claimed for this node."""
         with self._claiming():

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from everwhen.model.instants import DAY
 
-Kept = Literal["output", "jobs", "audit", "breaker_transitions", "messages", "requests", "nodes"]
+Kept = Literal["output", "jobs", "audit", "breaker_transitions", "messages", "requests", "listeners", "nodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Cutoffs(NamedTuple):
     messages: int
     output: int
     requests: int = 0
+    listeners: int = 0
 
 
 class RetentionPosition(NamedTuple):
@@ -40,7 +41,17 @@ class RetentionPosition(NamedTuple):
 
 
 PASS_START = RetentionPosition("output")
-ORDER: tuple[Kept, ...] = ("output", "jobs", "audit", "breaker_transitions", "messages", "requests", "nodes")
+ORDER: tuple[Kept, ...] = (
+    "output",
+    "jobs",
+    "audit",
+    "breaker_transitions",
+    "messages",
+    "requests",
+    "listeners",
+    "nodes",
+)
+LISTENERS_KEPT = 30 * DAY  # at least: the cursor of a name that nobody uses
 
 
 class Portion(NamedTuple):

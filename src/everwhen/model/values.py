@@ -93,7 +93,9 @@ _DURATION_OR_SECONDS: Schema = {"anyOf": [A_DURATION, {"type": "integer", "minim
 DURATION = Parsed(parse_duration, _DURATION_OR_SECONDS, python="Duration | int")
 DURATION_OR_NONE = DURATION._replace(also=(0, "0", "0s"))
 GRACE = DURATION._replace(also=("auto",))
-ZONE = Parsed(_zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]})
+ZONE = Parsed(
+    _zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]}, python="TimeZone"
+)
 INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]}, python="Instant")
 _A_WEEKDAY: Schema = {"type": ["string", "integer"], "examples": ["saturday", "sat", 6]}
 WEEKDAYS = Parsed(

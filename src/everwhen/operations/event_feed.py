@@ -96,10 +96,10 @@ def feed_after(runtime: Runtime, place: FeedCursor, *, limit: int) -> list[FeedI
     return list(islice(heapq.merge(events, jobs, key=lambda item: facts_of(item.entry).at), limit))
 
 
-def last_place(runtime: Runtime) -> FeedCursor:
-    """Return the position after everything that was committed."""
+def last_place(runtime: Runtime, *, patience: float = 0.0) -> FeedCursor:
+    """Return the position after everything that was committed; `patience` is that of `Firings.last`."""
     store = store_of(runtime)
-    return FeedCursor(store.ledger.last_event_id(), store.firings.last())
+    return FeedCursor(store.ledger.last_event_id(), store.firings.last(patience))
 
 
 def place_of(runtime: Runtime, numbers: Sequence[int]) -> FeedCursor:

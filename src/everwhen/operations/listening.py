@@ -46,6 +46,19 @@ def checked_types(types: Sequence[str]) -> frozenset[str]:
     return frozenset(types or TYPES)
 
 
+def forget_listener(runtime: Runtime, name: str) -> None:
+    """Delete what the database remembers under the name of a listener; ConfigError where a process uses it, or none."""
+    cursors = store_of(runtime).event_cursors
+    names = cursors.names()
+    if name not in names:
+        raise ConfigError(f'listener "{shown(name)}": {unknown("listener", str(name), names)}')
+    node = cursors.forget(runtime.clock.now(), name)
+    if node is not None:
+        raise ConfigError(
+            f'listener "{name}" is used by node {node}; stop the process, or remove the listener from it'
+        )
+
+
 class FeedStep(NamedTuple):
     """One entry, and how a position moves behind it. Without an entry there is nothing to tell."""
 
@@ -89,9 +102,9 @@ class FeedPosition:
         return cursor._replace(event_row=self.event_row, job_row=self.job_row, open_jobs=jobs)
 
 
-def position_now(runtime: Runtime, *, follows: bool) -> FeedPosition:
+def position_now(runtime: Runtime, *, follows: bool, patience: float = 0.0) -> FeedPosition:
     """Return the position behind everything that was committed; jobs that are outstanding have yet to start or end."""
-    place = last_place(runtime)
+    place = last_place(runtime, patience=patience)
     return FeedPosition(place.event, place.job, outstanding_jobs(runtime, place.job) if follows else None)
 
 

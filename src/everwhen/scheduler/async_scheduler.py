@@ -14,6 +14,7 @@ from everwhen.model.request import Request
 from everwhen.operations.requests import Submission, submit_request_async
 from everwhen.scheduler.answers import ScheduleInfo
 from everwhen.scheduler.declaring import Agents
+from everwhen.scheduler.former_names import method_fault
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
 from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
 from everwhen.scheduler.options import (
@@ -81,6 +82,9 @@ class AsyncJobHandle:
     async def result(self) -> str | None:
         return await asyncio.to_thread(lambda: self._handle.result)
 
+    async def error(self) -> str | None:
+        return await asyncio.to_thread(lambda: self._handle.error)
+
 
 class AsyncScheduler:
     """A `Scheduler` whose calls are awaited; its coroutines run on the loop that it was started on.
@@ -88,8 +92,29 @@ class AsyncScheduler:
     Decorators are plain: they are used before there is a loop.
     """
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                method_fault(name) or f"{type(self).__name__!r} object has no attribute {name!r}",
+                name=name,
+                obj=self,
+            )
+
     def __init__(self, database: str, **options: Unpack[SchedulerOptions]) -> None:
         self.scheduler = Scheduler(database, **options)
+
+    @property
+    def name(self) -> str:
+        return self.scheduler.name
+
+    @property
+    def timezone(self) -> str:
+        return self.scheduler.timezone
+
+    @property
+    def database(self) -> str:
+        return self.scheduler.database
 
     # -- declaring --
 
@@ -121,6 +146,7 @@ class AsyncScheduler:
         return self.scheduler.asgi(**options)
 
     create_token = _awaitable(Scheduler.create_token)
+    forget_listener = _awaitable(Scheduler.forget_listener)
 
     # -- starting and stopping --
 

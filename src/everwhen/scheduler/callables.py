@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from everwhen.errors import ConfigError, shown
 from everwhen.model.kinds import NAME, NO_NAME
+from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.schedule import Target
 from everwhen.targets.arguments import Arguments, call_fault, json_fault
 from everwhen.targets.python_function import UnknownFunctionError, load
@@ -40,14 +41,50 @@ def callee_of(
     kwargs: Mapping[str, Any] | None = None,
 ) -> Callee:
     """Return how a function is run; refuse arguments that are not JSON, or that the function cannot take."""
+    refuse_other_arguments(schedule_id, args, kwargs)
     named, given = _without_partial(function, Arguments(tuple(args or ()), dict(kwargs or {})))
     fault = (
         json_fault(list(given.args), "args") or json_fault(given.kwargs, "kwargs") or call_fault(named, given)
     )
     if fault is not None:
         raise ConfigError(f'schedule "{shown(schedule_id)}": {fault}')
+    size = len(json.dumps([given.args, given.kwargs]))
+    if size > LARGEST_PAYLOAD:
+        raise ConfigError(
+            f'schedule "{shown(schedule_id)}": args and kwargs are {size} bytes as JSON; at most {LARGEST_PAYLOAD} are '
+            "taken, so hand over a reference"
+        )
     label = _importable_label(named)
     return Callee(named, label or label_of(named), given, is_importable=label is not None)
+
+
+def refuse_other_arguments(schedule_id: str, args: object, kwargs: object) -> None:
+    """Refuse a text or a number in place of the lists of arguments."""
+    if args is not None and not isinstance(args, list | tuple):
+        raise ConfigError(
+            f'schedule "{shown(schedule_id)}": args is a {type(args).__name__}; it must be a list, as in args=["Ada"]'
+        )
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise ConfigError(
+            f'schedule "{shown(schedule_id)}": kwargs is a {type(kwargs).__name__}; it must be a mapping'
+        )
+
+
+def checked_function(function: object) -> Callable[..., Any]:
+    """Return a function; refuse what cannot be called, and a name in place of it."""
+    if callable(function):
+        return function
+    named = f'; to run a function by its name, write run={{"python": "{shown(function)}"}}'
+    raise ConfigError(
+        f'"{shown(function)}" cannot be called; give a function{named if isinstance(function, str) else ""}'
+    )
+
+
+def checked_word(what: str, word: str, words: Sequence[str]) -> str:
+    """Return one of these words; refuse any other."""
+    if word not in words:
+        raise ConfigError(f'{what} "{shown(word)}" is unknown; it is one of {", ".join(words)}')
+    return word
 
 
 def _without_partial(function: Callable[..., Any], given: Arguments) -> tuple[Callable[..., Any], Arguments]:

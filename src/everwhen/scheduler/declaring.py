@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from everwhen import clock
@@ -197,11 +197,29 @@ def plain(value: Any, *, keep_none: bool = False) -> Any:
         return _duration(value)
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, tzinfo):
+        return zone_name(value)
     if isinstance(value, dict | Mapping):
         return {key: plain(item) for key, item in value.items() if keep_none or item is not None}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
     return value
+
+
+def zone_name(where: str | tzinfo) -> str:
+    """Return the IANA name of a zone: of `zoneinfo`, of `datetime.UTC`, or of pytz.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> zone_name(ZoneInfo("Europe/Paris"))
+    'Europe/Paris'
+    """
+    if isinstance(where, str):
+        return where
+    name = "UTC" if where is UTC else getattr(where, "key", None) or getattr(where, "zone", None)
+    if name is None:
+        text = f"{shown(where)} is a zone without an IANA name; give a name, for example Europe/Paris"
+        raise TimetableError(text, key="timezone", value=where)
+    return str(name)
 
 
 def _duration(length: timedelta) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ class EmbeddedNode:
     loop: HostLoop
     local_functions: LocalFunctionWatch
     listeners: Listeners
+    is_on_job_thread: Callable[[], bool]
     process: int = field(default_factory=os.getpid)
 
     @property
@@ -94,7 +95,15 @@ def open_node(
         target_registry=target_registry,
         subscribers=subscribers,
     )
-    node = EmbeddedNode(stack, service, loop, watch, _listeners(stack, service, tasks.name))
+    watch.serve_also = service.worker.serve_also
+    node = EmbeddedNode(
+        stack,
+        service,
+        loop,
+        watch,
+        _listeners(stack, service, tasks.name),
+        is_on_job_thread=target_registry.is_on_job_thread,
+    )
     for declared in listeners:
         node.listen(declared)
     return node
@@ -110,6 +119,9 @@ class LocalFunctionWatch:
     def __init__(self, runtime: Runtime, tasks: Tasks) -> None:
         self._runtime = runtime
         self._tasks = tasks
+        self.serve_also: Callable[[Collection[str]], None] = (
+            _nobody  # what the gone ones left in their queues
+        )
         self._has_others = True  # other processes may have such schedules; a later one looks after its own
 
     def begin(self) -> None:
@@ -119,7 +131,13 @@ class LocalFunctionWatch:
     def look(self) -> None:
         if self._has_others:
             tasks = self._tasks
-            self._has_others = invalidate_orphans(self._runtime, tasks.name, tasks.process, DECLARE_AGAIN)
+            orphans = invalidate_orphans(self._runtime, tasks.name, tasks.process, DECLARE_AGAIN)
+            self._has_others = orphans.has_others
+            self.serve_also(orphans.queues)
+
+
+def _nobody(_queues: Collection[str]) -> None:
+    return None
 
 
 class HostLoop:

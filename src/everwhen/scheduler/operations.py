@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args, overload
 
 from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
@@ -20,7 +20,7 @@ from everwhen.model.reasons import ScheduleCheckResult, SkipReason
 from everwhen.model.request import Request
 from everwhen.model.schedule import Schedule, State, Status
 from everwhen.model.token import NO_LIMITS, AccessRole, Token
-from everwhen.operations import job_access, requests, tokens
+from everwhen.operations import job_access, listening, requests, tokens
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
@@ -44,12 +44,16 @@ from everwhen.scheduler.answers import (
 from everwhen.scheduler.callables import (
     ON_TRIGGER,
     callee_of,
+    checked_function,
+    checked_word,
     function_target,
     id_of,
     is_local,
+    refuse_other_arguments,
     with_arguments,
 )
 from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
+from everwhen.scheduler.former_names import key_fault, method_fault
 from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult, job_info
 from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, UpdateOptions
 from everwhen.scheduler.requests import RequestHandle
@@ -67,6 +71,15 @@ _PAGE = 500
 
 class SchedulerOperations:
     """Every call is one transaction, and may come from any thread."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                method_fault(name) or f"{type(self).__name__!r} object has no attribute {name!r}",
+                name=name,
+                obj=self,
+            )
 
     def __init__(self, tasks: Tasks, runtime: Callable[[], Runtime]) -> None:
         self._name = tasks.name
@@ -144,12 +157,13 @@ class SchedulerOperations:
         if connection is not None:
             submission = self._request_add(first, second, id, options)
             return self._submit(submission, connection, self._schedule_of)
-        function, schedule_id = (first, id) if callable(first) else (second, first)
+        function, schedule_id = _function_and_id(first, second, id)
         may_replace = bool(options.pop("replace_existing", False))
         around = rules_of(self._runtime, self._name)
         declared = self._declared(schedule_id, function, options, around)
         if not is_local(declared.target):
             return schedule_info(self._put(declared, may_replace))
+        assert function is not None
         with self._tasks.adding(declared.schedule_id, function):
             return schedule_info(self._put(declared, may_replace))
 
@@ -271,12 +285,14 @@ class SchedulerOperations:
         if connection is not None:
             submission = self._request_trigger(schedule_id, payload, if_running)
             return self._submit(submission, connection, self._job_of, is_awaited=True)
+        _refuse_trigger(payload, if_running)
         return self._handle(
             trigger_schedule(self._runtime, schedule_id, payload=payload, if_running=if_running)
         )
 
     def rerun(self, job_id: str, *, if_running: IfRunning = "queue") -> JobHandle:
         """Run a job that has ended once more, with its slot and its payload."""
+        checked_word("if_running", if_running, get_args(IfRunning))
         fired = job_access.rerun_job(self._runtime, job_id, self._caller, if_running=if_running)
         return self._handle(fired)
 
@@ -294,11 +310,21 @@ class SchedulerOperations:
         dry_run: bool = False,
     ) -> Backfilled:
         """Run the slots from start to before end that have no job."""
+        checked_word("if_running", if_running, get_args(IfRunning))
         first, last = (to_datetime(self._instant(schedule_id, moment)) for moment in (start, end))
         found = job_operations.backfill(
             self._runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )
         return backfilled(found)
+
+    # -- listeners --
+
+    def forget_listener(self, name: str) -> None:
+        """Delete what the database remembers of a listener with `scope="all"`, which no process declares any more.
+
+        Where the name is used again, it begins then.
+        """
+        listening.forget_listener(self._runtime, name)
 
     # -- who may call the API --
 
@@ -313,12 +339,18 @@ class SchedulerOperations:
 
     def schedules(self, *, status: Status | None = None) -> list[ScheduleInfo]:
         """Return all schedules of the database, the oldest first; with `status` those of one status."""
+        if status is not None:
+            checked_word("status", status, get_args(Status))
         return [*self._all_schedules(status)][::-1]
 
     def jobs(
         self, schedule: str | None = None, *, status: JobStatus | None = None, limit: int = 100
     ) -> list[JobInfo]:
         """Return jobs, the newest first: of all schedules or of one, of all statuses or of one."""
+        if status is not None:
+            checked_word("status", status, get_args(JobStatus))
+        if limit < 1:
+            raise ConfigError(f"limit is {limit}; it must be at least 1")
         wanted = JobFilter(statuses=() if status is None else (status,))
         page = job_access.list_jobs(self._runtime, wanted, self._caller, schedule_id=schedule, limit=limit)
         return [job_info(job) for job in page.jobs]
@@ -346,7 +378,7 @@ class SchedulerOperations:
     # -- requests inside the program's own transaction --
 
     def _request_add(self, first: Any, second: Any, id: str | None, options: Mapping[str, Any]) -> Submission:
-        function, schedule_id = (first, id) if callable(first) else (second, first)
+        function, schedule_id = _function_and_id(first, second, id)
         fields = dict(options)
         may_replace = bool(fields.pop("replace_existing", False))
         declared = self._declared(schedule_id, function, fields, rules_of(self._runtime, self._name))
@@ -371,6 +403,7 @@ class SchedulerOperations:
     def _request_trigger(
         self, schedule_id: str, payload: Mapping[str, Any] | None, if_running: IfRunning
     ) -> Submission:
+        _refuse_trigger(payload, if_running)
         return requests.request_trigger(self._runtime, schedule_id, payload=payload, if_running=if_running)
 
     def _submit(
@@ -440,6 +473,7 @@ class SchedulerOperations:
     def _rewriting(self, changes: Mapping[str, Any]) -> Callable[[Schedule], Declared]:
         """Return what changes these keys of a schedule."""
         around = rules_of(self._runtime, self._name)
+        _refuse_former_keys(changes)
         fields: dict[str, Any] = plain(changes, keep_none=True)
         given: dict[str, Any] = {key: fields.pop(key) for key in ("args", "kwargs") if key in fields}
 
@@ -452,6 +486,7 @@ class SchedulerOperations:
     def _with_arguments(self, declared: Declared, changes: Mapping[str, Any]) -> Declared:
         """Return the declaration with other arguments of its function; those that are not named stay."""
         spec = json.loads(declared.target.spec)
+        refuse_other_arguments(declared.schedule_id, changes.get("args"), changes.get("kwargs"))
         given = Arguments.of_spec({**spec, **changes})
         function = self._tasks.find(declared.schedule_id, spec.get("function", ""))
         target = with_arguments(declared.schedule_id, declared.target, function, given)
@@ -466,6 +501,7 @@ class SchedulerOperations:
     ) -> Declared:
         fields = dict(options)
         args, kwargs = fields.pop("args", None), fields.pop("kwargs", None)
+        _refuse_former_keys(fields)
         if function is None:
             return self._declared_without_function(schedule_id, fields, around)
         name = shown(schedule_id or id_of(function))
@@ -507,3 +543,28 @@ class SchedulerOperations:
             where = zone(runtime.timezone)
         text = moment.isoformat() if isinstance(moment, datetime) else moment
         return parse_instant(text, where) * SECOND
+
+
+def _function_and_id(first: Any, second: Any, id: str | None) -> tuple[Function | None, str | None]:
+    """Return the function and the id that `add` was given: `add(id, function)` or `add(function, id=…)`."""
+    if callable(first):
+        if second is not None:
+            raise ConfigError("add takes the id and the function, or the function and id=…")
+        return first, id
+    if id is not None:
+        raise ConfigError(f'add was given two ids, "{shown(first)}" and "{shown(id)}"; give one')
+    return None if second is None else checked_function(second), first
+
+
+def _refuse_trigger(payload: Mapping[str, Any] | None, if_running: str) -> None:
+    checked_word("if_running", if_running, get_args(IfRunning))
+    if payload is not None and not isinstance(payload, Mapping):
+        raise ConfigError(
+            f"the payload is a {type(payload).__name__}; it must be a mapping with text as keys"
+        )
+
+
+def _refuse_former_keys(fields: Mapping[str, Any]) -> None:
+    fault = key_fault(fields)
+    if fault is not None:
+        raise ConfigError(fault)

@@ -11,6 +11,7 @@ from everwhen.scheduler.schedule_options import (
     Duration,
     Instant,
     ScheduleOptions,
+    TimeZone,
     TriggerOptions,
 )
 from everwhen.targets.python_function import JobContext, SchedulerTriggerCallback
@@ -34,6 +35,7 @@ __all__ = [
     "SchedulerTriggerCallback",
     "StopOptions",
     "TaskOptions",
+    "TimeZone",
     "TriggerOptions",
 ]
 
@@ -49,7 +51,7 @@ class SchedulerOptions(TypedDict, total=False):
     check_interval: float
     on_trigger: SchedulerTriggerCallback | None
     logger: SchedulerLogger | None
-    timezone: str
+    timezone: TimeZone
     max_workers: int
     lease: float
     queues: Sequence[str]

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, Literal, Required, TypedDict
 
 Duration = str | timedelta
 Instant = str | datetime
+TimeZone = str | tzinfo
 
 
 class Dst(TypedDict, total=False):
@@ -47,7 +48,7 @@ class ScheduleOptions(TypedDict, total=False):
     description: str
     owner: str
     enabled: bool
-    timezone: str
+    timezone: TimeZone
     dst: Dst
     start_at: Instant
     end_at: Instant

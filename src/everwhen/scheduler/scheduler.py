@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -30,6 +31,7 @@ from everwhen.scheduler.declaring import (
     judge_task,
     named,
     plain,
+    zone_name,
 )
 from everwhen.scheduler.listeners import (
     AnyListener,
@@ -50,6 +52,7 @@ from everwhen.scheduler.options import (
     SchedulerStatus,
     SchedulerTriggerCallback,
     TaskOptions,
+    TimeZone,
 )
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.targets.python_function import JobContext
@@ -83,7 +86,7 @@ class Scheduler(SchedulerOperations):
         check_interval: float = 1.0,
         on_trigger: SchedulerTriggerCallback | None = None,
         logger: SchedulerLogger | None = None,
-        timezone: str = "UTC",
+        timezone: TimeZone = "UTC",
         max_workers: int = 8,
         lease: float = 30.0,
         queues: Sequence[str] = ("default",),
@@ -91,12 +94,12 @@ class Scheduler(SchedulerOperations):
     ) -> None:
         """`context` makes a context manager that each function runs inside, in the thread or task that runs it."""
         checked_name("name", name)
-        super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._node.stack.runtime)
+        super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._runtime_of_calls)
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
         self._queues = [
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
         ]
-        where = local_zone_name() if timezone == "local" else zone(timezone).name
+        where = local_zone_name() if timezone == "local" else zone(zone_name(timezone)).name
         service = ServiceOptions(
             check_interval=check_interval, max_workers=max_workers, lease=lease, queues=self._queues
         )
@@ -106,6 +109,8 @@ class Scheduler(SchedulerOperations):
         self._subscribers: list[Subscriber] = []
         self._listeners: list[Declaration] = []
         self._log_to = None if logger is None else LogTo(logger)
+        self._lent: Runtime | None = None
+        self._stopper: threading.Thread | None = None  # for a function that has called `stop`
         self._opened: EmbeddedNode | None = None
         # Never closed here: their locks and sockets are the parent's.
         self._of_parents: list[EmbeddedNode] = []
@@ -132,6 +137,11 @@ class Scheduler(SchedulerOperations):
     def functions(self) -> Tasks:
         """Return what it has declared in this process."""
         return self._tasks
+
+    @property
+    def listeners(self) -> Sequence[Declaration]:
+        """What `on` has declared in this process."""
+        return tuple(self._listeners)
 
     @property
     def on_trigger(self) -> SchedulerTriggerCallback | None:
@@ -232,10 +242,29 @@ class Scheduler(SchedulerOperations):
         self._start(agents, None)
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
-        """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error."""
+        """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error.
+
+        A function that the scheduler runs may call it: it then returns at once, and the stop waits for the function.
+        """
         node = self._own_node
         if node is None:
             return
+        if node.is_on_job_thread():
+            stop = partial(self._stop_for_job, node, wait_for_jobs=wait_for_jobs, timeout=timeout)
+            self._stopper = threading.Thread(target=stop, name="everwhen-stop")
+            self._stopper.start()
+            return
+        if self._stopper is not None:  # it uses what the caller may be about to close
+            self._stopper.join()
+        self._stop(node, wait_for_jobs=wait_for_jobs, timeout=timeout)
+
+    def _stop_for_job(self, node: EmbeddedNode, **how: Any) -> None:
+        try:
+            self._stop(node, **how)
+        except SchedulerError as error:
+            log.error("scheduler %s: %s", self._name, error)
+
+    def _stop(self, node: EmbeddedNode, *, wait_for_jobs: bool, timeout: float) -> None:
         was_running = node.service.status != "stopped"
         try:
             node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
@@ -287,10 +316,9 @@ class Scheduler(SchedulerOperations):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await asyncio.to_thread(self.stop)  # the jobs that are awaited may run on this loop
-        finally:
-            await asyncio.to_thread(self._close_file)
+        # On a thread: the jobs that are awaited may run on this loop. A cancellation meanwhile leaves the stop to its
+        # end, and the database open until then.
+        await asyncio.shield(asyncio.to_thread(self.__exit__, kind, error, trace))
 
     def set_agents(self, agents: Agents) -> None:
         """Replace the agents, also while it runs; schedules of those that are gone are removed."""
@@ -361,6 +389,11 @@ class Scheduler(SchedulerOperations):
                 raise
 
     @property
+    def _runtime_of_calls(self) -> Runtime:
+        lent = self._lent
+        return self._node.stack.runtime if lent is None or self.is_running() else lent
+
+    @property
     def _own_node(self) -> EmbeddedNode | None:
         """Return the open node, if this process has opened it: what a fork inherits is the parent's."""
         node = self._opened
@@ -419,6 +452,10 @@ class Scheduler(SchedulerOperations):
     def declare_on(self, runtime: Runtime) -> None:
         """Change this database as a start would; for tests."""
         declare_on(runtime, self._tasks, self._agents)
+
+    def lend(self, runtime: Runtime | None) -> None:
+        """Have calls such as `trigger` reach this database while the scheduler does not run; for tests."""
+        self._lent = runtime
 
     def check_on(self, runtime: Runtime) -> int:
         """Raise what a start on this database would refuse, and write nothing; return how many are declared."""

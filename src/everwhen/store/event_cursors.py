@@ -24,6 +24,8 @@ UPDATE event_cursors SET event_row = :event_row, job_row = :job_row, open_jobs =
     last_error = :last_error::text, node = :node::text, held_until = :held_until::instant, fence = :fence + 1,
     updated_at = :now::instant
 WHERE name = :name::text AND fence = :fence""")
+_NAMES = Statement("SELECT name FROM event_cursors ORDER BY name")
+_DELETE = Statement("DELETE FROM event_cursors WHERE name = :name::text")
 # The primary key of nodes.
 _IS_LOST = Statement("SELECT 1 FROM nodes WHERE node = :node::text AND lost_at IS NOT NULL")
 # The primary key of schedule_revisions: the newest of each.
@@ -65,6 +67,22 @@ class EventCursors:
         """Write a cursor that this node holds, and return it; None when another node has taken it."""
         kept = cursor._replace(last_error=None if cursor.last_error is None else storable(cursor.last_error))
         return self._store.write(Lane.API, lambda tx: _put(tx, now, kept))
+
+    def names(self) -> list[str]:
+        with self._store.look() as tx:
+            return [str(name) for name in tx.column(_NAMES)]
+
+    def forget(self, now: int, name: str) -> str | None:
+        """Delete a cursor; return the node that holds it where one that is alive does: then the cursor stays."""
+
+        def work(tx: Transaction) -> str | None:
+            found = _cursor(tx, name)
+            if found is not None and not _is_free(tx, found, now, ""):
+                return found.node
+            tx.run(_DELETE, name=name)
+            return None
+
+        return self._store.write(Lane.API, work)
 
     def queues_of(self, uids: Collection[str]) -> dict[str, str]:
         """Return the queues of schedules, deleted ones included, by their newest revisions."""

@@ -41,8 +41,8 @@ class RowHorizon(Protocol):
     """The job before which no other can appear any more."""
 
     def row(self) -> int: ...
-    def start(self) -> int:
-        """Return where a new reader begins."""
+    def start(self, patience: float = 0.0) -> int:
+        """Return where a new reader begins; so many seconds may pass to find where it misses nothing."""
         ...
 
 
@@ -56,7 +56,8 @@ class SqliteHorizon:
         with self._store.look() as tx:
             return int(tx.value(_LAST))
 
-    start = row
+    def start(self, patience: float = 0.0) -> int:
+        return self.row()
 
 
 class Firings(StorePart):
@@ -70,9 +71,13 @@ class Firings(StorePart):
         """Return jobs behind a row, by row_id; never one that another may still precede."""
         return self._behind(Firing._make, _AFTER, row_id, limit)
 
-    def last(self) -> int:
-        """Return the row behind which a stream that starts now begins; 0 when there is none."""
-        return self._horizon.start()
+    def last(self, patience: float = 0.0) -> int:
+        """Return the row behind which a stream that starts now begins; 0 when there is none.
+
+        On PostgreSQL a job whose transaction is open may later appear before that row. A reader that must not miss it
+        has `patience`, in seconds.
+        """
+        return self._horizon.start(patience)
 
     def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
         """Return the progress of the jobs behind a row, by row_id; the same jobs as `after`."""

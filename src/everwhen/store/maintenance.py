@@ -62,6 +62,11 @@ SELECT id, event_id, at < :before::instant FROM messages WHERE id > :after ORDER
 _REQUESTS = Statement("""
 SELECT id, request_id, created_at < :before::instant, ended_at IS NOT NULL AND ended_at < :before::instant
 FROM requests WHERE id > :after ORDER BY id LIMIT :limit""")
+# event_cursors, whole. A node that holds one writes it every 20 seconds; one that is taken up again at this very moment
+# begins anew.
+_CURSORS = Statement(
+    "SELECT name FROM event_cursors WHERE updated_at < :before::instant ORDER BY name LIMIT :limit"
+)
 _HAS_OUTPUT = Statement("SELECT 1 FROM job_output LIMIT 1")
 # nodes has one row per start of a process; idx_jobs_unreleased. The row of the last scheduler is never deleted: it
 # shows since when none was alive.
@@ -160,6 +165,9 @@ class Upkeep(StorePart):
                 return _Going(
                     [_Rows("requests", "id", [number for number, _, _, is_over in rows if is_over])], last
                 )
+            case "listeners":
+                names = tx.column(_CURSORS, before=before.listeners, limit=limit)
+                return _Going([_Rows("event_cursors", "name", names)], None)
             case "messages":
                 # A subscriber that has not received them continues with the rest, so none keeps a message.
                 rows, last = old(_MESSAGES, before.messages)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from everwhen.targets.python_function import PythonRun
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 RUN = "run"
+LONGEST_SHOWN = 100
+DEEPEST = 100  # levels of a value
 
 
 class Arguments(NamedTuple):
@@ -20,9 +22,10 @@ class Arguments(NamedTuple):
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
 
-    @classmethod
-    def of_spec(cls, fields: Mapping[str, Any]) -> Arguments:
-        return cls(fields.get("args") or (), fields.get("kwargs") or {})
+    @staticmethod
+    def of_spec(fields: Mapping[str, Any]) -> Arguments:
+        args, kwargs = fields.get("args"), fields.get("kwargs")
+        return Arguments(args or (), kwargs or {}) if args or kwargs else NO_ARGUMENTS
 
     def __bool__(self) -> bool:
         return bool(self.args or self.kwargs)
@@ -38,7 +41,15 @@ def bind(function: Callable[..., Any], about: object, given: Arguments = NO_ARGU
     gets it as well, whatever the parameter is called.
     """
     args, kwargs = complete(function, about, given)
-    return lambda: function(*args, **kwargs)
+    return partial(function, *args, **kwargs) if args or kwargs else function
+
+
+def wants_run(function: Callable[..., Any], given: Arguments) -> bool:
+    """Return whether `bind` would give the run to the function."""
+    wish = _wish_of(function)
+    if wish.name is None or wish.name in given.kwargs:
+        return not given and wish.is_implied
+    return True
 
 
 def call_fault(function: Callable[..., Any], given: Arguments) -> str | None:
@@ -66,21 +77,23 @@ def complete(
     return given.args, {**given.kwargs, wish.name: about}
 
 
-def json_fault(value: Any, path: str) -> str | None:
+def json_fault(value: Any, path: str, depth: int = 0) -> str | None:
     """Return where a value is not JSON, and what it is instead; None when all of it is.
 
     >>> json_fault({"when": [1, {2}]}, "kwargs")
     'kwargs.when[1] is a set, which is not JSON'
     """
+    if depth > DEEPEST:
+        return f"{path[:40]}… is more than {DEEPEST} levels deep"
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
                 return f"{path} has the key {key!r}, and the keys of JSON are text"
-            if fault := json_fault(item, f"{path}.{key}"):
+            if fault := json_fault(item, f"{path}.{key}", depth + 1):
                 return fault
         return None
     if isinstance(value, list | tuple):
-        faults = (json_fault(item, f"{path}[{place}]") for place, item in enumerate(value))
+        faults = (json_fault(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value))
         return next(filter(None, faults), None)
     try:
         json.dumps(value, allow_nan=False)
@@ -169,7 +182,12 @@ def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
 def _shown(given: Arguments) -> str:
-    parts = [repr(value) for value in given.args]
-    parts += [f"{name}={value!r}" for name, value in given.kwargs.items()]
+    parts = [_short(value) for value in given.args]
+    parts += [f"{name}={_short(value)}" for name, value in given.kwargs.items()]
     return f"({', '.join(parts)})"

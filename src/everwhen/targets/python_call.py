@@ -21,7 +21,7 @@ from typing import Any
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
-from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind
+from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind, wants_run
 from everwhen.targets.command import LOST, end_of_process, failure, is_by_signal
 from everwhen.targets.isolated import OUTCOME
 from everwhen.targets.process import Launch, Processes, environment_of
@@ -105,17 +105,21 @@ class PythonTarget:
         function = None
         if self._functions is not None and self._functions.name == fields.get("name"):
             function = self._functions.find(run.schedule_id, fields["function"])
-        if function is None and "process" in fields:
-            return drifted(DECLARE_AGAIN)
+        if function is None and "process" in fields:  # the schedule may have another function by now
+            return Outcome("failed", error=DECLARE_AGAIN, is_final=True)
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
                 function = await run.until_cancelled(self._hands.hand_over(load_it))
             except UnknownFunctionError as error:
                 return drifted(str(error))
-        about = python_run(run, partial(run.output.write, "log"))
+        given = Arguments.of_spec(fields)
         context = nullcontext if self._functions is None else self._functions.context
-        return await call_on(self._hands, function, about, run, Arguments.of_spec(fields), context=context)
+        if not is_async(function) and not wants_run(function, given):
+            return await run.until_cancelled(
+                self._hands.hand_over(partial(call, bind(function, None, given), context))
+            )
+        return await call_on(self._hands, function, python_run(run), run, given, context=context)
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}

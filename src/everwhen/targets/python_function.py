@@ -13,9 +13,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from everwhen.model.instants import optional_datetime
+from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem
 from everwhen.target import Run, StopFlag
@@ -82,10 +83,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 def call(function: Callable[[], Any], context: JobContext = nullcontext) -> Outcome:
     """Call a plain function; whatever it does is an outcome."""
     try:
+        if context is nullcontext:
+            return outcome_of(_called(function))
         with context():
-            returned = function()
-            if inspect.isawaitable(returned):
-                returned = asyncio.run(_awaited(returned))
+            returned = _called(function)
         return outcome_of(returned)
     except BaseException as error:
         return failure_of(error)
@@ -103,6 +104,11 @@ async def call_async(
         return Outcome("cancelled") if about.cancelled else failure_of(error)
     except BaseException as error:
         return failure_of(error)
+
+
+def _called(function: Callable[[], Any]) -> Any:
+    returned = function()
+    return asyncio.run(_awaited(returned)) if inspect.isawaitable(returned) else returned
 
 
 async def _awaited(awaitable: Any) -> Any:
@@ -229,8 +235,22 @@ class PythonRun:
     cancelled: Cancelled = field(compare=False)
 
 
-def python_run(run: Run, write: Callable[[bytes], None]) -> PythonRun:
-    return read_run(fields_of_run(run), write, run.cancelled)
+def python_run(run: Run) -> PythonRun:
+    """Return what a function gets; every run of every function pays for this."""
+    return PythonRun(
+        run.job_id,
+        run.schedule_id,
+        run.schedule_name,
+        to_datetime(run.slot_at),
+        run.attempt,
+        origin=run.origin,
+        catch_up=run.catch_up,
+        repeat_number=run.repeat_number,
+        payload=run.payload,
+        deadline_at=optional_datetime(run.deadline_at),
+        log=RunLog(partial(run.output.write, "log")),
+        cancelled=Cancelled(run.cancelled),
+    )
 
 
 def fields_of_run(run: Run) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class EngineLog:
     def ended(self, run: Run, outcome: Outcome) -> None:
         """Log a failure with its traceback."""
         if outcome.status in _FAILURES:
-            error = outcome.error or "no error is known"
+            error = _writable(outcome.error or "no error is known")
             word = "timed out" if outcome.status == "timed_out" else outcome.status
             fields = _fields_of_run(run)
             log.error("job %s of %s %s: %s", run.job_id, run.schedule_id, word, error, extra=fields)
@@ -46,6 +46,11 @@ class EngineLog:
                     _log_missed(event)
             if is_debugging:
                 _log_fired(decision)
+
+
+def _writable(text: str) -> str:
+    """Return a text that every handler can write: an exception may hold half of a surrogate pair."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _log_missed(event: Event) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any
+from functools import partial, update_wrapper
+from typing import Any, TypeVar
 
 from everwhen.config.submission import GENERAL, PlainBodies, SubmissionRules, read_new
+from everwhen.engine.call_executor import LoopThread
+from everwhen.engine.listeners import ListenerGroup
 from everwhen.engine.running import run_of
 from everwhen.engine.ticker import end_pauses, ticker_of
 from everwhen.engine.watches import ClockWatch
@@ -35,7 +37,9 @@ from everwhen.operations.system import next_wake_at
 from everwhen.operations.upcoming import UpcomingSlot, upcoming
 from everwhen.operations.why import Explanation, why
 from everwhen.runtime import Runtime
+from everwhen.scheduler.async_scheduler import AsyncScheduler
 from everwhen.scheduler.declaring import plain
+from everwhen.scheduler.listeners import SchedulerEvent
 from everwhen.scheduler.scheduler import Scheduler
 from everwhen.target_registry import open_target_registry
 from everwhen.timetable.civil_time import zone
@@ -44,6 +48,7 @@ from everwhen.timetable.trigger import parse_instant
 from everwhen.verify.ledger import LedgerReport
 from everwhen.wiring import Stack, open_stack
 
+T = TypeVar("T")
 Duration = str | timedelta | int
 MOST_STEPS = 1_000_000
 ALL = 1_000_000
@@ -104,15 +109,16 @@ class ManualJob:
 def manual_scheduler(
     start: datetime | str = "2026-01-05T00:00:00Z",
     *,
-    of: Scheduler | None = None,
+    of: Scheduler | AsyncScheduler | None = None,
     database: str = IN_MEMORY,
     timezone: str | None = None,
     **keys: Any,
 ) -> ManualScheduler:
     """Return a scheduler on SQLite in memory (or the given database), with a clock of its own.
 
-    `of` is the scheduler of a program: its schedules are declared here, and its functions are called when their slots
-    are due. It is not started, and its database is not touched.
+    `of` is the scheduler of a program: its schedules are declared here, its functions are called when their slots
+    are due, and its listeners hear what happens. It is not started, and its database is not touched: what its
+    functions and listeners call on it, such as `trigger`, reaches this database until `close`.
     """
     where = timezone or (of.timezone if of is not None else "UTC")
     manual = ManualScheduler(ManualClock(start), database=database, timezone=where, **keys)
@@ -151,13 +157,20 @@ class ManualScheduler:
     def runtime(self) -> Runtime:
         return self.stack.runtime
 
-    def take_on(self, scheduler: Scheduler) -> None:
+    def take_on(self, scheduler: Scheduler | AsyncScheduler) -> None:
         """Declare the schedules of a program, as its start would; schedules that it no longer declares are removed."""
-        self._programs = [p for p in self._programs if p.scheduler.name != scheduler.name]
-        self._programs.append(Program(scheduler, self.runtime))
+        own = scheduler.scheduler if isinstance(scheduler, AsyncScheduler) else scheduler
+        for program in self._programs:
+            if program.scheduler.name == own.name:
+                program.close()
+                self._programs.remove(program)
+                break
+        self._programs.append(Program(own, self.runtime, self.node))
 
     def close(self) -> None:
         """Close the database."""
+        for program in self._programs:
+            program.close()
         self.stack.close()
 
     def _outcome(self, claimed: ClaimedJob) -> Outcome:
@@ -291,13 +304,18 @@ class ManualScheduler:
         self.clock.advance(duration)
 
     def step(self, *, work: bool = True) -> None:
-        """Evaluate the slots that are due, and run the jobs that are ready."""
+        """Evaluate the slots that are due, run the jobs that are ready, and tell the listeners what happened."""
         self._watch_clock()
         end_pauses(self.runtime)
         for _ in range(MOST_STEPS):
             self.tick()
-            if not (work and self.work()):
+            has_worked = work and self.work() > 0
+            if not has_worked and not self._tell():  # what listeners do may make something due
                 return
+
+    def _tell(self) -> bool:
+        """Tell the listeners what was committed; return whether one of them heard something."""
+        return sum(program.tell() for program in self._programs) > 0
 
     def tick(self) -> None:
         """Decide every slot that is due."""
@@ -336,11 +354,13 @@ class ManualScheduler:
         self.node = f"manual-{number}"
         # A database in memory would be lost, so its connection is kept.
         kept = {"database": self.stack.database} if self._url == IN_MEMORY else {}
+        for program in self._programs:
+            program.close()
         if not kept:
             self.stack.close()
         self.stack = open_stack(self._url, clock=self.clock, **kept, **self._keys)
         self._ticker = ticker_of(self.runtime)
-        self._programs = [Program(program.scheduler, self.runtime) for program in self._programs]
+        self._programs = [Program(program.scheduler, self.runtime, self.node) for program in self._programs]
         self.beat()
 
     def _watch_clock(self) -> None:
@@ -356,7 +376,7 @@ class ManualScheduler:
             self.beat()
 
     def _next_event(self, work: bool) -> int | None:
-        datetimes = [next_wake_at(self.runtime)]
+        datetimes = [next_wake_at(self.runtime), *(program.next_attempt_at for program in self._programs)]
         if work:
             queues = [None, *(program.queues for program in self._programs)]
             datetimes += [stepping.next_ready_at(self.runtime, each) for each in queues]
@@ -406,13 +426,58 @@ def _microseconds(duration: Duration) -> int:
 class Program:
     """The scheduler of a program. A test really calls its functions; commands, requests and so on only succeed."""
 
-    def __init__(self, scheduler: Scheduler, runtime: Runtime) -> None:
+    def __init__(self, scheduler: Scheduler, runtime: Runtime, node: str) -> None:
         self.scheduler = scheduler
         self.queues = scheduler.queues
         self._target_registry = open_target_registry(
             runtime, functions=scheduler.functions, on_trigger=scheduler.on_trigger, max_workers=1
         )
+        self._listeners = ListenerGroup(runtime, program=scheduler.name, node=lambda: node, look_every=0.0)
+        self._loop = LoopThread("everwhen-listeners")  # only while a coroutine hears something
+        self._listening = 0
+        self._heard = 0
+        scheduler.lend(runtime)
+        self._listen()
         scheduler.declare_on(runtime)
+
+    @property
+    def next_attempt_at(self) -> int | None:
+        """Return the instant at which a listener with a name is told again what it has refused."""
+        return self._listeners.next_attempt_at
+
+    def tell(self) -> bool:
+        """Tell the listeners what was committed; return whether one of them heard something."""
+        before = self._heard
+        self._listen()
+        try:
+            while self._listeners.step(lambda: False):
+                pass
+        finally:
+            self._loop.close()
+        return self._heard > before
+
+    def close(self) -> None:
+        """End its threads and give up its cursors; the program's scheduler has its own database again."""
+        python: Any = self._target_registry.targets["python"]
+        _run_on_thread(python.close())
+        self._listeners.release()
+        self.scheduler.lend(None)
+
+    def _listen(self) -> None:
+        """Take on the listeners that were declared since the last time."""
+        declared = self.scheduler.listeners[self._listening :]
+        for one in declared:
+            self._listeners.add(replace(one, function=self._counted(one.function)).on_loop(self._loop))
+        if declared:
+            self._listening += len(declared)
+            self._listeners.begin()
+
+    def _counted(self, listener: Callable[[SchedulerEvent], object]) -> Callable[[SchedulerEvent], object]:
+        def hear(event: SchedulerEvent) -> object:
+            self._heard += 1
+            return listener(event)
+
+        return update_wrapper(hear, listener)
 
     def runs(self, claimed: ClaimedJob) -> bool:
         """Return whether the program itself runs the job."""
@@ -421,13 +486,18 @@ class Program:
         return is_ours and (kind == "python" or (kind == "agent" and self._target_registry.has_host))
 
     def run(self, claimed: ClaimedJob) -> Outcome:
-        """Run the function and return its outcome; on a thread, because the test may itself run on an event loop."""
+        """Run the function and return its outcome."""
         target = claimed.definition.target
         work = self._target_registry.targets[target.kind].run(target.spec, run_of(claimed))
         assert isinstance(work, Awaitable)
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, _outcome(work)).result()
+        return _run_on_thread(work)
 
 
-async def _outcome(work: Awaitable[Outcome]) -> Outcome:
+def _run_on_thread(work: Awaitable[T]) -> T:
+    """Wait for a coroutine on a thread, because the test may itself run on an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, _awaited(work)).result()
+
+
+async def _awaited(work: Awaitable[T]) -> T:
     return await work

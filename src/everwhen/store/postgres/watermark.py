@@ -25,6 +25,7 @@ from everwhen.store.postgres.database import PostgresDatabase
 
 DISTANCE = 5 * SECOND  # a new row may be due a second before it was written, and its commit may take a while
 LOOK_WITHOUT_BOUND = 10.0  # seconds
+_PAUSE = 0.01  # seconds between two looks of a reader that waits
 
 
 @dataclass(slots=True)
@@ -130,11 +131,20 @@ class Horizon:
             self._look()
             return self._settled
 
-    def start(self) -> int:
-        """Return where a new reader begins: at the horizon, or at the newest row when it was first determined."""
-        with self._lock:
-            self._look()
-            return max(self._settled, self._first or 0)
+    def start(self, patience: float = 0.0) -> int:
+        """Return where a new reader begins: at the horizon, or at the newest row when it was first determined.
+
+        Behind that row others may still appear, and such a reader misses them. So one that must not waits up to
+        `patience` seconds for the transactions that are open: one that fires takes milliseconds.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            with self._lock:
+                self._look()
+                newest = self._first or 0
+                if self._settled >= newest or time.monotonic() >= deadline:
+                    return max(self._settled, newest)
+            time.sleep(_PAUSE)
 
     def _look(self) -> None:
         if self._noted is None:

@@ -1,0 +1,187 @@
+"""What people type at first, and what nobody should: every call is taken, or refused with what to do instead."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, timedelta, timezone, tzinfo
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from everwhen import AsyncScheduler, ConfigError, Scheduler, SchedulerError
+from everwhen.model.fields import FIELDS
+from everwhen.scheduler.former_names import KEYS, METHODS
+from tests.scheduler import signatures
+from tests.scheduler.waiting import until
+
+LONG = 30.0
+NEVER = "0 0 1 1 *"
+Add = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[Scheduler]:
+    scheduler = Scheduler("sqlite://", name="shop")
+    scheduler.add("known", signatures.greet, cron=NEVER, args=["Ada"])
+    yield scheduler
+    scheduler.close()
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.add("a", "tasks:greet", every="1h"), r'write run=\{"python": "tasks:greet"\}'),
+        (lambda s: s.add("a", 42, every="1h"), '"42" cannot be called; give a function'),
+        (lambda s: s.add("a", signatures.greet, every="1h", id="b"), 'two ids, "a" and "b"'),
+        (lambda s: s.add(signatures.greet, "a", every="1h"), "the id and the function, or the function and"),
+        (lambda s: s.add("a", signatures.greet, every="1h", args="Ada"), "args is a str; it must be a list"),
+        (
+            lambda s: s.add("a", signatures.greet, every="1h", kwargs=["Ada"]),
+            "kwargs is a list; it must be a map",
+        ),
+        (lambda s: s.every("1h", id="a", args="Ada")(signatures.greet), "args is a str; it must be a list"),
+        (lambda s: s.update("known", args="Ada"), "args is a str; it must be a list"),
+        (lambda s: s.add("a", signatures.greet, every="1h", args=[ITSELF]), "more than 100 levels deep"),
+        (
+            lambda s: s.add("a", signatures.greet, every="1h", args=[nested(5_000)]),
+            "more than 100 levels deep",
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, every="1h", args=[[1, float("nan")]]),
+            r"args\[0\]\[1\] is a float",
+        ),
+        (lambda s: s.add("a", signatures.greet, every="1h", args=["x" * 70_000]), "at most 65536 are taken"),
+        (
+            lambda s: s.add("a", signatures.greet, every="1h", max_instances=3),
+            'if_running="allow" with max_conc',
+        ),
+        (lambda s: s.add("a", signatures.greet, seconds=30), "every='90s' or a timedelta"),
+        (lambda s: s.add("a", signatures.greet, hour=7, minute=30), "hour: the fields of cron are one text"),
+        (lambda s: s.update("known", function=signatures.greet), "replace_existing=True changes it"),
+        (
+            lambda s: s.trigger("known", if_running="wait"),
+            'if_running "wait" is unknown; it is one of skip, queue',
+        ),
+        (lambda s: s.trigger("known", [1]), "the payload is a list; it must be a mapping"),
+        (lambda s: s.rerun("job", if_running="wait"), 'if_running "wait" is unknown'),
+        (lambda s: s.jobs(status="ended"), 'status "ended" is unknown; it is one of queued, running'),
+        (lambda s: s.jobs(limit=0), "limit is 0; it must be at least 1"),
+        (lambda s: s.schedules(status="on"), 'status "on" is unknown; it is one of active, paused'),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    scheduler: Scheduler, call: Callable[[Any], object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(scheduler)
+    assert [one.id for one in scheduler.schedules()] == ["known"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
+def test_a_name_of_apscheduler_leads_to_ours(kind: type, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"a Scheduler has no {name}; use "):
+        getattr(kind("sqlite://"), name)
+    with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
+        getattr(kind("sqlite://"), "nonsense")  # noqa: B009  # not of the class
+
+
+def test_no_key_of_ours_is_taken_for_one_of_apscheduler() -> None:
+    assert not KEYS.keys() & FIELDS.keys()
+
+
+def test_a_zone_may_be_an_object() -> None:
+    scheduler = Scheduler("sqlite://", timezone=ZoneInfo("Europe/Paris"))
+    assert scheduler.timezone == "Europe/Paris"
+    slots = []
+    zones: list[str | tzinfo] = [ZoneInfo("Asia/Tokyo"), UTC, "Europe/Paris"]
+    for number, where in enumerate(zones):
+        scheduler.add(f"s{number}", signatures.defaults, cron="0 9 * 1 *", timezone=where)
+        slots.append(f"{scheduler.upcoming(f's{number}', 1)[0].slot_at:%H}")
+    assert slots == ["00", "09", "08"]
+    with pytest.raises(SchedulerError, match="a zone without an IANA name"):
+        scheduler.add("x", signatures.defaults, cron=NEVER, timezone=timezone(timedelta(hours=2)))
+    scheduler.close()
+
+
+def test_a_function_may_stop_its_scheduler_and_has_succeeded() -> None:
+    scheduler = Scheduler("sqlite://", name="shop")
+
+    @scheduler.cron(NEVER, id="last")
+    def stop() -> str:
+        scheduler.stop()
+        return "stopped"
+
+    scheduler.start()
+    handle = scheduler.trigger("last")
+    until(lambda: scheduler.get_status() == "stopped")
+    until(lambda: "everwhen-stop" not in [thread.name for thread in threading.enumerate()])
+    assert handle.wait(LONG).result == "stopped"
+    with scheduler:
+        assert scheduler.trigger("last").wait(LONG).result == "stopped"  # and the end of the block waits
+    scheduler.close()
+
+
+def test_a_job_of_a_local_function_that_is_gone_fails_and_blocks_nothing(tmp_path: Path) -> None:
+    """Also one that waited when its process ended: the next process has the queue of the old one."""
+    url = f"sqlite:///{tmp_path}/shop.db"
+    first = Scheduler(url, name="shop")
+    first.start()
+    first.add("local", lambda: "first", cron=NEVER)
+    assert first.trigger("local").wait(LONG).result == "first"
+    first.stop()
+    left = first.trigger("local")
+    assert left.status == "queued"
+    first.close()
+
+    second = Scheduler(url, name="shop")
+    with second:
+        found = second.get_schedule("local")
+        assert (found.status, found.status_reason) == ("invalid", "declare it again")
+        assert left.job_id is not None
+        until(lambda: second.get_job(str(left.job_id)).is_ended)
+        assert second.get_job(left.job_id).error == "declare it again"
+        assert second.trigger("local").wait(LONG).error == "declare it again"
+    with Scheduler(url, name="shop") as third:  # it was invalid before this one began
+        assert third.trigger("local").wait(LONG).error == "declare it again"
+        assert third.add("local", lambda: "third", cron=NEVER).status == "active"
+        assert third.trigger("local").wait(LONG).result == "third"
+
+
+def test_an_error_that_cannot_be_encoded_is_logged_all_the_same(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    handler = logging.FileHandler(path, encoding="utf-8")
+    log = logging.getLogger("everwhen")
+    log.addHandler(handler)
+    scheduler = Scheduler("sqlite://", name="shop")
+
+    @scheduler.cron(NEVER, id="bad")
+    def fail() -> None:
+        raise ValueError("half of a pair: \ud83d")
+
+    try:
+        with scheduler:
+            assert scheduler.trigger("bad").wait(LONG).status == "failed"
+            until(lambda: "half of a pair" in path.read_text())
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+        scheduler.close()
+    assert r"half of a pair: \ud83d" in path.read_text()
