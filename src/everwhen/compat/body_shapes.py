@@ -14,7 +14,7 @@ from everwhen.config.document import Block, Document, Node
 from everwhen.config.submission import GENERAL, Translated
 from everwhen.errors import SchedulerError
 from everwhen.model.defaults import Shape
-from everwhen.model.fields import FIELDS
+from everwhen.model.fields import FIELDS, TRIGGER_KEYS
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Either, Key, Object, Record
 from everwhen.model.message import message_target
@@ -25,12 +25,16 @@ from everwhen.timetable.trigger import Every, parse_every
 
 _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 _TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
+_ON_REQUEST = ("webhook", "chat")
 _GENERAL = frozenset(GENERAL)
 SUBMISSION = Record(
     {
         **GENERAL,
         "interval_seconds": Key(Number(1, LONGEST), "every, in seconds."),
-        "type": Key(Word(tuple(_TRIGGER_OF)), "What spec is."),
+        "type": Key(
+            Word((*_TRIGGER_OF, *_ON_REQUEST)),
+            "What spec is; webhook and chat have no spec, because requests fire them.",
+        ),
         "spec": Key(Either(((int, Number(1, LONGEST)),), Text("300 or 0 9 * * *")), "The trigger."),
         "workflow_id": Key(WORKFLOW_ID, "The workflow that it starts."),
         "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
@@ -39,6 +43,8 @@ SUBMISSION = Record(
         "catch_up_policy": FIELDS["catch_up"],
         "quiet_hours_policy_id": FIELDS["quiet_hours"],
         "user_profile_id": Key(WORKFLOW_ID, "owner."),
+        "secret": Key(FIELDS["secret"].kind, "Signs the requests of a webhook."),
+        "signature": FIELDS["signature"],
     }
 )
 
@@ -80,6 +86,7 @@ class ForeignBodies:
             elif name in submitted.value:
                 block.setdefault(alias.key, None)
         _take_workflow(submitted, given, translated)
+        _take_requests(submitted, given, translated, beside)
         _take_spec(submitted, given, translated, beside or {})
         _take_template(submitted, translated, beside)
         if beside is not None and "interval_seconds" in submitted.value and "every" in block:
@@ -113,11 +120,32 @@ def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translate
         submitted.complain("goes with workflow_id only", "trigger_node_id")
 
 
+def _take_requests(
+    submitted: Node, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any] | None
+) -> None:
+    """Take the keys of a schedule that requests fire; refuse them where the clock does."""
+    block, kind = translated.node.value, given.get("type")
+    if kind in _ON_REQUEST:
+        block["type"] = kind
+        for key in (*TRIGGER_KEYS, "spec"):
+            if given.get(key) is not None or block.get(key) is not None:
+                submitted.complain(f"does not go with type {kind}", translated.spelled.get(key, key))
+    elif beside is not None and "type" not in given and not any(key in block for key in TRIGGER_KEYS):
+        kind = beside.get("type")
+    for key in ("secret", "signature"):
+        if key in given and kind != "webhook":
+            submitted.complain("is for a webhook only", key)
+        elif key in submitted.value:
+            block[key] = submitted.value[key]
+    if "signature" in given and (given.get("secret") or (beside or {}).get("secret")) is None:
+        submitted.complain("needs secret beside it", "signature")
+
+
 def _take_spec(
     submitted: Node, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any]
 ) -> None:
     kind, spec = submitted.value.get("type"), submitted.value.get("spec")
-    if kind is None and spec is None:
+    if (kind is None and spec is None) or kind in _ON_REQUEST:
         return
     if kind is None:  # the type of a schedule that is there is known
         kind = next((name for name, key in _TRIGGER_OF.items() if key in beside), None)
@@ -138,7 +166,7 @@ def _take_template(submitted: Node, translated: Translated, beside: Mapping[str,
     block, fields = translated.node.value, submitted.value
     if fields.get("run") is not None or fields.get("workflow_id") is not None:
         return
-    is_template = "type" in fields or "spec" in fields
+    is_template = ("type" in fields and "type" not in block) or "spec" in fields
     if beside is not None:
         is_template = _says_template(beside) and "payload" in block
     if not is_template:
@@ -200,7 +228,19 @@ MESSAGE_EXAMPLE = {
     "catch_up_policy": "run_once",
     "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
 }
-SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": WORKFLOW_EXAMPLE, "SYRIS": MESSAGE_EXAMPLE}
+WEBHOOK_EXAMPLE = {
+    "name": "On push",
+    "type": "webhook",
+    "secret": "a long random text",
+    "signature": "github",
+    "run": {"http": {"url": "https://example.com/build"}},
+}
+SCHEDULE_EXAMPLES = {
+    "general": GENERAL_EXAMPLE,
+    "Pipelit": WORKFLOW_EXAMPLE,
+    "SYRIS": MESSAGE_EXAMPLE,
+    "webhook": WEBHOOK_EXAMPLE,
+}
 SHAPES = (
     "The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."
 )

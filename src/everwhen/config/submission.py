@@ -181,9 +181,11 @@ def read_change(
     stored = settled_fields(current)
     translated = rules.bodies.translate(submitted, stored)
     block = translated.node.value
-    if is_new_trigger := any(key in block for key in TRIGGER_KEYS):
+    if is_new_trigger := any(key in block for key in (*TRIGGER_KEYS, "type")):
         is_interval = isinstance(current.trigger, Every | EveryMonth)
-        others = TRIGGER_KEYS if is_interval else (*TRIGGER_KEYS, "interval_from")
+        others = (*TRIGGER_KEYS, "type", *(() if is_interval else ("interval_from",)))
+        if block.get("type") != "webhook":
+            others += ("secret", "signature")
         stored = {key: value for key, value in stored.items() if key not in others}
     if block.get("run") is not None:
         stored = _without_defaults(stored, schedule_id, current, rules)
@@ -312,7 +314,7 @@ def _collector(
 def _refuse_references(submitted: Node) -> None:
     """What a worker resolves is the worker's: whoever may not see its environment may not send it elsewhere."""
     fault = "refers to the environment, which is for the configuration file and for callers that may run code"
-    for key in ("run", "ping"):
+    for key in ("run", "ping", "secret"):
         for path in references_in(submitted.value.get(key), (key,)):
             submitted.complain(fault, *path)
 

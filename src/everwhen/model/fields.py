@@ -61,6 +61,7 @@ from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest,
 from everwhen.timetable.windows import Window, weekday_names
 
 ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
+SignatureScheme = Literal["everwhen", "github"]
 Section = Literal["schedules", "plugins", "agents"]
 Column = Literal["plugin", "agent", "seconds", "spec"]
 """Whose defaults differ (SEMANTICS 10): targets of a kind, and bodies with `interval_seconds`, or `type` and `spec`."""
@@ -115,6 +116,8 @@ class Definition:
     expect_within: int | None = None
     expect_grace: int | None = None
     ping_url: str | None = None
+    secret: str | None = None
+    signature: SignatureScheme = "everwhen"
 
     @property
     def is_chain(self) -> bool:
@@ -476,7 +479,7 @@ _ROWS: dict[str, Field] = {
     "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=_OF_AGENTS),
     "secret": Field(Text(), "Signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS),
     "signature": Field(
-        Word(("everwhen", "github")),
+        Word(get_args(SignatureScheme)),
         "How the requests of a webhook are signed.",
         "everwhen",
         sections=_OF_AGENTS,
@@ -509,6 +512,8 @@ def schedule_to_json(definition: Definition) -> dict[str, Any]:
     Values from other sections (a group's `config`, budgets) are left out: they are added when the keys are read.
     """
     fields = {**trigger_to_json(definition.trigger), **{name: write(definition) for name, write in _WRITERS}}
+    if definition.secret is not None:
+        fields |= {"secret": definition.secret, "signature": definition.signature}
     return {key: value for key, value in fields.items() if value not in (None, "")}
 
 

@@ -117,6 +117,15 @@ def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
     return entry
 
 
+def get_entry_by_key(runtime: Runtime, key: str, caller: Caller, owner: str | None = None) -> Entry:
+    """Return the schedule of a caller's own key; a caller without an owner may name the owner whose key it is."""
+    whose = caller.token.owner or owner or ""
+    found = store_of(runtime).catalogue.id_of_key(f"{whose}/{key}")
+    if found is None or owner not in (None, whose):
+        raise UnknownScheduleError(key)
+    return get_entry(runtime, found, caller)
+
+
 def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
     """Return the uid of an id that the caller may read, also when its schedule is deleted.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -21,11 +21,11 @@ from everwhen.api.calls import (
     described,
     fired,
     instant_in,
+    make_router,
     row_in,
 )
 from everwhen.api.payloads import Line, Moment, Shape
 from everwhen.api.problems import InvalidError, RefusedError
-from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.policy import IfRunning
@@ -33,7 +33,7 @@ from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
 from everwhen.views import jobs as view
 
-router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
+router = make_router("jobs", route_class=AuthenticatedRoute)
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 After = Annotated[str | None, Query(max_length=1_000, description="`next_after` of the answer before.")]
 _TOKEN = "The one-time token of the request that was answered 202."
@@ -106,7 +106,7 @@ _AS_TEXT = "As JSON, or as plain text where `Accept: text/plain` asks for it."
     "/jobs/{job_id}/log/",
     **described("What a job printed", view.Log, _AS_TEXT, 404, media_type="text/plain"),
 )
-def get_log(
+def get_job_log(
     context: Context,
     caller: Viewer,
     job_id: JobId,

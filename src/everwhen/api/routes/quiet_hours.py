@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, Viewer
-from everwhen.api.calls import Context, JsonBody, answer, described, nothing, request_body
+from everwhen.api.calls import Context, JsonBody, answer, described, make_router, nothing, request_body
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import or_null
+from everwhen.api.payloads import QUIET_HOURS_BODY, QUIET_HOURS_CHANGE
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT, root_of
-from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.submission import read_policy
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
 from everwhen.operations.submissions import new_id
-from everwhen.views.shape import Object, list_to_json
+from everwhen.views.shape import list_to_json
 from everwhen.views.system import QuietHours, QuietHoursList, policy_to_json
 
-router = APIRouter(prefix=ROOT, tags=["quiet hours"])
+router = make_router("quiet hours")
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]
 
 NIGHTS = {
@@ -32,10 +31,6 @@ NIGHTS = {
     "dates": ["2026-12-25", {"from": "2026-12-31", "to": "2027-01-01"}],
     "action": "skip",
 }
-_CHANGE_SCHEMA = or_null(QUIET_HOURS.schema())
-_ABOUT_ID = "A name; a UUID when none is given."
-_ID: Object = {"type": ["string", "null"], "description": _ABOUT_ID, "examples": ["nights"]}
-_BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
 
 
 @router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
@@ -48,7 +43,7 @@ def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
 @router.post(
     "/quiet-hours/",
     **described("Create quiet hours", QuietHours, "The new policy.", 409, status=201),
-    openapi_extra=request_body(_BODY_SCHEMA, {"nights": NIGHTS}),
+    openapi_extra=request_body(QUIET_HOURS_BODY, {"nights": NIGHTS}),
 )
 def create_quiet_hours(
     request: Request, context: Context, _caller: GlobalOperator, body: JsonBody
@@ -76,7 +71,7 @@ def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> R
 @router.patch(
     "/quiet-hours/{policy_id}/",
     **described("Change quiet hours", QuietHours, "The policy, changed.", 404, 409),
-    openapi_extra=request_body(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
+    openapi_extra=request_body(QUIET_HOURS_CHANGE, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
 )
 def update_quiet_hours(
     context: Context, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody

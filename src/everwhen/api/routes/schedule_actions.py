@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import FailFast, Field
 from starlette.responses import Response
 
@@ -13,15 +13,20 @@ from everwhen.api.access import AuthenticatedRoute, Operator, Viewer
 from everwhen.api.batches import ManyResults, results_to_json
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    NO_WORDS,
     Context,
     Cursor,
+    Fields,
     IfMatch,
+    Include,
     Limit,
     ScheduleId,
     answer,
     described,
+    fields_in,
     fired,
     instant_in,
+    make_router,
     nothing,
     revision_in,
     row_in,
@@ -29,20 +34,18 @@ from everwhen.api.calls import (
 )
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Identifier, Line, Moment, Shape
-from everwhen.api.request_guard import ROOT
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations import jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
-from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import BackfillAnswer, Schedule, ScheduleList, schedule_to_json, schedules_page
 from everwhen.views.shape import Object
 
-router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
-agents_router = APIRouter(prefix=ROOT, tags=["agents"])
+router = make_router("schedules", route_class=AuthenticatedRoute)
+agents_router = make_router("agents")
 
 
 class PauseBody(Shape):
@@ -91,7 +94,7 @@ class ManyIds(Shape):
 @router.post(
     "/schedules/{schedule_id}/pause/", **described("Pause a schedule", Schedule, "The schedule, paused.", 404)
 )
-def pause(
+def pause_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None
 ) -> Response:
     """Only an active one. Its queued jobs are cancelled; what runs goes on."""
@@ -115,7 +118,9 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
     "/schedules/{schedule_id}/resume/",
     **described("Resume a schedule", Schedule, "The schedule, active.", 404, 412, 428),
 )
-def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
+def resume_schedule(
+    context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None
+) -> Response:
     """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
     approval of that revision; a schedule that waits for approval is not resumed without."""
     submissions.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
@@ -126,7 +131,9 @@ def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match
     "/schedules/{schedule_id}/approve/",
     **described("Approve a revision of a schedule", Schedule, "The schedule, approved.", 404, 412),
 )
-def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
+def approve_schedule(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody
+) -> Response:
     """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
     submissions.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
     return shown(context, caller, schedule_id)
@@ -142,7 +149,7 @@ def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: A
         status=204,
     ),
 )
-def decline(
+def decline_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
 ) -> Response:
     """It is deleted."""
@@ -155,7 +162,7 @@ def decline(
     "/schedules/{schedule_id}/revive/",
     **described("Start a dead or done schedule anew", Schedule, "The schedule, active.", 404, 428),
 )
-def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
+def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries count from zero."""
     permit = submissions.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
@@ -166,12 +173,12 @@ def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Respo
     "/schedules/{schedule_id}/trigger/",
     **described("Run a schedule now", Fired, "The job, or why there is none.", 404, status=202),
 )
-def trigger(
+def trigger_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
 ) -> Response:
     """Beside its slots: neither next_run_at nor the counters move."""
     body = body or TriggerBody(payload=None)
-    firing = trigger_schedule(
+    firing = jobs.trigger_schedule(
         context.runtime,
         schedule_id,
         payload=body.payload,
@@ -192,7 +199,9 @@ def trigger(
         404,
     ),
 )
-def backfill(context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody) -> Response:
+def backfill_schedule(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody
+) -> Response:
     """The slots of the revisions in force then, in [from, to), at most 1,000. `dry_run` only tells which."""
     found = jobs.backfill(
         context.runtime,
@@ -226,7 +235,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
 @router.post(
     "/schedules/batch-pause/", **described("Pause many schedules", ManyResults, "One result per id.")
 )
-def pause_many(context: Context, caller: Operator, body: ManyIds) -> Response:
+def pause_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be paused says why, and the others are paused."""
     return _many(context, caller, body.schedule_ids, lambda each: _pause(context, caller, each, PauseBody()))
 
@@ -234,7 +243,7 @@ def pause_many(context: Context, caller: Operator, body: ManyIds) -> Response:
 @router.post(
     "/schedules/batch-resume/", **described("Resume many schedules", ManyResults, "One result per id.")
 )
-def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
+def resume_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be resumed says why, and the others are resumed."""
 
     def resume_one(schedule_id: str) -> None:
@@ -253,7 +262,7 @@ def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
         status=204,
     ),
 )
-def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
+def delete_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Unknown ids, and someone else's, are ignored. One of the configuration file refuses the whole call."""
     found = []
     for schedule_id in dict.fromkeys(body.schedule_ids):
@@ -287,22 +296,30 @@ ScheduleName = Annotated[
 @agents_router.get(
     "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
 )
-def list_schedules(
-    context: Context, caller: Viewer, name: AgentName, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+def list_agent_schedules(
+    context: Context,
+    caller: Viewer,
+    name: AgentName,
+    fields: Fields = NO_WORDS,
+    include: Include = NO_WORDS,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
 ) -> Response:
     """Newest first. An agent without schedules that the token may see is not there."""
-    wanted = ScheduleFilter(group=name, target="agent")
+    names, wanted = fields_in(fields, include), ScheduleFilter(group=name, target="agent")
     page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
-    return answer(schedules_page(page, context.place_of, limit=limit))
+    return answer(schedules_page(page, context.place_of, limit=limit, fields=names))
 
 
 @agents_router.post(
     "/agents/{name}/schedules/{schedule}/enable/",
     **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
 )
-def enable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
+def enable_agent_schedule(
+    context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
+) -> Response:
     """The same as resume: only a paused one."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     submissions.resume_schedule(context.runtime, found, caller)
@@ -313,7 +330,9 @@ def enable(context: Context, caller: Operator, name: AgentName, schedule: Schedu
     "/agents/{name}/schedules/{schedule}/disable/",
     **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
 )
-def disable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
+def disable_agent_schedule(
+    context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
+) -> Response:
     """The same as pause: only an active one."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     _pause(context, caller, found, PauseBody())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
@@ -18,11 +18,11 @@ from everwhen.api.calls import (
     answer,
     described,
     instant_in,
+    make_router,
     request_body,
     row_in,
 )
 from everwhen.api.payloads import SCHEDULE_BODY, Moment
-from everwhen.api.request_guard import ROOT
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.limits import FOR_EVER
@@ -33,7 +33,7 @@ from everwhen.views import slots as view
 from everwhen.views.schedules import Revision, RevisionList, Stats
 from everwhen.views.shape import list_to_json
 
-router = APIRouter(prefix=ROOT, tags=["history"])
+router = make_router("history")
 Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
 ANYTHING = {"message": {"text": "preview"}}
 PREVIEW_EXAMPLES = {
@@ -71,7 +71,7 @@ def _with_a_target(fields: Any) -> Any:
 @router.get(
     "/upcoming/", **described("The next slots of all schedules", view.UpcomingList, "The soonest first.")
 )
-def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
+def list_upcoming(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
     """Of all that the token may see."""
     slots = upcoming.upcoming_of_all(context.runtime, limit, owner=caller.token.owner)
     return answer(view.upcoming_list(slots, upcoming.explain_silence(context.runtime)))
@@ -86,7 +86,9 @@ def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIM
         404,
     ),
 )
-def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
+def list_schedule_upcoming(
+    context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10
+) -> Response:
     """Of a completion chain the first is exact, and the others are estimates."""
     schedule = get_entry(context.runtime, schedule_id, caller).schedule
     slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
@@ -97,7 +99,7 @@ def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit
     "/schedules/{schedule_id}/slots/",
     **described("What became of each slot", view.SlotList, "A page of the ledger, newest first.", 404),
 )
-def slots_of(
+def list_schedule_slots(
     context: Context,
     caller: Viewer,
     schedule_id: ScheduleId,
@@ -114,7 +116,7 @@ def slots_of(
     "/schedules/{schedule_id}/why/",
     **described("Why a slot fired, or why not", view.Explanation, "One sentence, and the evidence.", 404),
 )
-def explain(
+def explain_schedule(
     context: Context,
     caller: Viewer,
     schedule_id: ScheduleId,
@@ -131,7 +133,7 @@ def explain(
     "/schedules/{schedule_id}/stats/",
     **described("How the last jobs went", Stats, "Outcomes and durations.", 404),
 )
-def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+def get_schedule_stats(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """From the last 1,000 jobs of every origin."""
     uid = uid_for(context.runtime, schedule_id, caller)
     return answer(Stats.of(record.figures_of(context.runtime, uid)))
@@ -141,7 +143,7 @@ def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Respo
     "/schedules/{schedule_id}/revisions/",
     **described("How a schedule was defined, and when", RevisionList, "Newest first.", 404),
 )
-def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+def list_schedule_revisions(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """Every definition that it had, and from when on it was in force."""
     uid = uid_for(context.runtime, schedule_id, caller)
     found = [Revision.of(one) for one in record.revisions_of(context.runtime, uid)]

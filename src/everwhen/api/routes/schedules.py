@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,19 +13,25 @@ from everwhen.api import batches
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    NO_WORDS,
     Body,
     Context,
     Cursor,
+    Fields,
     IdempotencyKey,
     IfMatch,
+    Include,
     Limit,
     Offset,
     ScheduleId,
     ScheduleJson,
+    StatusWord,
     Word,
     answer,
     described,
     etag,
+    fields_in,
+    make_router,
     nothing,
     parse_body,
     refuse_masks,
@@ -36,39 +42,24 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BODY, model_of
+from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BATCH, SCHEDULE_BODY, model_of
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import NDJSON, ROOT, root_of
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declare import Declared
-from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.model.queries import STATUS_WORDS, Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
-from everwhen.model.schedule import Status
 from everwhen.model.token import Answer
-from everwhen.operations import submissions
-from everwhen.operations.access import Caller, get_entry, list_entries
-from everwhen.operations.schedules import delete_schedule
+from everwhen.operations import schedules, submissions
+from everwhen.operations.access import Caller, get_entry, get_entry_by_key, list_entries
 from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
 
-router = APIRouter(prefix=ROOT, tags=["schedules"])
+router = make_router("schedules")
+# Behind the calls below a schedule's id, which may be the word `key`.
+by_key_router = make_router("schedules")
 
-# The words of the source systems for our statuses are taken, too (SEMANTICS 7).
-_STATUSES: dict[str, Status] = {
-    "active": "active",
-    "idle": "active",
-    "running": "active",
-    "enabled": "active",
-    "paused": "paused",
-    "paused_manual": "paused",
-    "disabled": "paused",
-    "invalid": "invalid",
-    "paused_invalid": "invalid",
-    "done": "done",
-    "exhausted": "done",
-    "dead": "dead",
-}
 Key = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])]
 
 
@@ -76,22 +67,24 @@ Key = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*
 def list_schedules(
     context: Context,
     caller: Viewer,
-    status: Annotated[str | None, Query(json_schema_extra={"enum": list(_STATUSES)})] = None,
+    status: Annotated[StatusWord | None, Query(description="Where they stand.")] = None,
     workflow_id: Word = None,
     group: Word = None,
     type: Word = None,
     target: Word = None,
     owner: Word = None,
     q: Annotated[Word, Query(description="Somewhere in id or name.")] = None,
+    fields: Fields = NO_WORDS,
+    include: Include = NO_WORDS,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,
 ) -> Response:
     """Newest first. Filters are joined; `workflow_id` is the group of a workflow's schedules."""
-    if status is not None and status not in _STATUSES:
-        raise InvalidError("status", "is unknown", f"status is one of {', '.join(_STATUSES)}.")
+    if status is not None and status not in STATUS_WORDS:
+        raise InvalidError("status", "is unknown", f"status is one of {', '.join(STATUS_WORDS)}.")
     wanted = ScheduleFilter(
-        status=None if status is None else _STATUSES[status],
+        status=None if status is None else STATUS_WORDS[status],
         group=group or workflow_id,
         owner=owner,
         type=type,
@@ -100,10 +93,11 @@ def list_schedules(
     )
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
+    shown_fields = fields_in(fields, include)
     before = row_in(cursor)
     skipped = 0 if before else offset
     page = list_entries(context.runtime, wanted, caller, limit=limit, before=before, offset=skipped)
-    return answer(schedules_page(page, context.place_of, limit=limit))
+    return answer(schedules_page(page, context.place_of, limit=limit, fields=shown_fields))
 
 
 @router.post(
@@ -135,9 +129,7 @@ async def _batch_body(request: Request) -> Body | None:
 
 
 _TWO = [GENERAL_EXAMPLE, MESSAGE_EXAMPLE]
-_BATCH = request_body(
-    {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
-)
+_BATCH = request_body(SCHEDULE_BATCH, {"two": _TWO, "in an object": {"schedules": _TWO}})
 _BATCH["requestBody"]["content"][NDJSON] = {"schema": {"type": "string"}}
 _BATCH_ANSWERS = responses(batches.CreatedResults, "One result per schedule, in their order.")
 _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
@@ -150,7 +142,7 @@ _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
     responses=_BATCH_ANSWERS,
     openapi_extra=_BATCH,
 )
-def create_many(
+def create_schedules(
     context: Context,
     caller: Operator,
     body: Annotated[Body | None, Depends(_batch_body)],
@@ -223,7 +215,24 @@ def _digest(body: Body) -> str:
     return sha256(body.raw).hexdigest()
 
 
-@router.put(
+@by_key_router.get(
+    "/schedules/key/{key}/",
+    **described("Look at a schedule by your own key", Schedule, "The schedule.", 404),
+)
+def get_schedule_by_key(
+    context: Context,
+    caller: Viewer,
+    key: Key,
+    owner: Annotated[
+        Word, Query(description="Whose key it is; a token with an owner has its own keys.")
+    ] = None,
+) -> Response:
+    """Keys belong to the token's owner."""
+    entry = get_entry_by_key(context.runtime, key, caller, owner)
+    return answer(schedule_to_json(entry, context.place_of(entry)), headers={"etag": etag(entry)})
+
+
+@by_key_router.put(
     "/schedules/key/{key}/",
     summary="Create or replace a schedule by your own key",
     response_model=None,
@@ -288,7 +297,7 @@ def update_schedule(
         "Delete a schedule", None, "It is gone; its record stays until retention.", 404, 409, status=204
     ),
 )
-def remove_schedule(
+def delete_schedule(
     context: Context,
     caller: Operator,
     schedule_id: ScheduleId,
@@ -297,7 +306,7 @@ def remove_schedule(
     """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
     entry = get_entry(context.runtime, schedule_id, caller)
     submissions.refuse_declared_external(entry)
-    delete_schedule(
+    schedules.delete_schedule(
         context.runtime,
         entry.schedule.state.schedule_id,
         cancel_running=cancel,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from everwhen.api.access import ItsSession, Viewer
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    NO_WORDS,
     Context,
     Cursor,
     Limit,
@@ -18,6 +20,7 @@ from everwhen.api.calls import (
     answer,
     described,
     instant_in,
+    make_router,
     numbers_in,
     row_in,
 )
@@ -25,7 +28,6 @@ from everwhen.api.context import ApiContext
 from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import Moment
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream, Streams
 from everwhen.model.queries import MessageFilter
 from everwhen.model.token import Token
@@ -34,7 +36,8 @@ from everwhen.operations.access import Caller
 from everwhen.views.record import AuditList, MessageList, SaidMessage, event_to_json
 from everwhen.views.shape import cursor_of, numbers_of
 
-router = APIRouter(prefix=ROOT, tags=["record"])
+EventWord = Annotated[str, WithJsonSchema({"enum": list(event_feed.TYPES)})]
+router = make_router("record")
 
 Since = Annotated[Moment | None, Query(alias="from", description="From this instant on.")]
 Until = Annotated[Moment | None, Query(alias="to", description="Before this instant.")]
@@ -56,10 +59,7 @@ Behind = Annotated[
 def list_audit(
     context: Context,
     caller: Viewer,
-    type: Annotated[
-        list[str] | None,
-        Query(description="Of these types.", json_schema_extra={"items": {"enum": list(event_feed.TYPES)}}),
-    ] = None,
+    type: Annotated[list[EventWord], Query(description="Of these types.")] = NO_WORDS,
     schedule_id: Word = None,
     job_id: Word = None,
     owner: Word = None,

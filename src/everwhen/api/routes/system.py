@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, NoReturn
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,11 +20,10 @@ from everwhen.api.access import (
     Operator,
     Viewer,
 )
-from everwhen.api.calls import Context, answer, described
+from everwhen.api.calls import Context, answer, described, make_router
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import ROOT
 from everwhen.model.limits import BreakerState
 from everwhen.operations import breakers, schedules, system
 from everwhen.operations.apply import changed_sections
@@ -33,10 +32,10 @@ from everwhen.operations.system import system_paused_at
 from everwhen.views import system as view
 from everwhen.views.shape import list_to_json, when_text
 
-router = APIRouter(prefix=ROOT, tags=["system"])
-breakers_router = APIRouter(prefix=ROOT, tags=["breakers"])
-config_router = APIRouter(prefix=ROOT, tags=["configuration"], route_class=AuthenticatedRoute)
-health_router = APIRouter(tags=["health"])
+router = make_router("system")
+breakers_router = make_router("breakers")
+config_router = make_router("configuration", route_class=AuthenticatedRoute)
+health_router = make_router("health", prefix="")
 _FRESH = {"cache-control": "no-store"}
 
 
@@ -44,7 +43,7 @@ _FRESH = {"cache-control": "no-store"}
     "/system/status/",
     **described("How everything stands", view.SystemStatus, "Loop, queue, nodes, breakers."),
 )
-def status(context: Context, _caller: GlobalViewer) -> Response:
+def get_system_status(context: Context, _caller: GlobalViewer) -> Response:
     """Of the whole runtime, so for tokens without an owner."""
     found = system.system_status(context.runtime)
     node = context.node_hooks
@@ -56,14 +55,14 @@ def status(context: Context, _caller: GlobalViewer) -> Response:
 @router.post(
     "/system/pause/", **described("Stop everything", view.Switch, "Nothing fires, nothing is claimed.")
 )
-def pause(context: Context, caller: GlobalOperator) -> Response:
+def pause_system(context: Context, caller: GlobalOperator) -> Response:
     """What runs goes on. One that is paused stays so, since when it is."""
     schedules.pause_system(context.runtime, by=caller.actor)
     return _switch(context)
 
 
 @router.post("/system/resume/", **described("Go on", view.Switch, "It goes on."))
-def resume(context: Context, caller: GlobalOperator) -> Response:
+def resume_system(context: Context, caller: GlobalOperator) -> Response:
     """What lay in the pause does not fire any more."""
     schedules.resume_system(context.runtime, by=caller.actor)
     return _switch(context)
@@ -130,7 +129,7 @@ class ReloadBody(Shape):
         "What a reload would change", view.Diff, "By schedule, with the firings of the next 7 days.", 409
     ),
 )
-def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
+def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
     """Nothing is written. A file with mistakes is refused with all of them."""
     if context.node_hooks.read is None:
         _refuse()
@@ -142,7 +141,7 @@ def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
 @config_router.post(
     "/config/reload/", **described("Take the file as it is now", view.Reloaded, "What it changed.", 409)
 )
-def config_reload(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
+def reload_config(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
     if context.node_hooks.reload is None:
         _refuse()
@@ -163,7 +162,7 @@ def _refuse() -> NoReturn:
     response_model=None,
     responses={200: {"model": model_of(view.Health), "description": "It answers."}},
 )
-async def healthz() -> Response:
+async def get_health() -> Response:
     """It says nothing of the database: a process is not restarted because something else is away."""
     return answer(view.Health.made(status="ok", reason=None), headers=_FRESH)
 
@@ -180,7 +179,7 @@ async def healthz() -> Response:
         503: {"model": model_of(view.Health), "description": "It does not; `reason` says why."},
     },
 )
-async def readyz(context: Context) -> Response:
+async def get_readiness(context: Context) -> Response:
     """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
     reason = await context.readiness.reason()
     fields = view.Health.made(status="ready" if reason is None else "unready", reason=reason)
@@ -193,7 +192,7 @@ async def readyz(context: Context) -> Response:
     response_model=None,
     responses={200: {"description": "In the format that is asked for.", "content": {"text/plain": {}}}},
 )
-def metrics(context: Context, request: Request) -> Response:
+def get_metrics(context: Context, request: Request) -> Response:
     """Counts of the whole database, and what only this process knows; a look is shared by all who ask at once."""
     text, media_type = context.metrics.text(request.headers.get("accept", ""))
     return Response(text, headers={**_FRESH, "content-type": media_type})

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import COOKIE, Admin, AuthenticatedRoute, Viewer, forget, known, session_in
-from everwhen.api.calls import Context, answer, described, nothing
+from everwhen.api.calls import Context, answer, described, make_router, nothing
 from everwhen.api.context import context_of
-from everwhen.api.payloads import MODELS, Identifier, Shape
+from everwhen.api.payloads import MODELS, Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import ROOT, root_of
+from everwhen.api.request_guard import root_of
 from everwhen.model import token as model
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of
@@ -24,7 +24,7 @@ from everwhen.views import system as tokens_view
 from everwhen.views.shape import Object, list_to_json
 from everwhen.views.system import Me, NewToken, Token, TokenList
 
-router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
+router = make_router("tokens", route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
 
 
@@ -32,8 +32,10 @@ class Limits(Shape):
     """What a token may make at most; what is left out is not limited. Durations as in files (`5m`), or in seconds."""
 
     max_schedules: int | None = None
-    min_interval: str | int | None = Field(default=None, examples=["5m"])
-    ttl: str | int | None = Field(default=None, examples=["30d"])
+    min_interval: Duration | None = Field(default=None, description="The shortest interval.", examples=["5m"])
+    ttl: Duration | None = Field(
+        default=None, description="How long a schedule lasts that it makes.", examples=["30d"]
+    )
     fires_per_hour: int | None = None
     fires_per_day: int | None = None
     targets: list[Identifier] | None = Field(
@@ -52,7 +54,7 @@ class TokenBody(Shape):
     role: AccessRole = "viewer"
     owner: Identifier | None = None
     limits: Limits = Field(default_factory=Limits)
-    expires_in: str | int | None = Field(default=None, description="A duration.", examples=["90d"])
+    expires_in: Duration | None = Field(default=None, description="How long it is valid.", examples=["90d"])
 
 
 @router.get("/tokens/", **described("List tokens", TokenList, "All."))
@@ -98,7 +100,7 @@ def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response
 
 
 @router.get("/me/", **described("Who am I", Me, "The token that asks."))
-def me(context: Context, caller: Viewer, request: Request) -> Response:
+def get_me(context: Context, caller: Viewer, request: Request) -> Response:
     """What this token may do; in a session, the proof that changes need."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
     return answer(_me(caller.token, None if has_header else session_in(request)))
