@@ -109,7 +109,7 @@ def test_a_kind_that_is_not_installed_is_refused_with_the_list_of_what_there_is(
         refused = create(service, {"fax": {}}, "admin")
         assert refused.status == 422
         messages = {one["path"]: one["message"] for one in refused.fields["errors"]}
-        assert messages["run.fax"] == "unknown key"
+        assert messages["run.fax"].startswith("unknown key; known keys: command, cwd, env, http,")
         assert messages["run"].endswith("agent, workflow, broken, pigeon, plain, post, shell, vague")
 
 

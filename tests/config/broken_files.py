@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from everwhen.config.schema import SECTIONS
+
 
 class Broken(NamedTuple):
     """A file and the lines that are said about it, without the file's name."""
@@ -88,7 +90,9 @@ SHAPE = {
         ('1: must be a mapping with service, api, include, plugin_dirs, quiet_hours, …, not "hello"',),
     ),
     "an unknown section": Broken("schedule: []", ('1: schedule: unknown key, did you mean "schedules"?',)),
-    "a section of no sense": Broken("xyzzy: 1", ("1: xyzzy: unknown key",)),
+    "a section of no sense": Broken(
+        "xyzzy: 1", (f"1: xyzzy: unknown key; known keys: {', '.join(SECTIONS)}",)
+    ),
     "service is a number": Broken(
         "service: 5",
         (
@@ -316,6 +320,10 @@ TARGETS = {
     "a URL without scheme": run(
         "{http: {url: example.org}}", '.http.url: "example.org" must be a URL, such as https://host/path'
     ),
+    "a URL with an impossible port": run(
+        "{http: {url: 'http://u:secret@example.org:70000'}}",
+        ".http.url: must be a URL, such as https://host/path: its port must be a number from 1 to 65535",
+    ),
     "no URL": run("{http: {method: GET}}", ".http: url is required"),
     "an unknown method": run(
         "{http: {url: 'http://x', method: FETCH}}",
@@ -409,7 +417,7 @@ GROUPS = {
     ),
     "a command that is not in the manifest": plugin(
         "schedule: {command: fetch, every: 1h}",
-        '.schedule.command: schedule "default" references unsupported command "fetch"',
+        '.schedule.command: schedule "default" references unsupported command "fetch"; available: poll, token_refresh',
     ),
     "a payload that the command does not take": plugin(
         "schedule: {command: token_refresh, every: 1h, payload: {source: 5}}",
@@ -483,7 +491,7 @@ GROUPS = {
     "a workflow that nobody knows": Broken(
         "workflows:\n  '12': {run: {http: {url: 'http://x'}}}\n"
         "schedules:\n- {id: a, every: 1h, run: {workflow: {id: 13}}}",
-        ("4: schedules[0].run.workflow.id: Workflow not found.",),
+        ("4: schedules[0].run.workflow.id: Workflow not found. Available: 12",),
     ),
     "a trigger that the workflow lacks": Broken(
         "workflows:\n  '1': {triggers: [t1], run: {http: {url: 'http://x'}}}\n"

@@ -117,10 +117,11 @@ def test_a_mistake_in_its_keys_is_found_at_its_line(tmp_path: Path, run: str, sa
 
 def test_a_kind_that_is_not_installed_is_refused_with_the_list_of_what_there_is(tmp_path: Path) -> None:
     found = mistakes(tmp_path, a_file("fax: {loft: /tmp}"))
-    kinds = f"{NO_KIND}, broken, listed, pigeon, plain, referring, ship, unwritable, wrong"
+    installed = "broken, listed, pigeon, plain, referring, ship, unwritable, wrong"
+    keys = "command, cwd, env, http, python, args, kwargs, isolate, message, plugin, agent, workflow"
     assert found == [
-        f"everwhen.yaml:4: schedules[0].run: {kinds}",
-        "everwhen.yaml:4: schedules[0].run.fax: unknown key",
+        f"everwhen.yaml:4: schedules[0].run: {NO_KIND}, {installed}",
+        f"everwhen.yaml:4: schedules[0].run.fax: unknown key; known keys: {keys}, {installed}",
     ]
 
 

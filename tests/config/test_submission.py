@@ -196,7 +196,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a workflow that is not there": (
         {"interval_seconds": 5, "workflow_id": 2},
-        [("workflow_id", "Workflow not found.")],
+        [("workflow_id", "Workflow not found. Available: 1")],
     ),
     "a trigger node that is not there": (
         {"interval_seconds": 5, "workflow_id": 1, "trigger_node_id": "t2"},
@@ -234,11 +234,21 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "quiet hours that are not there": (
         {"every": "1h", "run": RUN, "quiet_hours_policy_id": "night"},
-        [("quiet_hours_policy_id", 'there are no quiet hours "night", did you mean "nights"?')],
+        [
+            (
+                "quiet_hours_policy_id",
+                'there are no quiet hours "night", did you mean "nights"? Available: nights, over-rest',
+            )
+        ],
     ),
     "a plugin that is not there": (
         {"every": "1h", "run": {"plugin": {"name": "withing"}}},
-        [("run.plugin.name", 'there is no plugin "withing" in the configuration')],
+        [
+            (
+                "run.plugin.name",
+                'there is no plugin "withing" in the configuration, did you mean "withings"? Available: withings',
+            )
+        ],
     ),
     "jitter that is no duration": (
         {"every": "1h", "jitter": "5x", "run": RUN},
@@ -285,7 +295,10 @@ def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: Submission
         ("run.plugin.command", 'command "handle" cannot be scheduled')
     ]
     assert problems(run(command="nothing"), around) == [
-        ("run.plugin.command", 'schedule "a" references unsupported command "nothing"')
+        (
+            "run.plugin.command",
+            'schedule "a" references unsupported command "nothing"; available: poll, token_refresh',
+        )
     ]
     ((path, message),) = problems({**run(command="token_refresh"), "payload": {"source": 5}}, around)
     assert path == "payload"

@@ -59,8 +59,15 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    code, most = context.settings.allow_code_targets, context.settings.max_payload
-    return Caller(token, code, most, context.safe_kinds, context.groups)
+    settings = context.settings
+    return Caller(
+        token,
+        settings.allow_code_targets,
+        settings.max_payload,
+        context.safe_kinds,
+        context.groups,
+        allows_private_urls=settings.allow_private_urls,
+    )
 
 
 async def authenticate_with_token(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from everwhen.errors import AccessError, UnknownScheduleError, shown
+from everwhen.errors import AccessError, SubmissionError, UnknownScheduleError, shown
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from everwhen.runtime import Runtime
 
 COUNTED = 10_000
+PRIVATE_URLS = "api.allow_private_urls: true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Caller:
     max_payload: int = LARGEST_PAYLOAD
     safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
     groups: Callable[[], Groups] = dict  # of the configuration in force
+    allows_private_urls: bool = True
 
     @property
     def actor(self) -> str | None:
@@ -64,6 +66,22 @@ class Caller:
             raise AccessError(
                 f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
                 "where api.allow_code_targets is true"
+            )
+
+    def refuse_private(self, path: str, url: str) -> None:
+        """Refuse a URL that no job could request, because its address is not public."""
+        if self.allows_private_urls:
+            return
+        from everwhen.model.addresses import private_host
+
+        if (host := private_host(url)) is not None:
+            raise SubmissionError(
+                [
+                    (
+                        path,
+                        f'"{shown(host)}" is not a public address; the service allows others with {PRIVATE_URLS}',
+                    )
+                ]
             )
 
     def is_hidden(self, group: str | None) -> bool:
