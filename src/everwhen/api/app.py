@@ -31,6 +31,7 @@ from everwhen.version import __version__
 THREADS = 16
 # Routes are tried one after another: what is called most comes first.
 ROUTERS = (
+    schedules.creating_router,
     schedules.router,
     schedule_actions.router,
     schedule_history.router,

@@ -34,6 +34,7 @@ from everwhen.views.jobs import Fired, Job
 from everwhen.views.schedules import FIELD_GROUPS, FIELD_NAMES, schedule_to_json
 from everwhen.views.shape import View, encoded, read_cursor
 
+LONGEST_KEY = 200  # characters of an Idempotency-Key
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 
 
@@ -138,7 +139,7 @@ _IF_MATCH = 'Only if the schedule is at this revision, such as "3".'
 IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
 _KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
 IdempotencyKey = Annotated[
-    str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=200)
+    str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=LONGEST_KEY)
 ]
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from typing import Annotated, Any
 
+from anyio.to_thread import run_sync
 from fastapi import Depends, Path, Query
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api import batches
-from everwhen.api.access import Operator, Viewer
+from everwhen.api.access import Operator, Viewer, authenticate_operator
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    LONGEST_KEY,
     NO_WORDS,
     Body,
     Context,
@@ -39,6 +43,7 @@ from everwhen.api.calls import (
     responses,
     revision_in,
     row_in,
+    schedule_body,
     shown,
 )
 from everwhen.api.context import ApiContext, context_of
@@ -100,7 +105,33 @@ def list_schedules(
     return answer(schedules_page(page, context.place_of, limit=limit, fields=shown_fields))
 
 
-@router.post(
+class CreatingRoute(APIRoute):
+    """The route of a single create, which programs call in bulk: it takes its arguments from the request itself.
+
+    The framework documents them. To resolve them takes it a sixth of the time of a create.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def handler(request: Request) -> Response:
+            caller = await authenticate_operator(request)
+            body = await schedule_body(request)
+            return await run_sync(self.endpoint, request, caller, body, _idempotency_key(request))
+
+        return handler
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= LONGEST_KEY:
+        fault = f"must have 1 to {LONGEST_KEY} characters, not {len(key)}"
+        raise InvalidError("Idempotency-Key", fault, f"The header Idempotency-Key {fault}.")
+    return key
+
+
+creating_router = make_router("schedules", route_class=CreatingRoute)
+
+
+@creating_router.post(
     "/schedules/",
     description=SHAPES,
     **described("Create a schedule", Schedule, "The new schedule.", 404, 409, status=201),
@@ -110,7 +141,6 @@ def create_schedule(
     request: Request, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Create a schedule from a body of any of the accepted shapes."""
-    # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
         declared = _declared(context, caller, body.fields)
