@@ -124,7 +124,7 @@ def _schema_of(keys: Any) -> dict[str, Any] | None:
     if keys is None:
         return None
     if not isinstance(keys, Mapping):
-        raise TypeError("they are no mapping")
+        raise TypeError("they are not a mapping")
     plain = json.loads(json.dumps(dict(keys), allow_nan=False))  # it becomes a part of documents
     schema = {**expand_schema(plain), **({"additionalProperties": False} if is_short(plain) else {})}
     fault = schema_fault(schema)

@@ -81,12 +81,12 @@ def test_one_trigger_replaces_the_other(service: Service) -> None:
 @pytest.mark.parametrize(
     ("fields", "path", "message"),
     [
-        ({"type": "webhook", "cron": "0 2 * * *"}, "cron", "does not go with type webhook"),
-        ({"type": "webhook", "interval_seconds": 60}, "interval_seconds", "does not go with type webhook"),
-        ({"type": "chat", "spec": "60"}, "spec", "does not go with type chat"),
-        ({"type": "chat", "secret": "x"}, "secret", "is for a webhook only"),
-        ({"every": "1h", "signature": "github"}, "signature", "is for a webhook only"),
-        ({"type": "webhook", "signature": "github"}, "signature", "needs secret beside it"),
+        ({"type": "webhook", "cron": "0 2 * * *"}, "cron", "is not allowed with type webhook"),
+        ({"type": "webhook", "interval_seconds": 60}, "interval_seconds", "is not allowed with type webhook"),
+        ({"type": "chat", "spec": "60"}, "spec", "is not allowed with type chat"),
+        ({"type": "chat", "secret": "x"}, "secret", "is only for a webhook"),
+        ({"every": "1h", "signature": "github"}, "signature", "is only for a webhook"),
+        ({"type": "webhook", "signature": "github"}, "signature", "requires secret"),
         ({"type": "webhook", "secret": "${HOME}"}, "secret", "refers to the environment"),
         ({"type": "webhook", "run": None}, "", "run is required"),
     ],

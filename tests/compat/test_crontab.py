@@ -98,7 +98,7 @@ def test_a_system_crontab_names_users() -> None:
             ),
         ),
         ("61 * * * * x", 'line 1: left out: Invalid cron expression "61 * * * *" - minute must be 0-59'),
-        ("* * * *", "line 1: left out, it is no entry: * * * *"),
+        ("* * * *", "line 1: left out, it is not an entry: * * * *"),
         ("-* * * * * x", "line 1: the minus that keeps it out of the log means nothing here"),
     ],
 )

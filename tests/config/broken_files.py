@@ -34,22 +34,26 @@ def run(fields: str, *said: str) -> Broken:
 
 
 _FORMAT = 'Expected format: "{number}{unit}"'
-_NO_WEEKDAY = "is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
+_NO_WEEKDAY = "is not a weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
 _ONE_TARGET = "must name exactly one of command, http, python, message, plugin, agent, workflow"
 
 YAML = {
     "no YAML": Broken(
-        "a: [", ("2: is no YAML: did not find expected node content, while parsing a flow node",)
+        "a: [", ("2: is not valid YAML: did not find expected node content, while parsing a flow node",)
     ),
     "a tab": Broken(
         "service:\n\tname: x",
-        ("2: is no YAML: a tab, @ or ` begins a word; indent with spaces, and put such words in quotes",),
+        (
+            "2: is not valid YAML: a tab, @ or ` begins a word; indent with spaces, and put such words in quotes",
+        ),
     ),
     "an open quote": Broken(
         'service: {name: "x}',
-        ("1: is no YAML: found unexpected end of stream, while scanning a quoted scalar",),
+        ("1: is not valid YAML: found unexpected end of stream, while scanning a quoted scalar",),
     ),
-    "a control character": Broken("a: 1\nb: \x07", ("2: is no YAML: it holds a control character (#x07)",)),
+    "a control character": Broken(
+        "a: 1\nb: \x07", ("2: is not valid YAML: it contains a control character (#x07)",)
+    ),
     "a key twice": Broken(
         "service: {name: a}\napi: {port: 1}\nservice: {name: b}",
         ("3: service: duplicate key, first in line 1",),
@@ -70,10 +74,11 @@ YAML = {
         "service: {}\n---\napi: {}", ("2: holds several documents; keep one, and drop the line with ---",)
     ),
     "an alias without anchor": Broken(
-        "service: *base", ("1: service: *base has no anchor before it, or stands inside it",)
+        "service: *base", ("1: service: *base refers to no anchor before it, or to one that contains it",)
     ),
     "an alias inside its anchor": Broken(
-        "service: &a {name: *a}", ("1: service.name: *a has no anchor before it, or stands inside it",)
+        "service: &a {name: *a}",
+        ("1: service.name: *a refers to no anchor before it, or to one that contains it",),
     ),
     "a list as a key": Broken("? [a]\n: 1", ("1: a key must be a word, not a list or a mapping",)),
     "a merge of a word": Broken(
@@ -122,8 +127,8 @@ SHAPE = {
     "a zero byte": Broken(
         'schedules:\n- {id: a, every: 1m, name: "a\\0b", run: {command: [ls, "\\0"]}}',
         (
-            "2: schedules[0].name: holds a zero byte, which no program and no database takes",
-            "2: schedules[0].run.command[1]: holds a zero byte, which no program and no database takes",
+            "2: schedules[0].name: contains a zero byte, which is not allowed",
+            "2: schedules[0].run.command[1]: contains a zero byte, which is not allowed",
         ),
     ),
     "true is no number": Broken(
@@ -160,12 +165,13 @@ SHAPE = {
         "api: {port: http}", ('1: api.port: must be a whole number from 0 to 65,535, not "http"',)
     ),
     "a size without unit": Broken(
-        "api: {max_payload: much}", ('1: api.max_payload: "much" is no size; write it like 64KiB or 16MiB',)
+        "api: {max_payload: much}",
+        ('1: api.max_payload: "much" is not a size; write it like 64KiB or 16MiB',),
     ),
     "behind a proxy": Broken(
         "api: {behind_proxy: true}",
         (
-            "1: api.behind_proxy: is gone: write trusted_proxies: [127.0.0.1] with the networks of your proxies",
+            "1: api.behind_proxy: was replaced: write trusted_proxies: [127.0.0.1] with the networks of your proxies",
         ),
     ),
     "proxies that are no networks": Broken(
@@ -173,7 +179,7 @@ SHAPE = {
         (
             '1: api.trusted_proxies[0]: "proxy.example" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
             '1: api.trusted_proxies[1]: "10.0.0.1/8" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
-            '1: api.trusted_proxies[2]: "0.0.0.0/0" is everybody; name the networks of your proxies',
+            '1: api.trusted_proxies[2]: "0.0.0.0/0" contains all addresses; name the networks of your proxies',
             '1: api.trusted_proxies[3]: "7" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
         ),
     ),
@@ -199,7 +205,7 @@ SHAPE = {
         (
             (
                 "1: schedules[0].id: must be a name of letters, digits, - and _, such as nightly-backup, not 5;"
-                ' in quotes ("5") it is one'
+                ' write it in quotes: "5"'
             ),
         ),
     ),
@@ -229,7 +235,7 @@ SCHEDULES = {
     ),
     "30 February": one("cron: 0 0 30 2 *", '.cron: Invalid cron expression "0 0 30 2 *" - never matches'),
     "tomorrow": one(
-        "at: tomorrow", '.at: "tomorrow" is no RFC 3339 time; write it like 2026-12-24T18:00:00+01:00'
+        "at: tomorrow", '.at: "tomorrow" is not an RFC 3339 time; write it like 2026-12-24T18:00:00+01:00'
     ),
     "a delay in words": one("after: soon", f'.after: Invalid interval "soon". {_FORMAT}'),
     "a misspelled key": one("every: 1m, jiter: 3s", '.jiter: unknown key, did you mean "jitter"?'),
@@ -237,7 +243,7 @@ SCHEDULES = {
         "every: 1m, jitter: 1m", '.jitter: jitter "1m" must be smaller than the interval'
     ),
     "jitter of a one-shot": one(
-        "after: 1h, jitter: 1m", ".jitter: jitter is for every and cron; one-shots fire when they say"
+        "after: 1h, jitter: 1m", ".jitter: jitter is for every and cron; a one-shot fires at its exact time"
     ),
     "jitter in percent of cron": one(
         "cron: '@daily', jitter: 5%",
@@ -249,7 +255,7 @@ SCHEDULES = {
     ),
     "a window of one time": one(
         "every: 1m, only_between: 8-18",
-        '.only_between: only_between "8-18" is no window; write it like "08:00-18:00"',
+        '.only_between: only_between "8-18" is not a time window; write it like "08:00-18:00"',
     ),
     "a window that is no time": one(
         "every: 1m, only_between: 08:00-25:00",
@@ -261,7 +267,7 @@ SCHEDULES = {
     ),
     "no weekday": one(
         "every: 1m, not_on: [caturday]",
-        '.not_on: "caturday" is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
+        '.not_on: "caturday" is not a weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
     ),
     "first_run beside start_at": one(
         "every: 1m, start_at: 2030-01-01T00:00:00Z, first_run: immediately",
@@ -315,7 +321,7 @@ TARGETS = {
         "{command: []}", ".command: must be a list: the program, then its arguments, not empty"
     ),
     "an argument that is a list": run("{command: [ls, [a]]}", ".command[1]: must be text, not a list"),
-    "cwd of a request": run("{http: {url: 'http://x'}, cwd: /tmp}", ".cwd: goes with command only"),
+    "cwd of a request": run("{http: {url: 'http://x'}, cwd: /tmp}", ".cwd: is allowed only with command"),
     "env as a list": run("{command: [ls], env: [A=1]}", ".env: must be a mapping of variables, not a list"),
     "a URL without scheme": run(
         "{http: {url: example.org}}", '.http.url: "example.org" must be a URL, such as https://host/path'
@@ -348,7 +354,7 @@ POLICIES = {
         "quiet_hours: {nights: {windows: [{days: [moon], between: '22:00-07:00'}]}}",
         (
             (
-                '1: quiet_hours.nights.windows[0].days: "moon" is no weekday; use names (saturday, sat)'
+                '1: quiet_hours.nights.windows[0].days: "moon" is not a weekday; use names (saturday, sat)'
                 " or 0 to 7, where 0 and 7 are Sunday"
             ),
         ),
@@ -357,7 +363,7 @@ POLICIES = {
         "quiet_hours: {nights: {dates: [2026-02-30]}}",
         (
             (
-                '1: quiet_hours.nights.dates[0]: dates: "2026-02-30" is no date; write 2026-12-25'
+                '1: quiet_hours.nights.dates[0]: dates: "2026-02-30" is not a date; write 2026-12-25'
                 " or {from: 2026-12-31, to: 2027-01-01}"
             ),
         ),
@@ -370,7 +376,7 @@ POLICIES = {
         "quiet_hours: {a b: {dates: [2026-12-25]}}",
         (
             (
-                "1: quiet_hours.a b: is no name; use letters, digits, - and _, at most 100,"
+                "1: quiet_hours.a b: is not a valid name; use at most 100 letters, digits, - and _,"
                 " beginning with a letter or digit"
             ),
         ),
@@ -433,7 +439,7 @@ GROUPS = {
     ),
     "config that the plugin requires": Broken(
         "plugins:\n  withings: {schedule: {every: 1h}}",
-        ('2: plugins.withings: config lacks "token_file", which the plugin requires',),
+        ('2: plugins.withings: config has no "token_file", which the plugin requires',),
     ),
     "a misspelled key of a plugin's schedule": plugin(
         "schedules: [{id: hourly, every: 1h, jiter: 30s}]",
@@ -455,11 +461,11 @@ GROUPS = {
     ),
     "a type without its word": agent("{type: interval}", ": a schedule of type interval needs interval"),
     "a word of another type": agent(
-        "{type: interval, interval: 5m, cron: '@daily'}", ".cron: does not go with type interval"
+        "{type: interval, interval: 5m, cron: '@daily'}", ".cron: is not allowed with type interval"
     ),
     "cron in two words": agent(
         "{type: cron, cron: '@daily', expression: '@hourly'}",
-        ".expression: is another word for cron; keep one",
+        ".expression: means the same as cron; keep only one of them",
     ),
     "an agent's interval without unit": agent(
         "{type: interval, interval: '5'}", f".interval: Missing time unit. {_FORMAT}"
@@ -471,11 +477,11 @@ GROUPS = {
     "jitter of an agent": agent(
         "{type: interval, interval: 5m, jitter: 20%}", '.jitter: jitter "20%" must be 0% to 10% here'
     ),
-    "a secret of a chat": agent("{type: chat, secret: x}", ".secret: is for a webhook only"),
+    "a secret of a chat": agent("{type: chat, secret: x}", ".secret: is only for a webhook"),
     "a signature of a chat": agent(
         "{type: chat, signature: github}",
-        ".signature: is for a webhook only",
-        ".signature: needs secret beside it",
+        ".signature: is only for a webhook",
+        ".signature: requires secret",
     ),
     "a signature of nobody's": agent(
         "{type: webhook, secret: x, signature: gitlab}",
@@ -513,7 +519,7 @@ GROUPS = {
     ),
     "an event that nobody sends": Broken(
         "notify: [{on: [breaker.opend], command: [x]}]",
-        ('1: notify[0].on[0]: "breaker.opend" is no event, did you mean "breaker.opened"?',),
+        ('1: notify[0].on[0]: "breaker.opend" is not a known event, did you mean "breaker.opened"?',),
     ),
 }
 BROKEN = YAML | SHAPE | SCHEDULES | TARGETS | POLICIES | GROUPS

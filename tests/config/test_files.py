@@ -43,8 +43,8 @@ def test_mistakes_of_included_files_name_their_file(tmp_path: Path) -> None:
     write(tmp_path, A, "more/d.yaml")
     assert mistakes(tmp_path, f"include: ['more/*.yaml']\n{A}") == [
         'more/b.yaml:2: schedules[0].evry: unknown key, did you mean "every"?',
-        "more/c.yaml:1: service: stands in the main file only",
-        "more/c.yaml:2: include: stands in the main file only",
+        "more/c.yaml:1: service: is allowed only in the main file",
+        "more/c.yaml:2: include: is allowed only in the main file",
         'more/d.yaml:1: schedules[0]: duplicate schedule id "a", first in everwhen.yaml:2',
     ]
 
@@ -53,13 +53,13 @@ def test_quiet_hours_of_two_files_may_not_share_a_name(tmp_path: Path) -> None:
     nights = "quiet_hours:\n  nights: {windows: [{between: '22:00-07:00'}]}"
     write(tmp_path, nights, "b.yaml")
     assert mistakes(tmp_path, f"include: [b.yaml]\n{nights}") == [
-        "b.yaml:2: quiet_hours.nights: stands in everwhen.yaml:3 already"
+        "b.yaml:2: quiet_hours.nights: is already defined in everwhen.yaml:3"
     ]
 
 
 def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"name: \xff\xfe")
-    assert mistakes(tmp_path, "include: [b.yaml]") == ["b.yaml: is no UTF-8 text (byte 6)"]
+    assert mistakes(tmp_path, "include: [b.yaml]") == ["b.yaml: is not UTF-8 text (byte 6)"]
 
 
 def test_references_are_resolved_at_load_and_keep_their_types(tmp_path: Path) -> None:
@@ -123,10 +123,10 @@ def test_what_a_pattern_matches_and_is_no_file_is_refused(tmp_path: Path) -> Non
     (tmp_path / "more" / "folder.yaml").mkdir()
     (tmp_path / "more" / "nowhere.yaml").symlink_to("gone.yaml")
     assert said_about(tmp_path, "more/*.yaml") == [
-        "is no file, but a device, a pipe or a socket",
+        "is not a file, but a device, a pipe or a socket",
         "is a directory; name the files in it, as in include: [schedules.d/*.yaml]",
         "cannot be read: No such file or directory; is it a link to nowhere?",
-        "is no file, but a device, a pipe or a socket",
+        "is not a file, but a device, a pipe or a socket",
     ]
 
 

@@ -106,7 +106,7 @@ def test_a_kind_of_another_package_is_read_with_its_keys(tmp_path: Path) -> None
         ),
         (
             "ship: {port: Kiel}, cwd: /tmp",
-            [".cwd: goes with command only"],
+            [".cwd: is allowed only with command"],
         ),
     ],
 )
@@ -133,12 +133,12 @@ def test_without_keys_a_kind_takes_any_mapping(tmp_path: Path) -> None:
     ("kind", "fault"),
     [
         ("broken", 'the target "broken" cannot be loaded: RuntimeError: no feathers'),
-        ("wrong", 'the keys of the target "wrong" cannot be used: the schema itself is no JSON Schema'),
+        ("wrong", 'the keys of the target "wrong" cannot be used: the schema is not a valid JSON Schema'),
         (
             "unwritable",
             'the keys of the target "unwritable" cannot be used: Object of type object is not JSON serializable',
         ),
-        ("listed", 'the keys of the target "listed" cannot be used: they are no mapping'),
+        ("listed", 'the keys of the target "listed" cannot be used: they are not a mapping'),
     ],
 )
 def test_a_broken_package_names_itself_and_harms_nobody_else(tmp_path: Path, kind: str, fault: str) -> None:

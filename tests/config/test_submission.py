@@ -170,12 +170,12 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "one trigger twice": (
         {"every": "1h", "interval_seconds": 5, "run": RUN},
-        [("interval_seconds", "is another word for every; keep one")],
+        [("interval_seconds", "means the same as every; keep only one of them")],
     ),
     "no target": ({"every": "1h"}, [("", "run is required")]),
     "two targets": (
         {"every": "1h", "run": RUN, "workflow_id": 1},
-        [("workflow_id", "is another word for run; keep one")],
+        [("workflow_id", "means the same as run; keep only one of them")],
     ),
     "everything at once": (
         {"cron": "0 25 * * *", "max_retries": -1, "if_running": "wait", "run": {"http": {"url": "x"}}},
@@ -204,10 +204,10 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a trigger node alone": (
         {"every": "1h", "run": RUN, "trigger_node_id": "t1"},
-        [("trigger_node_id", "goes with workflow_id only")],
+        [("trigger_node_id", "is allowed only with workflow_id")],
     ),
-    "a type alone": ({"type": "cron"}, [("type", "needs spec beside it")]),
-    "a spec alone": ({"spec": "5"}, [("spec", "needs type beside it")]),
+    "a type alone": ({"type": "cron"}, [("type", "requires spec")]),
+    "a spec alone": ({"spec": "5"}, [("spec", "requires type")]),
     "a spec that is no cron": (
         {"type": "cron", "spec": "* * *"},
         [("spec", 'Invalid cron expression "* * *" - expected 5 fields, got 3')],
@@ -264,11 +264,11 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a payload too large": (
         {"every": "1h", "trigger_payload": {"a": "x" * 70_000}, "run": RUN},
-        [("trigger_payload", "is 70,009 bytes long; at most 65,536 are taken")],
+        [("trigger_payload", "is 70,009 bytes long; at most 65,536 are allowed")],
     ),
     "a number that JSON does not know": (
         {"every": "1h", "payload": {"a": [float("nan")]}, "run": RUN},
-        [("payload.a[0]", "nan is no JSON value")],
+        [("payload.a[0]", "nan is not a JSON value")],
     ),
     "half a character": (
         {"every": "1h", "name": "\ud800", "run": RUN},
@@ -329,7 +329,7 @@ def test_a_submission_is_an_object(around: SubmissionRules, fields: Any) -> None
 
 @pytest.mark.parametrize("name", ["", "a.b", "ä", "-a", "a" * 101])
 def test_an_id_is_a_name(around: SubmissionRules, name: str) -> None:
-    with pytest.raises(TimetableError, match="is no name"):
+    with pytest.raises(TimetableError, match="is not a valid name"):
         read_submission({"every": "1h", "run": RUN}, name, around)
 
 
@@ -342,7 +342,7 @@ def test_references_to_the_environment_can_be_kept_to_the_file(around: Submissio
     fields = {"every": "1h", "run": {"http": {"url": "https://x/?k=${KEY}", "headers": {"a": "${B:-c}"}}}}
     assert "${KEY}" in definition(fields, around).target.spec
     message = (
-        "refers to the environment, which is for the configuration file and for callers that may run code"
+        "refers to the environment, which only the configuration file and callers that may run code may do"
     )
     assert problems(fields, replace(around, may_refer=False)) == [
         ("run.http.headers.a", message),

@@ -338,6 +338,6 @@ def test_a_paused_system_skips_requests() -> None:
 def test_a_schedule_of_the_clock_takes_no_request() -> None:
     s = scheduler()
     s.add("a", every="1h")
-    with pytest.raises(RequestError, match="no webhook or chat schedule; trigger it instead"):
+    with pytest.raises(RequestError, match="not a webhook or chat schedule; trigger it instead"):
         fire_schedule(s.runtime, "a")
     assert len(s.jobs("a")) == 0

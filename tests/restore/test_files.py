@@ -84,9 +84,9 @@ def dumped(path: Path) -> None:
     [
         (cut_off, "is damaged"),
         (garbled, "is damaged"),
-        (foreign, "is no backup of everwhen"),
+        (foreign, "is not a backup of everwhen"),
         (missing, "cannot be read"),
-        (pipe, "is no file"),
+        (pipe, "is not a file"),
         (dumped, "pg_restore into an empty database"),
     ],
 )

@@ -221,7 +221,7 @@ def test_two_schedules_of_one_id_are_refused_at_once() -> None:
         (lambda s: s.every("5x", id="a"), ConfigError, "every: Invalid time unit"),
         (lambda s: s.cron("0 25 * * *", id="a"), ConfigError, "cron: .* - hour must be 0-23"),
         (lambda s: s.every("5m", id="a", jiter="1s"), ConfigError, 'did you mean "jitter"'),
-        (lambda s: s.every("5m", id="a.b"), ConfigError, "is no name"),
+        (lambda s: s.every("5m", id="a.b"), ConfigError, "is not a valid name"),
         (lambda s: s.every(timedelta(microseconds=5), id="a"), TimetableError, "whole seconds"),
         (lambda s: s.at("2020-01-01T00:00:00Z", id="a"), TimetableError, "already past"),
         (lambda s: s.every("5m", id="a", quiet_hours="nights"), ConfigError, 'no quiet hours "nights"'),

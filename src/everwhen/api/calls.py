@@ -95,7 +95,7 @@ async def schedule_body(request: Request) -> Body:
     """Return the body of one schedule, which has a limit of its own."""
     raw = await request.body()
     if len(raw) > MOST_SCHEDULE:
-        raise RefusedError(413, f"A schedule has at most {MOST_SCHEDULE} bytes.")
+        raise RefusedError(413, f"A schedule may have at most {MOST_SCHEDULE:,} bytes.")
     return await parse_body(raw)
 
 
@@ -130,12 +130,12 @@ Include = Annotated[
     Query(description=_INCLUDE, max_length=200),
 ]
 ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
-Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
-_OFFSET = "How many items to pass over; slow when large."
+Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="The number of items on a page.")]
+_OFFSET = "The number of items to leave out at the beginning; slow when large."
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description=_OFFSET)]
-_CURSOR = "`next_cursor` of the page before; stands before offset."
+_CURSOR = "The `next_cursor` of the previous page; overrides offset."
 Cursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
-_IF_MATCH = 'Only if the schedule is at this revision, such as "3".'
+_IF_MATCH = 'Change the schedule only if it has this revision, such as "3".'
 IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
 _KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
 IdempotencyKey = Annotated[
@@ -171,7 +171,7 @@ def revision_in(if_match: str | None) -> int | None:
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
     if not number.isdecimal() or len(number) > 18 or not number.isascii():
-        raise InvalidError("If-Match", "is no revision", 'If-Match names a revision, such as "3".')
+        raise InvalidError("If-Match", "must be a revision", 'If-Match names a revision, such as "3".')
     return int(number)
 
 
@@ -181,7 +181,7 @@ _ANY_SECRET = "x" * 40
 def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
     given = fields if isinstance(fields, dict) else {}
-    fault = "is the mask of an answer; write the secret itself, or leave {} out"
+    fault = "is the mask that answers show; write the secret itself, or leave {} out"
     found = [(path, fault.format("run")) for path in _masks_in(given.get("run"))]
     if given.get("secret") == MASK:
         found.append(("secret", fault.format("secret")))
@@ -211,7 +211,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
         return None
     numbers = read_cursor(cursor, count)
     if numbers is None:
-        raise InvalidError("cursor", "is no cursor", "This is no cursor of a page before.")
+        raise InvalidError("cursor", "must be a cursor", "cursor must be the next_cursor of a previous page.")
     return numbers
 
 
@@ -246,18 +246,18 @@ def described(
 
 
 _ABOUT = {
-    400: "The request cannot be read, or not be done in this status.",
-    401: "No token, or none that is in force.",
-    403: "The token may not do this, or not beyond its limits.",
-    404: "There is no such thing, or it is someone else's.",
-    408: "Head or body did not come in time.",
-    409: "In conflict with what is there.",
-    412: "It is at another revision by now.",
+    400: "The request cannot be read, or is not possible in the current status.",
+    401: "The token is missing or not valid.",
+    403: "The token does not allow this, or a limit of the token is reached.",
+    404: "It does not exist, or belongs to another owner.",
+    408: "The head or the body of the request did not arrive in time.",
+    409: "The request conflicts with what exists.",
+    412: "It has another revision now.",
     413: "The body is too large.",
     421: "The Host header names another service.",
-    422: "Parameters or body are not valid; `errors` says each of them.",
-    428: "It waits for approval, and no revision was named.",
-    429: "Too many requests; Retry-After says when to come again.",
+    422: "Parameters or body are not valid; `errors` lists each problem.",
+    428: "It waits for approval, and the request names no revision.",
+    429: "Too many requests; Retry-After says when to try again.",
     431: "The head of the request is too large.",
     503: "The database does not answer, or too many connections are open.",
 }

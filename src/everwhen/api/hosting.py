@@ -58,7 +58,7 @@ def refuse_unusable_tls(tls: tuple[str, str] | None) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
     except OSError as error:
         raise SchedulerError(
-            f"api.tls: {shown(cert)} and {shown(key)} are no certificate and its key without a password, "
+            f"api.tls: {shown(cert)} and {shown(key)} are not a certificate and its key without a password, "
             f"both in PEM: {error}"
         ) from error
 

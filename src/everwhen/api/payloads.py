@@ -50,7 +50,7 @@ Duration = Annotated[str | int, documented_as("Duration")]
 def _written(value: object) -> object:
     """Refuse a bare number, which could be anything: an instant is written out."""
     if not isinstance(value, str) or "t" not in value.lower():
-        raise ValueError("is no instant with its zone, such as 2026-01-05T09:00:00Z")
+        raise ValueError("must be an instant with its zone, such as 2026-01-05T09:00:00Z")
     return value
 
 
@@ -59,7 +59,7 @@ def _tellable(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("lies beyond the years 1 to 9999 in UTC") from None
+        raise ValueError("must be within the years 1 to 9999 in UTC") from None
 
 
 Moment = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
@@ -75,14 +75,14 @@ class Shape(BaseModel):
     def _few(cls, fields: Any) -> Any:
         """Refuse very many keys at once: each unknown one is a problem, made on the thread of the event loop."""
         if isinstance(fields, dict) and len(fields) > len(cls.model_fields) + MOST_UNKNOWN:
-            raise ValueError(f"has {len(fields):,} keys; known are {', '.join(cls.model_fields)}")
+            raise ValueError(f"has {len(fields):,} keys; known keys: {', '.join(cls.model_fields)}")
         return fields
 
 
 class Fault(Shape):
     """One part of a request that cannot be taken."""
 
-    path: str = Field(description="Where it stands in the body or among the parameters.")
+    path: str = Field(description="Its place in the body or among the parameters.")
     message: str
 
 

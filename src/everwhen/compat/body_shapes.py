@@ -30,20 +30,20 @@ _GENERAL = frozenset(GENERAL)
 SUBMISSION = Record(
     {
         **GENERAL,
-        "interval_seconds": Key(Number(1, LONGEST), "every, in seconds."),
+        "interval_seconds": Key(Number(1, LONGEST), "The same as every, in seconds."),
         "type": Key(
             Word((*_TRIGGER_OF, *_ON_REQUEST)),
-            "What spec is; webhook and chat have no spec, because requests fire them.",
+            "The kind of trigger in spec. Requests fire webhook and chat schedules, which have no spec.",
         ),
         "spec": Key(Either(((int, Number(1, LONGEST)),), Text("300 or 0 9 * * *")), "The trigger."),
-        "workflow_id": Key(WORKFLOW_ID, "The workflow that it starts."),
-        "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
-        "timeout_seconds": Key(Number(0, LONGEST), "timeout, in seconds; 0 means for ever."),
-        "trigger_payload": Key(Object(MOST_PAYLOAD), "payload."),
+        "workflow_id": Key(WORKFLOW_ID, "The workflow to start."),
+        "trigger_node_id": Key(Text(), "The trigger node of the workflow."),
+        "timeout_seconds": Key(Number(0, LONGEST), "The same as timeout, in seconds; 0 means no limit."),
+        "trigger_payload": Key(Object(MOST_PAYLOAD), "The same as payload."),
         "catch_up_policy": FIELDS["catch_up"],
         "quiet_hours_policy_id": FIELDS["quiet_hours"],
-        "user_profile_id": Key(WORKFLOW_ID, "owner."),
-        "secret": Key(FIELDS["secret"].kind, "Signs the requests of a webhook."),
+        "user_profile_id": Key(WORKFLOW_ID, "The same as owner."),
+        "secret": Key(FIELDS["secret"].kind, "The secret that signs the requests of a webhook."),
         "signature": FIELDS["signature"],
     }
 )
@@ -100,7 +100,7 @@ BODY_SHAPES = ForeignBodies()
 def _say(translated: Translated, name: str, key: str, value: Any) -> None:
     block = translated.node.value
     if block.get(key) is not None:
-        translated.node.complain(f"is another word for {key}; keep one", name)
+        translated.node.complain(f"means the same as {key}; keep only one of them", name)
         return
     block[key] = value
     translated.spelled[key] = name
@@ -117,7 +117,7 @@ def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translate
         translated.spelled["run.workflow.id"] = "workflow_id"
         translated.spelled["run.workflow.trigger_node_id"] = "trigger_node_id"
     elif trigger is not None and submitted.value.get("workflow_id") is None:
-        submitted.complain("goes with workflow_id only", "trigger_node_id")
+        submitted.complain("is allowed only with workflow_id", "trigger_node_id")
 
 
 def _take_requests(
@@ -129,16 +129,16 @@ def _take_requests(
         block["type"] = kind
         for key in (*TRIGGER_KEYS, "spec"):
             if given.get(key) is not None or block.get(key) is not None:
-                submitted.complain(f"does not go with type {kind}", translated.spelled.get(key, key))
+                submitted.complain(f"is not allowed with type {kind}", translated.spelled.get(key, key))
     elif beside is not None and "type" not in given and not any(key in block for key in TRIGGER_KEYS):
         kind = beside.get("type")
     for key in ("secret", "signature"):
         if key in given and kind != "webhook":
-            submitted.complain("is for a webhook only", key)
+            submitted.complain("is only for a webhook", key)
         elif key in submitted.value:
             block[key] = submitted.value[key]
     if "signature" in given and (given.get("secret") or (beside or {}).get("secret")) is None:
-        submitted.complain("needs secret beside it", "signature")
+        submitted.complain("requires secret", "signature")
 
 
 def _take_spec(
@@ -151,7 +151,7 @@ def _take_spec(
         kind = next((name for name, key in _TRIGGER_OF.items() if key in beside), None)
     for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
         if value is None:
-            submitted.complain(f"needs {other} beside it", name)
+            submitted.complain(f"requires {other}", name)
     if not isinstance(kind, str) or kind not in _TRIGGER_OF or "spec" not in given:
         return
     key = _TRIGGER_OF[kind]

@@ -170,7 +170,7 @@ class _Copier:
         if isinstance(value, str):
             return value if _is_unicode(value) else self._refused(path, "holds no Unicode text")
         if isinstance(value, float):
-            return value if isfinite(value) else self._refused(path, f"{value} is no JSON value")
+            return value if isfinite(value) else self._refused(path, f"{value} is not a JSON value")
         if len(path) > MOST_DEPTH:
             return self._refused(path[:3], f"is nested more than {MOST_DEPTH} levels deep")
         if isinstance(value, dict | Mapping):
@@ -179,7 +179,7 @@ class _Copier:
             items = Items()
             items.extend(self.copied(item, (*path, number)) for number, item in enumerate(value))
             return items
-        return self._refused(path, f"a {type(value).__name__} is no JSON value")
+        return self._refused(path, f"a {type(value).__name__} is not a JSON value")
 
     def _block(self, value: Mapping[Any, Any], path: Path) -> Block:
         block = Block()

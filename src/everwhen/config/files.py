@@ -79,7 +79,7 @@ def _text(path: Path, is_included: bool) -> str:
             raise ConfigError("is a directory; name the files in it, as in include: [schedules.d/*.yaml]")
         # The user named the main file, which may be a pipe of a shell; a pattern may match anything.
         if not S_ISREG(kind) and (is_included or not S_ISFIFO(kind)):
-            raise ConfigError("is no file, but a device, a pipe or a socket")
+            raise ConfigError("is not a file, but a device, a pipe or a socket")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
@@ -88,7 +88,7 @@ def _text(path: Path, is_included: bool) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}; {_cure(error, is_included)}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is no UTF-8 text (byte {error.start})") from error
+        raise ConfigError(f"is not UTF-8 text (byte {error.start})") from error
 
 
 def _cure(error: OSError, is_included: bool) -> str:

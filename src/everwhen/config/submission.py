@@ -313,7 +313,9 @@ def _collector(
 
 def _refuse_references(submitted: Node) -> None:
     """What a worker resolves is the worker's: whoever may not see its environment may not send it elsewhere."""
-    fault = "refers to the environment, which is for the configuration file and for callers that may run code"
+    fault = (
+        "refers to the environment, which only the configuration file and callers that may run code may do"
+    )
     for key in ("run", "ping", "secret"):
         for path in references_in(submitted.value.get(key), (key,)):
             submitted.complain(fault, *path)

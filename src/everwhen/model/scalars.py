@@ -18,7 +18,7 @@ Severity = Literal["error", "warning"]
 LONGEST_GUESSED = 50  # characters
 MOST_LISTED = 20  # names in a message
 LONGEST_PARSED = 1_000  # characters or items; parsed values are cached
-ZERO_BYTE = "holds a zero byte, which no program and no database takes"
+ZERO_BYTE = "contains a zero byte, which is not allowed"
 
 
 class CheckedValue(Protocol):
@@ -86,7 +86,9 @@ class Text(NamedTuple):
             node.complain(f"{self._wanted}, not {spelled(value)}{_quote_hint(value)}")
         elif "\0" in value:
             node.complain(ZERO_BYTE)
-        elif not value.strip() or len(value) > self.longest or not _fits(self.pattern, value):
+        elif len(value) > self.longest:
+            node.complain(f"must have at most {self.longest:,} characters, not {len(value):,}")
+        elif not value.strip() or not _fits(self.pattern, value):
             node.complain(
                 f'"{shown(value)}" {self._wanted}' if value.strip() else f"{self._wanted}, not empty"
             )
@@ -152,7 +154,7 @@ class Word(NamedTuple):
             node.complain(f"{spelled(node.value)} must be one of {', '.join(self.fields)}")
             return
         hint = unknown(self.what, str(node.value), self.fields).removeprefix(f"unknown {self.what}")
-        node.complain(f"{spelled(node.value)} is no {self.what}{hint}")
+        node.complain(f"{spelled(node.value)} is not a known {self.what}{hint}")
 
     def schema(self) -> Schema:
         return {"enum": list(self.fields)}
@@ -230,7 +232,7 @@ def spelled(value: Any) -> str:
 
 def _quote_hint(value: Any) -> str:
     is_scalar = isinstance(value, int | float)
-    return f'; in quotes ("{shown(str(value).lower())}") it is one' if is_scalar else ""
+    return f'; write it in quotes: "{shown(str(value).lower())}"' if is_scalar else ""
 
 
 def _fits(pattern: str | None, value: str) -> bool:

@@ -35,7 +35,7 @@ def parse_size(value: Any) -> int:
         return value
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if found is None or int(found[1]) == 0:
-        raise ConfigError(f'"{shown(value)}" is no size; write it like 64KiB or 16MiB')
+        raise ConfigError(f'"{shown(value)}" is not a size; write it like 64KiB or 16MiB')
     return int(found[1]) << _UNITS[found[2]]
 
 
@@ -77,7 +77,7 @@ def parse_network(value: Any) -> IPv4Network | IPv6Network:
             f'"{shown(value)}" is not a network; write it like 10.0.0.0/8 or 127.0.0.1'
         ) from None
     if network.prefixlen == 0:
-        raise ConfigError(f'"{shown(value)}" is everybody; name the networks of your proxies')
+        raise ConfigError(f'"{shown(value)}" contains all addresses; name the networks of your proxies')
     return network
 
 
@@ -163,15 +163,15 @@ ENVIRONMENT = MapOf(SCALAR, has_names=False, message="must be a mapping of varia
 
 BREAKER_RULE = Record(
     {
-        "threshold": Key(Number(1), "Failures in a row that open it.", 3),
-        "reset_after": Key(DURATION, "How long it stays open before one run is tried.", "30m"),
+        "threshold": Key(Number(1), "The number of failures in a row that opens the breaker.", 3),
+        "reset_after": Key(DURATION, "How long the breaker stays open before one run is tried.", "30m"),
     }
 )
 BREAKER = Either(((bool, Only(False)),), BREAKER_RULE)
 DST = Record(
     {
-        "gap": Key(Word(get_args(Gap)), "What becomes of a time that the clock jumps over."),
-        "fold": Key(Word(get_args(Fold)), "Which of two equal times counts."),
+        "gap": Key(Word(get_args(Gap)), "What happens to a time that the clock jumps over."),
+        "fold": Key(Word(get_args(Fold)), "Which one is used when a time occurs twice."),
     }
 )
 

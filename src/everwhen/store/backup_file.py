@@ -120,7 +120,7 @@ class BackupReader:
     def header(self) -> Header:
         fields = self._line()
         if "everwhen_backup" not in fields:
-            self._refuse("is no backup of everwhen")
+            self._refuse("is not a backup of everwhen")
         number = fields["everwhen_backup"]
         if type(number) is not int or number < FORMAT:
             self._refuse("is damaged: its first line names no format")
@@ -160,7 +160,7 @@ class BackupReader:
     def _length(self) -> int:
         text = self._read_line()
         if not text.isdigit() or len(text) > len(str(_MOST)) or int(text) > _MOST:
-            self._refuse("is damaged: the length of a piece is no number")
+            self._refuse("is damaged: the length of a piece is not a number")
         return int(text)
 
     def _line(self) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def refuse_other_kind(path: Path, *, is_postgres: bool) -> None:
     try:
         # A pipe would be waited for, for ever.
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise refusal(path, "is no file")
+            raise refusal(path, "is not a file")
         with path.open("rb") as file:
             beginning = file.read(len(_SQLITE))
     except OSError as error:
@@ -272,7 +272,7 @@ def refuse_other_kind(path: Path, *, is_postgres: bool) -> None:
     elif beginning.startswith(_GZIP) and not is_postgres:
         what = "is a backup of PostgreSQL, and the database is SQLite; name one of PostgreSQL with --database"
     elif not beginning.startswith(_GZIP if is_postgres else _SQLITE):
-        what = "is no backup of everwhen"
+        what = "is not a backup of everwhen"
     else:
         return
     raise refusal(path, what)

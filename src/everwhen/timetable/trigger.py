@@ -173,7 +173,7 @@ def _parse_rfc_3339(text: str) -> datetime:
 
 def _no_instant(value: object) -> TimetableError:
     return TimetableError(
-        f'"{shown(value)}" is no RFC 3339 time; write it like 2026-12-24T18:00:00+01:00',
+        f'"{shown(value)}" is not an RFC 3339 time; write it like 2026-12-24T18:00:00+01:00',
         key="at",
         value=value,
     )

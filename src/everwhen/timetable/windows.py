@@ -207,7 +207,7 @@ def parse_window(text: str, key: str = "only_between") -> Window:
     """
     parts = _WINDOW.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
-        raise _refused(f'{key} "{shown(text)}" is no window; write it like "08:00-18:00"', key, text)
+        raise _refused(f'{key} "{shown(text)}" is not a time window; write it like "08:00-18:00"', key, text)
     hour, minute, end_hour, end_minute = (int(part) for part in parts.groups())
     start, end = hour * 60 + minute, end_hour * 60 + end_minute
     if minute > 59 or end_minute > 59 or start >= _MINUTES or end > _MINUTES:
@@ -259,7 +259,7 @@ def _parse_weekday(day: str | int, key: str) -> int:
 
 def _no_weekday(day: object, key: str) -> TimetableError:
     known = "use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
-    return _refused(f'{key}: "{shown(day)}" is no weekday; {known}', key, day)
+    return _refused(f'{key}: "{shown(day)}" is not a weekday; {known}', key, day)
 
 
 def _refused(message: str, key: str, value: object) -> TimetableError:
@@ -290,5 +290,5 @@ def _parse_date(value: object, key: str) -> int:
         day = value if isinstance(value, date) else date.fromisoformat(value)
     except ValueError:
         known = "write 2026-12-25 or {from: 2026-12-31, to: 2027-01-01}"
-        raise _refused(f'{key}: "{shown(value)}" is no date; {known}', key, value) from None
+        raise _refused(f'{key}: "{shown(value)}" is not a date; {known}', key, value) from None
     return day.toordinal() - ORDINAL_OF_1970

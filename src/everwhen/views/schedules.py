@@ -91,7 +91,7 @@ class _Definition(View):
 
 
 class Schedule(_State, _Definition):
-    """A schedule: what it is, where it stands, and what it did."""
+    """A schedule: its definition, its state and its history in numbers."""
 
     key: str | None
     created_at: When
@@ -217,11 +217,11 @@ class Stats(View):
 
 
 class Revision(View):
-    """One revision of a definition, in the words of a schedule."""
+    """One revision of a definition, with the fields of a schedule."""
 
     revision: int
     in_force_at: When
-    cause: Cause | None = field(about="null: written by a release that did not keep it.")
+    cause: Cause | None = field(about="Why it was written; null when an older release wrote it.")
     definition: Object = field("plan.definition", via=_definition_to_json)
 
 

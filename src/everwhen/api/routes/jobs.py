@@ -52,9 +52,11 @@ class OutcomeBody(Shape):
     """How work ended that was answered 202."""
 
     status: Literal["succeeded", "failed"]
-    result: Annotated[Any, Field(description="Anything; what is no text is kept as JSON.")] = None
+    result: Annotated[Any, Field(description="Any value; anything but text is stored as JSON.")] = None
     error: Line | None = None
-    retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
+    retry: bool = Field(
+        default=True, description="Set it to false to prevent retries, whatever max_retries is."
+    )
 
 
 @router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
@@ -71,7 +73,7 @@ def list_jobs(
     offset: Offset = 0,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. Filters are joined. Groups are those that schedules are in now."""
+    """Newest first. All filters must match. `group` is the current group of the schedule."""
     wanted = JobFilter(
         statuses=() if status is None else (status,),
         origins=() if origin is None else (origin,),
@@ -94,7 +96,7 @@ def list_jobs(
 
 @router.get("/jobs/{job_id}/", **described("Look at a job", view.JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
-    """As it stands now."""
+    """The current state of the job."""
     job = job_access.get_job(context.runtime, job_id, caller)
     return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
@@ -116,7 +118,9 @@ def get_job_log(
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
     seen = view.read_positions(after)
     if seen is None:
-        raise InvalidError("after", "is no position", "after is the next_after of an answer before.")
+        raise InvalidError(
+            "after", "must be a position", "after must be the next_after of a previous answer."
+        )
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     found = view.log_to_json(pieces, seen, is_over=is_over)
@@ -150,7 +154,7 @@ def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody
 
 @router.post(
     "/jobs/{job_id}/outcome/",
-    **described("Say how work ended", view.Job, "The job, over.", 404, 409),
+    **described("Report the outcome of a job", view.Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(

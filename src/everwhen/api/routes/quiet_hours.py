@@ -35,7 +35,7 @@ NIGHTS = {
 
 @router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
 def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
-    """By id. Every token may see them: schedules name them."""
+    """Sorted by id. Every token may see them, because schedules refer to them."""
     entries = quiet_hours.list_entries(context.runtime)
     return answer(list_to_json([QuietHours.of(entry.policy, source=entry.source) for entry in entries]))
 
@@ -54,7 +54,7 @@ def create_quiet_hours(
     if policy_id is None:
         policy_id = new_id(context.runtime.clock.now())
     elif not isinstance(policy_id, str):
-        raise InvalidError("id", "is no name", "id is a name.")
+        raise InvalidError("id", "must be a name", "id must be a name.")
     policy = _read(context, fields, policy_id)
     quiet_hours.create_quiet_hours(context.runtime, policy)
     location = f"{root_of(request.scope)}{ROOT}/quiet-hours/{policy_id}/"
@@ -76,7 +76,8 @@ def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> R
 def update_quiet_hours(
     context: Context, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody
 ) -> Response:
-    """At once, for every schedule that names it. Null clears; lists are replaced whole. One of the file: 409."""
+    """Takes effect at once for every schedule that uses the policy. Null clears a key; lists are replaced whole. A
+    policy of the file is refused with 409."""
     if not isinstance(body.fields, dict):
         _read(context, body.fields, policy_id)  # which refuses it
 
@@ -89,10 +90,10 @@ def update_quiet_hours(
 
 @router.delete(
     "/quiet-hours/{policy_id}/",
-    **described("Delete quiet hours", None, "They are gone.", 404, 409, status=204),
+    **described("Delete quiet hours", None, "The quiet hours are deleted.", 404, 409, status=204),
 )
 def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
-    """Refused while schedules use them, and where they are of the configuration file."""
+    """Refused while schedules use them, and when the configuration file defines them."""
     quiet_hours.delete_own_quiet_hours(context.runtime, policy_id)
     return nothing()
 

@@ -49,35 +49,36 @@ agents_router = make_router("agents")
 
 
 class PauseBody(Shape):
-    """Why, and until when."""
+    """Why a schedule is paused, and until when."""
 
     note: Line | None = Field(default=None, examples=["the printer is away"])
-    until: Moment | None = Field(default=None, description="It resumes by itself then.")
+    until: Moment | None = Field(default=None, description="When it resumes by itself.")
 
 
 class ApproveBody(Shape):
-    """Which revision was looked at."""
+    """The revision that was reviewed."""
 
     revision: int = Field(ge=1, lt=1 << 53, strict=True, examples=[1])
 
 
 class DeclineBody(Shape):
-    """Why."""
+    """Why the schedule is declined."""
 
     note: Line | None = Field(default=None, examples=["once a day is enough"])
 
 
 class TriggerBody(Shape):
-    """What to run it with."""
+    """How to run the schedule."""
 
     payload: Object | None = Field(
-        default=None, description="Merged over the schedule's; top-level keys win."
+        default=None,
+        description="Merged into the schedule's payload; these keys override its top-level keys.",
     )
     if_running: IfRunning = "queue"
 
 
 class BackfillBody(Shape):
-    """Which past slots get the jobs that they lack: [from, to)."""
+    """The past slots that are run: from `from`, up to but not including `to`."""
 
     from_: Moment = Field(alias="from")
     to: Moment
@@ -97,7 +98,7 @@ class ManyIds(Shape):
 def pause_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None
 ) -> Response:
-    """Only an active one. Its queued jobs are cancelled; what runs goes on."""
+    """The schedule must be active. Its queued jobs are cancelled; running jobs continue."""
     _pause(context, caller, schedule_id, body or PauseBody())
     return shown(context, caller, schedule_id)
 
@@ -121,8 +122,8 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
 def resume_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None
 ) -> Response:
-    """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
-    approval of that revision; a schedule that waits for approval is not resumed without."""
+    """The schedule must be paused. An interval fires one interval from now, a cron expression at its next match. With
+    If-Match this also approves that revision; a schedule that waits for approval requires it."""
     submissions.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
     return shown(context, caller, schedule_id)
 
@@ -134,7 +135,8 @@ def resume_schedule(
 def approve_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody
 ) -> Response:
-    """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
+    """The schedule must wait for approval, and the token must not require approval itself. Slots from before the
+    approval do not fire."""
     submissions.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
     return shown(context, caller, schedule_id)
 
@@ -144,7 +146,7 @@ def approve_schedule(
     **described(
         "Decline a schedule that waits for approval",
         None,
-        "It is gone; the record says who declined it and why.",
+        "The schedule is deleted; the audit says who declined it and why.",
         404,
         status=204,
     ),
@@ -152,7 +154,7 @@ def approve_schedule(
 def decline_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
 ) -> Response:
-    """It is deleted."""
+    """The schedule is deleted."""
     note = None if body is None else body.note
     submissions.decline_schedule(context.runtime, schedule_id, caller, note=note)
     return nothing()
@@ -160,10 +162,10 @@ def decline_schedule(
 
 @router.post(
     "/schedules/{schedule_id}/revive/",
-    **described("Start a dead or done schedule anew", Schedule, "The schedule, active.", 404, 428),
+    **described("Start a dead or done schedule again", Schedule, "The schedule, active.", 404, 428),
 )
 def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
-    """Its repeats and retries count from zero."""
+    """Its repeats and retries are counted from zero again."""
     permit = submissions.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
     return shown(context, caller, schedule_id)
@@ -171,12 +173,12 @@ def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId)
 
 @router.post(
     "/schedules/{schedule_id}/trigger/",
-    **described("Run a schedule now", Fired, "The job, or why there is none.", 404, status=202),
+    **described("Run a schedule now", Fired, "The job, or the reason why there is none.", 404, status=202),
 )
 def trigger_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
 ) -> Response:
-    """Beside its slots: neither next_run_at nor the counters move."""
+    """The job is independent of the slots: next_run_at and the counters do not change."""
     body = body or TriggerBody(payload=None)
     firing = jobs.trigger_schedule(
         context.runtime,
@@ -202,7 +204,8 @@ def trigger_schedule(
 def backfill_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody
 ) -> Response:
-    """The slots of the revisions in force then, in [from, to), at most 1,000. `dry_run` only tells which."""
+    """Runs at most 1,000 slots of the revisions that were in force from `from` to `to` (exclusive). With `dry_run` they
+    are only listed."""
     found = jobs.backfill(
         context.runtime,
         schedule_id,
@@ -236,7 +239,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
     "/schedules/batch-pause/", **described("Pause many schedules", ManyResults, "One result per id.")
 )
 def pause_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
-    """Each by itself: one that cannot be paused says why, and the others are paused."""
+    """Each schedule is paused independently: the result of one that cannot be paused has the problem."""
     return _many(context, caller, body.schedule_ids, lambda each: _pause(context, caller, each, PauseBody()))
 
 
@@ -244,7 +247,7 @@ def pause_schedules(context: Context, caller: Operator, body: ManyIds) -> Respon
     "/schedules/batch-resume/", **described("Resume many schedules", ManyResults, "One result per id.")
 )
 def resume_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
-    """Each by itself: one that cannot be resumed says why, and the others are resumed."""
+    """Each schedule is resumed independently: the result of one that cannot be resumed has the problem."""
 
     def resume_one(schedule_id: str) -> None:
         submissions.resume_schedule(context.runtime, schedule_id, caller)
@@ -257,13 +260,13 @@ def resume_schedules(context: Context, caller: Operator, body: ManyIds) -> Respo
     **described(
         "Delete many schedules",
         None,
-        "They are gone; ids that are unknown were passed over.",
+        "The schedules are deleted; unknown ids are ignored.",
         409,
         status=204,
     ),
 )
 def delete_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
-    """Unknown ids, and someone else's, are ignored. One of the configuration file refuses the whole call."""
+    """Unknown ids, and those of other owners, are ignored. A schedule of the configuration file refuses the call."""
     found = []
     for schedule_id in dict.fromkeys(body.schedule_ids):
         try:
@@ -305,7 +308,7 @@ def list_agent_schedules(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. An agent without schedules that the token may see is not there."""
+    """Newest first. The answer is 404 when the token may see no schedule of the agent."""
     names, wanted = fields_in(fields, include), ScheduleFilter(group=name, target="agent")
     page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
@@ -315,12 +318,12 @@ def list_agent_schedules(
 
 @agents_router.post(
     "/agents/{name}/schedules/{schedule}/enable/",
-    **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
+    **described("Enable a schedule of an agent", Schedule, "The schedule, active.", 404, 428),
 )
 def enable_agent_schedule(
     context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
 ) -> Response:
-    """The same as resume: only a paused one."""
+    """The same as resume: the schedule must be paused."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     submissions.resume_schedule(context.runtime, found, caller)
     return shown(context, caller, found)
@@ -328,12 +331,12 @@ def enable_agent_schedule(
 
 @agents_router.post(
     "/agents/{name}/schedules/{schedule}/disable/",
-    **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
+    **described("Disable a schedule of an agent", Schedule, "The schedule, paused.", 404),
 )
 def disable_agent_schedule(
     context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
 ) -> Response:
-    """The same as pause: only an active one."""
+    """The same as pause: the schedule must be active."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     _pause(context, caller, found, PauseBody())
     return shown(context, caller, found)

@@ -48,7 +48,7 @@ from everwhen.api.calls import (
 )
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BATCH, SCHEDULE_BODY, model_of
-from everwhen.api.problems import InvalidError
+from everwhen.api.problems import KEY_PATTERN, InvalidError
 from everwhen.api.request_guard import NDJSON, ROOT, root_of
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
@@ -65,27 +65,27 @@ router = make_router("schedules")
 # Behind the calls below a schedule's id, which may be the word `key`.
 by_key_router = make_router("schedules")
 
-Key = Annotated[str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])]
+Key = Annotated[str, Path(max_length=200, pattern=KEY_PATTERN, examples=["my-report"])]
 
 
 @router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
 def list_schedules(
     context: Context,
     caller: Viewer,
-    status: Annotated[StatusWord | None, Query(description="Where they stand.")] = None,
+    status: Annotated[StatusWord | None, Query(description="Only schedules with this status.")] = None,
     workflow_id: Word = None,
     group: Word = None,
     type: Word = None,
     target: Word = None,
     owner: Word = None,
-    q: Annotated[Word, Query(description="Somewhere in id or name.")] = None,
+    q: Annotated[Word, Query(description="A text that the id or the name contains.")] = None,
     fields: Fields = NO_WORDS,
     include: Include = NO_WORDS,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. Filters are joined; `workflow_id` is the group of a workflow's schedules."""
+    """Newest first. All filters must match; `workflow_id` selects the schedules that start this workflow."""
     if status is not None and status not in STATUS_WORDS:
         raise InvalidError("status", "is unknown", f"status is one of {', '.join(STATUS_WORDS)}.")
     wanted = ScheduleFilter(
@@ -178,10 +178,11 @@ def create_schedules(
     body: Annotated[Body | None, Depends(_batch_body)],
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Each by itself: one with a mistake says so, and the others are made. At most 10,000 in a list of JSON; as
-    NDJSON (one schedule a line, `application/x-ndjson`) up to 16 MiB, answered a line each while they are read.
+    """Each schedule is created independently: the result of one with a mistake has the problem. A list of JSON has at
+    most 10,000 schedules; NDJSON (one schedule a line, `application/x-ndjson`) has up to 16 MiB, and is answered line
+    by line while it is read.
 
-    With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
+    With an Idempotency-Key the same request creates each schedule once, even if the first one was interrupted.
     """
     batch = batches.Batch(context, caller, idempotency_key)
     if body is None:
@@ -196,8 +197,8 @@ def _wanted(fields: Any) -> list[Any]:
         fault = "must be a list of schedules, and the only key"
         raise InvalidError("schedules", fault, 'The body is [schedule, …] or {"schedules": [schedule, …]}.')
     if len(wanted) > MOST_AT_ONCE:
-        fault = f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken"
-        raise InvalidError("schedules", fault, "These are too many at once.")
+        fault = f"has {len(wanted)} items; at most {MOST_AT_ONCE:,} are allowed"
+        raise InvalidError("schedules", fault, "The request has too many schedules.")
     return wanted
 
 
@@ -254,10 +255,10 @@ def get_schedule_by_key(
     caller: Viewer,
     key: Key,
     owner: Annotated[
-        Word, Query(description="Whose key it is; a token with an owner has its own keys.")
+        Word, Query(description="The owner of the key; by default the owner of the token.")
     ] = None,
 ) -> Response:
-    """Keys belong to the token's owner."""
+    """Keys belong to the owner of the token."""
     entry = get_entry_by_key(context.runtime, key, caller, owner)
     return answer(schedule_to_json(entry, context.place_of(entry)), headers={"etag": etag(entry)})
 
@@ -279,7 +280,7 @@ def put_schedule(
     key: Key,
     body: ScheduleJson,
 ) -> Response:
-    """The same call twice leaves one schedule. Keys belong to the token's owner."""
+    """Repeating the call leaves one schedule. Keys belong to the owner of the token."""
     refuse_masks(body.fields)
     around = context.rules_for(caller, body.fields)
     schedule_id, is_new = submissions.put_entry(
@@ -306,7 +307,7 @@ def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> R
 def update_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: ScheduleJson, if_match: IfMatch = None
 ) -> Response:
-    """At once: next_run_at is counted anew in the same commit. One trigger key replaces the trigger, null clears."""
+    """Takes effect at once, with a new next_run_at. A key of the trigger replaces the trigger; null clears a key."""
     expected = revision_in(if_match)
     refuse_masks(body.fields)
     around = context.rules_for(caller, body.fields)
@@ -324,16 +325,21 @@ def update_schedule(
 @router.delete(
     "/schedules/{schedule_id}/",
     **described(
-        "Delete a schedule", None, "It is gone; its record stays until retention.", 404, 409, status=204
+        "Delete a schedule",
+        None,
+        "The schedule is deleted; its history is kept until retention removes it.",
+        404,
+        409,
+        status=204,
     ),
 )
 def delete_schedule(
     context: Context,
     caller: Operator,
     schedule_id: ScheduleId,
-    cancel: Annotated[bool, Query(description="End its running jobs, too.")] = False,
+    cancel: Annotated[bool, Query(description="Also cancel its running jobs.")] = False,
 ) -> Response:
-    """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
+    """Queued jobs are cancelled. Running jobs continue, unless `cancel` is true."""
     entry = get_entry(context.runtime, schedule_id, caller)
     submissions.refuse_declared_external(entry)
     schedules.delete_schedule(

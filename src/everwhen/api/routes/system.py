@@ -41,10 +41,10 @@ _FRESH = {"cache-control": "no-store"}
 
 @router.get(
     "/system/status/",
-    **described("How everything stands", view.SystemStatus, "Loop, queue, nodes, breakers."),
+    **described("Show the status of the system", view.SystemStatus, "Loop, queue, nodes, breakers."),
 )
 def get_system_status(context: Context, _caller: GlobalViewer) -> Response:
-    """Of the whole runtime, so for tokens without an owner."""
+    """The status covers the whole service, so the token must have no owner."""
     found = system.system_status(context.runtime)
     node = context.node_hooks
     loop = None if node.figures is None else node.figures()
@@ -53,17 +53,17 @@ def get_system_status(context: Context, _caller: GlobalViewer) -> Response:
 
 
 @router.post(
-    "/system/pause/", **described("Stop everything", view.Switch, "Nothing fires, nothing is claimed.")
+    "/system/pause/", **described("Pause the whole system", view.Switch, "Nothing fires, nothing is claimed.")
 )
 def pause_system(context: Context, caller: GlobalOperator) -> Response:
-    """What runs goes on. One that is paused stays so, since when it is."""
+    """Running jobs continue. A system that is paused already stays paused."""
     schedules.pause_system(context.runtime, by=caller.actor)
     return _switch(context)
 
 
-@router.post("/system/resume/", **described("Go on", view.Switch, "It goes on."))
+@router.post("/system/resume/", **described("Resume the system", view.Switch, "The system runs again."))
 def resume_system(context: Context, caller: GlobalOperator) -> Response:
-    """What lay in the pause does not fire any more."""
+    """Slots that were due during the pause do not fire."""
     schedules.resume_system(context.runtime, by=caller.actor)
     return _switch(context)
 
@@ -85,7 +85,7 @@ Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitio
 
 @breakers_router.get("/breakers/", **described("List breakers", view.BreakerList, "All."))
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
-    """By key, those that ever counted a failure."""
+    """Sorted by key; only breakers that have counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
     items = [view.Breaker.of(breaker) for breaker in found if state in (None, breaker.state)]
     return answer(list_to_json(items))
@@ -94,7 +94,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
 @breakers_router.get(
     "/breakers/{key}/",
     **described(
-        "Look at a breaker", view.BreakerWithTransitions, "How it stands, and its latest changes.", 404
+        "Look at a breaker", view.BreakerWithTransitions, "The breaker and its latest transitions.", 404
     ),
 )
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
@@ -108,7 +108,7 @@ def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transi
     **described("Close a breaker by hand", view.BreakerWithTransitions, "The breaker, closed.", 404),
 )
 def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
-    """What it held back goes on. One that is closed stays so."""
+    """The schedules that it stopped fire again. A closed breaker stays closed."""
     breakers.find_breaker(context.runtime, key, caller, limit=1)
     breakers.reset_breaker(context.runtime, key, actor=caller.actor)
     return get_breaker(context, caller, key)
@@ -130,7 +130,7 @@ class ReloadBody(Shape):
     ),
 )
 def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
-    """Nothing is written. A file with mistakes is refused with all of them."""
+    """Nothing is stored. A file with mistakes is refused, with a list of them."""
     if context.node_hooks.read is None:
         _refuse()
     declared = context.node_hooks.read()
@@ -139,7 +139,7 @@ def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
 
 
 @config_router.post(
-    "/config/reload/", **described("Take the file as it is now", view.Reloaded, "What it changed.", 409)
+    "/config/reload/", **described("Reload the configuration file", view.Reloaded, "What it changed.", 409)
 )
 def reload_config(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""

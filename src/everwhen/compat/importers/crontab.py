@@ -89,7 +89,7 @@ def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
     fields = 1 if line.lstrip("-").startswith("@") else 5
     parts = _BLANK.split(line.lstrip("-"), fields + reading.is_system)
     if len(parts) < fields + reading.is_system + 1:
-        note(f"line {number}: left out, it is no entry: {line}")
+        note(f"line {number}: left out, it is not an entry: {line}")
         return
     expression, command = " ".join(parts[:fields]), parts[-1]
     if is_silent:

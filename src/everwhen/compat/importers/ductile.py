@@ -24,7 +24,7 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
     imported = Imported()
     document = _whole(document, read, imported)
     if not isinstance(document, Mapping) or not any(key in document for key in _FILE):
-        raise ConfigError("this is no configuration of Ductile: it has no plugins")
+        raise ConfigError("this is not a Ductile configuration: it has no plugins")
     _service(document, imported)
     imported.document["plugin_dirs"] = _directories(document)
     plugins = {
@@ -32,7 +32,7 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
         for name, fields in _plugins(document, imported).items()
     }
     imported.document["plugins"] = {name: fields for name, fields in plugins.items() if fields}
-    imported.note_others(document, (*_FILE, *_DIRECTORIES), why=", it is no part of the scheduler")
+    imported.note_others(document, (*_FILE, *_DIRECTORIES), why=", it is not part of the scheduler")
     return imported
 
 
@@ -47,7 +47,7 @@ def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported)
         if isinstance(included, Mapping):
             found = merged(found, included)
         else:
-            imported.note(f"include {path}: left out, it is no configuration of Ductile")
+            imported.note(f"include {path}: left out, it is not a Ductile configuration")
     return {**found, "include": paths}
 
 
@@ -55,7 +55,7 @@ def _plugins(document: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
     """Return the plugins by the name of the one that is run. A plugin with aliases (`uses`) can be used once here."""
     plugins = document.get("plugins")
     if plugins is not None and not isinstance(plugins, Mapping):
-        imported.note("plugins: left out, they are no mapping")
+        imported.note("plugins: left out, they are not a mapping")
     given = plugins if isinstance(plugins, Mapping) else {}
     found = {name: fields for name, fields in given.items() if _used_by(fields) in (None, name)}
     for name, fields in given.items():
@@ -105,7 +105,7 @@ def _at_home(path: Any) -> str:
 
 def _plugin(name: str, fields: Any, imported: Imported) -> dict[str, Any]:
     if not isinstance(fields, Mapping):
-        imported.note(f"plugins.{name}: left out, it is no mapping")
+        imported.note(f"plugins.{name}: left out, it is not a mapping")
         return {}
     plugin = {key: fields[key] for key in _PLUGIN if fields.get(key) is not None}
     if fields.get("parallelism") is not None:
@@ -147,7 +147,7 @@ def _schedules(plugin: str, entries: Any, imported: Imported) -> list[dict[str, 
 
 def _schedule(entry: Any, place: str, imported: Imported) -> dict[str, Any]:
     if not isinstance(entry, Mapping):
-        imported.note(f"{place}: left out, it is no mapping")
+        imported.note(f"{place}: left out, it is not a mapping")
         return {}
     if entry.get("every") is None and entry.get("catch_up") not in (None, "skip"):
         imported.note(f"{place}.catch_up: Ductile catches up for every only; here it holds for each trigger")

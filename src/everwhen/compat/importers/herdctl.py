@@ -31,9 +31,9 @@ class _Agent(NamedTuple):
 def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
     """Import the agents of a file in that folder; `read` reads the files of a fleet, by their paths from there."""
     if not isinstance(document, Mapping):
-        raise ConfigError("this is no file of herdctl: it is no mapping")
+        raise ConfigError("this is not a herdctl file: it is not a mapping")
     if not any(key in document for key in _FILE):
-        raise ConfigError("this is no file of herdctl: it has neither agents nor schedules")
+        raise ConfigError("this is not a herdctl file: it has neither agents nor schedules")
     imported, names = Imported({"agents": {}}), Names()
     for found in _agents(document, read, folder, "", imported):
         wish = str(found.fields.get("name") or "agent")
@@ -91,7 +91,7 @@ def _entries(entries: Any, place: str, imported: Imported) -> list[Any]:
             for name, fields in entries.items()
         ]
     if entries is not None and not isinstance(entries, list):
-        imported.note(f"{place}: left out, it is no list")
+        imported.note(f"{place}: left out, it is not a list")
     return list(entries) if isinstance(entries, list) else []
 
 
@@ -104,14 +104,14 @@ def _agent_fields(entry: Any, read: Read, folder: str, imported: Imported) -> tu
         return (entry if isinstance(entry, Mapping) else {}), folder
     fields = read(_joined(folder, str(path)))
     if not isinstance(fields, Mapping):
-        raise ConfigError(f"{path}: is no agent of herdctl: it is no mapping")
+        raise ConfigError(f"{path}: is not a herdctl agent: it is not a mapping")
     given = entry if isinstance(entry, Mapping) else {}
     for key in given:
         if key not in ("path", "overrides", "name"):
             imported.note(f"{path}: {key} beside the path is left out")
     overrides = given.get("overrides")
     if overrides is not None and not isinstance(overrides, Mapping):
-        imported.note(f"{path}: overrides are left out, they are no mapping")
+        imported.note(f"{path}: overrides are left out, they are not a mapping")
         overrides = None
     named = {"name": given["name"]} if given.get("name") else {}
     return merged(merged(fields, overrides or {}), named), posixpath.dirname(_joined(folder, str(path)))
@@ -156,12 +156,12 @@ def _schedules(name: str, fields: Mapping[str, Any], imported: Imported) -> dict
     for key, entry in schedules.items() if isinstance(schedules, Mapping) else ():
         place = f"agents.{name}.schedules.{key}"
         if not isinstance(entry, Mapping):
-            imported.note(f"{place}: left out, it is no mapping")
+            imported.note(f"{place}: left out, it is not a mapping")
             continue
         given = entry if source is None or "work_source" in entry else {**entry, "work_source": source}
         found[str(key)] = _schedule(place, given, imported)
     if schedules is not None and not isinstance(schedules, Mapping):
-        imported.note(f"agents.{name}.schedules: left out, they are no mapping")
+        imported.note(f"agents.{name}.schedules: left out, they are not a mapping")
     return found
 
 

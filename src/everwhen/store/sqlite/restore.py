@@ -137,7 +137,7 @@ def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
 
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
-        raise refusal(path, "is no backup of everwhen")
+        raise refusal(path, "is not a backup of everwhen")
     columns = {name for _, name, *_ in copy.execute("PRAGMA table_info(everwhen_migrations)").fetchall()}
     if not {"number", "step"} <= columns:
         raise refusal(path, "is damaged: its list of migrations cannot be read")
