@@ -233,7 +233,7 @@ class UnknownTokenError(TokenError):
     """No valid token has this id."""
 
     def __init__(self, token_id: str) -> None:
-        super().__init__(f'there is no valid token "{shown(token_id)}"')
+        super().__init__(f'there is no token "{shown(token_id)}", or it is revoked')
         self.token_id = token_id
 
 
