@@ -44,7 +44,7 @@ class Program:
 
 
 class Rest:
-    """`POST /schedules/batch/` of an `everwhen api` process, one JSON line per schedule."""
+    """An `everwhen api` process: `POST /schedules/batch/` with a JSON line per schedule, `POST /schedules/` for one."""
 
     def __init__(self, url: str) -> None:
         token = secrets.token_urlsafe(32)
@@ -56,16 +56,32 @@ class Rest:
         assert self.server.stdout is not None
         address = next(line for line in self.server.stdout if line.startswith(b"API on ")).split()[2]
         self.client = HTTPConnection(urlsplit(address.decode()).netloc)
-        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-ndjson"}
+        self.token = token
 
     def create(self, numbers: range) -> None:
+        if len(numbers) == 1:
+            self.post("/schedules/", {"name": f"s{numbers[0]}", **schedule(numbers[0])})
+            return
         body = "\n".join(json.dumps({"name": f"s{n}", **schedule(n)}) for n in numbers)
-        self.client.request("POST", "/api/v1/schedules/batch/", body, self.headers)
+        results = self.send("POST", "/schedules/batch/", body, "application/x-ndjson")
+        if results.count(b'"id"') != len(numbers):
+            raise RuntimeError(f"the batch was answered {results[:300]!r}")
+
+    def get(self, path: str) -> Any:
+        return json.loads(self.send("GET", path, None, "application/json"))
+
+    def post(self, path: str, body: object) -> Any:
+        return json.loads(self.send("POST", path, json.dumps(body), "application/json"))
+
+    def send(self, method: str, path: str, body: str | None, kind: str) -> bytes:
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
+        self.client.request(method, f"/api/v1{path}", body, headers)
         answer = self.client.getresponse()
-        results = answer.read()
+        content = answer.read()
         self.client.close()  # the server closes connections that are idle while the others have their turn
-        if answer.status != 200 or results.count(b'"id"') != len(numbers):
-            raise RuntimeError(f"the batch was answered {answer.status}: {results[:300]!r}")
+        if answer.status not in (200, 201):
+            raise RuntimeError(f"{method} {path} was answered {answer.status}: {content[:300]!r}")
+        return content
 
     def close(self) -> None:
         self.client.close()

@@ -64,7 +64,7 @@ class MissingQuietHoursError(TimetableError):
 
     def __init__(self, policy_id: str) -> None:
         super().__init__(
-            f'quiet_hours: there are no "{shown(policy_id)}"', key="quiet_hours", value=policy_id
+            f'quiet_hours: there are no quiet hours "{shown(policy_id)}"', key="quiet_hours", value=policy_id
         )
 
 
@@ -123,7 +123,9 @@ class SourceGoneError(SchedulerError):
     """The schedule of a job is deleted, so the definition that is needed to run the job is missing."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f'the schedule of job "{shown(job_id)}" is deleted; make it again, and trigger it')
+        super().__init__(
+            f'the schedule of job "{shown(job_id)}" is deleted; create the schedule again, and trigger it'
+        )
         self.job_id = job_id
 
 
@@ -140,7 +142,7 @@ class DuplicatePolicyError(SchedulerError):
 
     def __init__(self, policy_id: str) -> None:
         super().__init__(
-            f'quiet hours "{shown(policy_id)}" are there already; change those, or choose another id'
+            f'quiet hours "{shown(policy_id)}" already exist; change those, or choose another id'
         )
         self.policy_id = policy_id
 
@@ -186,7 +188,8 @@ class PreconditionError(SchedulerError):
 
     def __init__(self, expected: int, revision: int) -> None:
         super().__init__(
-            f"the schedule is at revision {revision}, not {expected}; read it again and decide anew"
+            f"the schedule is at revision {revision}, not {expected}; read it again, and repeat the change "
+            "if it is still right"
         )
         self.expected = expected
         self.revision = revision
@@ -230,7 +233,7 @@ class UnknownTokenError(TokenError):
     """No valid token has this id."""
 
     def __init__(self, token_id: str) -> None:
-        super().__init__(f'there is no token "{shown(token_id)}" in force')
+        super().__init__(f'there is no token "{shown(token_id)}", or it is revoked')
         self.token_id = token_id
 
 
@@ -250,7 +253,10 @@ class QuotaError(LimitError):
     """The token has as many schedules as it may have."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"this token may have {most} schedules; delete some first", limit="max_schedules")
+        super().__init__(
+            f"this token may have at most {counted(most, 'schedule')}; delete one first",
+            limit="max_schedules",
+        )
         self.most = most
 
 
@@ -259,7 +265,7 @@ class FiringLimitError(LimitError):
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(
-            f"this token has caused as many firings as it may by now; try again in {retry_after}s",
+            f"this token has reached its limit of firings; try again in {retry_after}s",
             limit="fires",
         )
         self.retry_after = retry_after
@@ -288,7 +294,7 @@ class PolicyInUseError(SchedulerError):
         self.some = tuple(some)  # the first of them
         named = f" ({', '.join(self.some)}{', …' if schedules > len(self.some) else ''})" if self.some else ""
         super().__init__(
-            f'quiet hours "{policy_id}" are used by {schedules} schedule(s){named}; change those first'
+            f'quiet hours "{policy_id}" are used by {counted(schedules, "schedule")}{named}; change those first'
         )
         self.policy_id = policy_id
         self.schedules = schedules
@@ -313,10 +319,10 @@ class SubmissionError(ConfigError):
 
 def oversize(size: int, most: int) -> str:
     """Return the text of the problem with a value of this many bytes."""
-    return f"is {size:,} bytes long; at most {most:,} are taken"
+    return f"is {size:,} bytes long; at most {most:,} are allowed"
 
 
-_OVERSIZE = re.compile(r"is [0-9,]+ bytes long; at most [0-9,]+ are taken")
+_OVERSIZE = re.compile(r"is [0-9,]+ bytes long; at most [0-9,]+ are allowed")
 
 
 class ManifestError(ConfigError):
@@ -333,8 +339,8 @@ class RemovalError(ConfigError):
 
     def __init__(self, removed: int, present: int) -> None:
         super().__init__(
-            f"this would remove {removed} of {present} schedules; if that is meant, say --yes, and otherwise look "
-            "whether a file is missing"
+            f"this would remove {removed} of {present} schedules; confirm it with --yes, or check whether a file "
+            "is missing"
         )
         self.removed = removed
         self.present = present
@@ -395,6 +401,15 @@ class CopyError(SchedulerError):
 
 class UncertainCopyError(CopyError):
     """A copy whose commit was not confirmed, so it may exist or not. The same command checks that and continues."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where there is not exactly one.
+
+    >>> counted(1, "schedule"), counted(1_200, "schedule")
+    ('1 schedule', '1,200 schedules')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 LONGEST_SHOWN = 100

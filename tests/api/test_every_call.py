@@ -217,7 +217,7 @@ def ask(client: Client, call: Call, things: dict[str, str]) -> Answer:
 
 
 def is_refused_by_role(answer: Answer) -> bool:
-    return answer.status == 403 and answer.fields["detail"].startswith("This call needs the role")
+    return answer.status == 403 and answer.fields["detail"].startswith("This call requires a")
 
 
 # -- the document --

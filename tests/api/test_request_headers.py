@@ -13,12 +13,12 @@ from everwhen import Scheduler
 from everwhen.config.read import Host, read_configuration
 from everwhen.engine.running import run_of
 from everwhen.errors import ConfigError, SchedulerError, TimetableError
+from everwhen.model.addresses import is_public
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
 from everwhen.targets.http import HttpTarget
-from everwhen.targets.http_addresses import is_public
 from everwhen.targets.http_exchange import HttpSessions, SessionKey
-from tests.api.serving import Client, Service
+from tests.api.serving import Client, Service, serving
 from tests.api.working import claimed, triggered
 from tests.submissions import Submission, create_schedule
 from tests.targets.http_server import NOW, a_server, kept_open
@@ -117,9 +117,9 @@ def run_all(service: Service, schedules: list[tuple[Client, dict[str, Any]]]) ->
     return asyncio.run(run())
 
 
-def test_a_connection_is_used_again_but_not_for_another_owner(service: Service) -> None:
-    one, other = service.client(owner="team-a"), service.client(owner="team-b")
-    with a_server(kept_open) as server:
+def test_a_connection_is_used_again_but_not_for_another_owner(tmp_path: Path) -> None:
+    with serving(tmp_path, allow_private_urls=True) as service, a_server(kept_open) as server:
+        one, other = service.client(owner="team-a"), service.client(owner="team-b")
         request = {"http": {"url": f"{server.url}/run"}}
         clients = [one, one, other, one]
         outcomes = run_all(service, [(client, client.create(run=request)) for client in clients])

@@ -185,6 +185,15 @@ def test_a_deleted_schedule_is_gone(service: Service) -> None:
     assert service.admin.call("DELETE", path).status == 404
 
 
+@pytest.mark.parametrize("key", ["", "k" * 201])
+def test_an_idempotency_key_of_no_or_too_many_characters_is_refused(service: Service, key: str) -> None:
+    answer = service.admin.post(
+        "/schedules/", {"every": "1h", "run": HTTP_RUN}, headers={"Idempotency-Key": key}
+    )
+    assert (answer.status, answer.problem) == (422, "invalid")
+    assert [one["path"] for one in answer.fields["errors"]] == ["Idempotency-Key"]
+
+
 def test_the_same_idempotency_key_makes_one_schedule(service: Service) -> None:
     body = {"every": "1h", "run": HTTP_RUN, "owner": "once"}
     headers = {"Idempotency-Key": "order-7"}

@@ -87,8 +87,8 @@ def test_shorthands_intervals_and_aliases_are_understood(expression: str, fields
         (["5m", "--count", "0"], "0 is not in the range 1<=x<=1000"),
         ([""], "Interval cannot be empty"),
         (["-5m"], "Negative intervals are not allowed"),
-        (["5m", "--after", "9999-12-31T23:59:00Z"], "not an RFC 3339 time"),
-        (["0 0 * * *", "--after", "0001-01-01T00:00:00Z"], "not an RFC 3339 time"),
+        (["5m", "--after", "9999-12-31T23:59:00Z"], "is not an RFC 3339 time"),
+        (["0 0 * * *", "--after", "0001-01-01T00:00:00Z"], "is not an RFC 3339 time"),
     ],
 )
 def test_a_mistake_is_one_clear_sentence_on_stderr_and_exit_code_2(

@@ -361,7 +361,7 @@ def test_a_service_that_does_not_answer_is_named() -> None:
 def test_a_wrong_token_is_reported(shells: dict[str, Shell]) -> None:
     options = [*shells["service"].options[:3], "ew_wrong"]
     answer = CliRunner().invoke(everwhen, ["schedules", "list", *options])
-    assert "not known, expired or revoked" in str(answer.exception)
+    assert "unknown, expired or revoked" in str(answer.exception)
 
 
 # -- a starter --

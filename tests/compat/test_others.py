@@ -121,7 +121,7 @@ def test_plugins_of_ductile_come_over_as_they_are() -> None:
         },
     }
     assert "plugins.withings.retry: left out" in imported.notes
-    assert "webhooks: left out, it is not a part of the scheduler" in imported.notes
+    assert "webhooks: left out, it is not part of the scheduler" in imported.notes
 
 
 def test_agents_of_a_fleet_are_read_from_their_files() -> None:
@@ -163,9 +163,9 @@ def test_agents_of_a_fleet_are_read_from_their_files() -> None:
 
 @pytest.mark.parametrize("document", [None, [], {"x": 1}])
 def test_a_file_of_something_else_is_refused(document: Any) -> None:
-    with pytest.raises(ConfigError, match="this is not a file of herdctl"):
+    with pytest.raises(ConfigError, match="this is not a herdctl file"):
         import_herdctl(document, lambda path: None)
-    with pytest.raises(ConfigError, match="this is not a configuration of Ductile"):
+    with pytest.raises(ConfigError, match="this is not a Ductile configuration"):
         import_ductile(document)
 
 
@@ -267,7 +267,7 @@ def test_what_ductile_includes_is_read_and_its_limits_come_over() -> None:
     assert set(imported.document["plugins"]) == {"echo", "withings"}
     (folder,) = imported.document["plugin_dirs"]
     assert folder.endswith("/plugins") and not folder.startswith("~")
-    assert "webhooks: left out, it is not a part of the scheduler" in imported.notes
+    assert "webhooks: left out, it is not part of the scheduler" in imported.notes
 
 
 def test_a_plugin_that_ductile_uses_under_another_name_comes_over_once_and_the_rest_is_named() -> None:
@@ -284,7 +284,7 @@ def test_a_plugin_that_ductile_uses_under_another_name_comes_over_once_and_the_r
 def test_a_ductile_file_without_plugins_is_one_all_the_same() -> None:
     imported = import_ductile({"service": {"name": "home"}, "webhooks": {}})
     assert imported.document["service"] == {"name": "home"}
-    assert "webhooks: left out, it is not a part of the scheduler" in imported.notes
+    assert "webhooks: left out, it is not part of the scheduler" in imported.notes
 
 
 def test_periodic_tasks_that_an_application_adds_are_named() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from everwhen.config.schema import SECTIONS
+
 
 class Broken(NamedTuple):
     """A file and the lines that are said about it, without the file's name."""
@@ -50,7 +52,7 @@ YAML = {
         ("1: is not valid YAML: found unexpected end of stream, while scanning a quoted scalar",),
     ),
     "a control character": Broken(
-        "a: 1\nb: \x07", ("2: is not valid YAML: it holds a control character (#x07)",)
+        "a: 1\nb: \x07", ("2: is not valid YAML: it contains a control character (#x07)",)
     ),
     "a key twice": Broken(
         "service: {name: a}\napi: {port: 1}\nservice: {name: b}",
@@ -72,10 +74,11 @@ YAML = {
         "service: {}\n---\napi: {}", ("2: holds several documents; keep one, and drop the line with ---",)
     ),
     "an alias without anchor": Broken(
-        "service: *base", ("1: service: *base has no anchor before it, or stands inside it",)
+        "service: *base", ("1: service: *base refers to no anchor before it, or to one that contains it",)
     ),
     "an alias inside its anchor": Broken(
-        "service: &a {name: *a}", ("1: service.name: *a has no anchor before it, or stands inside it",)
+        "service: &a {name: *a}",
+        ("1: service.name: *a refers to no anchor before it, or to one that contains it",),
     ),
     "a list as a key": Broken("? [a]\n: 1", ("1: a key must be a word, not a list or a mapping",)),
     "a merge of a word": Broken(
@@ -92,7 +95,9 @@ SHAPE = {
         ('1: must be a mapping with service, api, include, plugin_dirs, quiet_hours, …, not "hello"',),
     ),
     "an unknown section": Broken("schedule: []", ('1: schedule: unknown key, did you mean "schedules"?',)),
-    "a section of no sense": Broken("xyzzy: 1", ("1: xyzzy: unknown key",)),
+    "a section of no sense": Broken(
+        "xyzzy: 1", (f"1: xyzzy: unknown key; known keys: {', '.join(SECTIONS)}",)
+    ),
     "service is a number": Broken(
         "service: 5",
         (
@@ -122,8 +127,8 @@ SHAPE = {
     "a zero byte": Broken(
         'schedules:\n- {id: a, every: 1m, name: "a\\0b", run: {command: [ls, "\\0"]}}',
         (
-            "2: schedules[0].name: holds a zero byte, which no program and no database takes",
-            "2: schedules[0].run.command[1]: holds a zero byte, which no program and no database takes",
+            "2: schedules[0].name: contains a zero byte, which is not allowed",
+            "2: schedules[0].run.command[1]: contains a zero byte, which is not allowed",
         ),
     ),
     "true is no number": Broken(
@@ -166,7 +171,7 @@ SHAPE = {
     "behind a proxy": Broken(
         "api: {behind_proxy: true}",
         (
-            "1: api.behind_proxy: is gone: write trusted_proxies: [127.0.0.1] with the networks of your proxies",
+            "1: api.behind_proxy: was replaced: write trusted_proxies: [127.0.0.1] with the networks of your proxies",
         ),
     ),
     "proxies that are no networks": Broken(
@@ -174,7 +179,7 @@ SHAPE = {
         (
             '1: api.trusted_proxies[0]: "proxy.example" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
             '1: api.trusted_proxies[1]: "10.0.0.1/8" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
-            '1: api.trusted_proxies[2]: "0.0.0.0/0" is everybody; name the networks of your proxies',
+            '1: api.trusted_proxies[2]: "0.0.0.0/0" contains all addresses; name the networks of your proxies',
             '1: api.trusted_proxies[3]: "7" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
         ),
     ),
@@ -200,7 +205,7 @@ SHAPE = {
         (
             (
                 "1: schedules[0].id: must be a name of letters, digits, - and _, such as nightly-backup, not 5;"
-                ' in quotes ("5") it is one'
+                ' write it in quotes: "5"'
             ),
         ),
     ),
@@ -238,7 +243,7 @@ SCHEDULES = {
         "every: 1m, jitter: 1m", '.jitter: jitter "1m" must be smaller than the interval'
     ),
     "jitter of a one-shot": one(
-        "after: 1h, jitter: 1m", ".jitter: jitter is for every and cron; one-shots fire when they say"
+        "after: 1h, jitter: 1m", ".jitter: jitter is for every and cron; a one-shot fires at its exact time"
     ),
     "jitter in percent of cron": one(
         "cron: '@daily', jitter: 5%",
@@ -250,7 +255,7 @@ SCHEDULES = {
     ),
     "a window of one time": one(
         "every: 1m, only_between: 8-18",
-        '.only_between: only_between "8-18" is not a window; write it like "08:00-18:00"',
+        '.only_between: only_between "8-18" is not a time window; write it like "08:00-18:00"',
     ),
     "a window that is no time": one(
         "every: 1m, only_between: 08:00-25:00",
@@ -316,10 +321,14 @@ TARGETS = {
         "{command: []}", ".command: must be a list: the program, then its arguments, not empty"
     ),
     "an argument that is a list": run("{command: [ls, [a]]}", ".command[1]: must be text, not a list"),
-    "cwd of a request": run("{http: {url: 'http://x'}, cwd: /tmp}", ".cwd: goes with command only"),
+    "cwd of a request": run("{http: {url: 'http://x'}, cwd: /tmp}", ".cwd: is allowed only with command"),
     "env as a list": run("{command: [ls], env: [A=1]}", ".env: must be a mapping of variables, not a list"),
     "a URL without scheme": run(
         "{http: {url: example.org}}", '.http.url: "example.org" must be a URL, such as https://host/path'
+    ),
+    "a URL with an impossible port": run(
+        "{http: {url: 'http://u:secret@example.org:70000'}}",
+        ".http.url: must be a URL, such as https://host/path: its port must be a number from 1 to 65535",
     ),
     "no URL": run("{http: {method: GET}}", ".http: url is required"),
     "an unknown method": run(
@@ -367,7 +376,7 @@ POLICIES = {
         "quiet_hours: {a b: {dates: [2026-12-25]}}",
         (
             (
-                "1: quiet_hours.a b: is not a valid name; use letters, digits, - and _, at most 100,"
+                "1: quiet_hours.a b: is not a valid name; use at most 100 letters, digits, - and _,"
                 " beginning with a letter or digit"
             ),
         ),
@@ -414,7 +423,7 @@ GROUPS = {
     ),
     "a command that is not in the manifest": plugin(
         "schedule: {command: fetch, every: 1h}",
-        '.schedule.command: schedule "default" references unsupported command "fetch"',
+        '.schedule.command: schedule "default" references unsupported command "fetch"; available: poll, token_refresh',
     ),
     "a payload that the command does not take": plugin(
         "schedule: {command: token_refresh, every: 1h, payload: {source: 5}}",
@@ -430,7 +439,7 @@ GROUPS = {
     ),
     "config that the plugin requires": Broken(
         "plugins:\n  withings: {schedule: {every: 1h}}",
-        ('2: plugins.withings: config lacks "token_file", which the plugin requires',),
+        ('2: plugins.withings: config has no "token_file", which the plugin requires',),
     ),
     "a misspelled key of a plugin's schedule": plugin(
         "schedules: [{id: hourly, every: 1h, jiter: 30s}]",
@@ -452,11 +461,11 @@ GROUPS = {
     ),
     "a type without its word": agent("{type: interval}", ": a schedule of type interval needs interval"),
     "a word of another type": agent(
-        "{type: interval, interval: 5m, cron: '@daily'}", ".cron: does not go with type interval"
+        "{type: interval, interval: 5m, cron: '@daily'}", ".cron: is not allowed with type interval"
     ),
     "cron in two words": agent(
         "{type: cron, cron: '@daily', expression: '@hourly'}",
-        ".expression: is another word for cron; keep one",
+        ".expression: means the same as cron; keep only one of them",
     ),
     "an agent's interval without unit": agent(
         "{type: interval, interval: '5'}", f".interval: Missing time unit. {_FORMAT}"
@@ -468,11 +477,11 @@ GROUPS = {
     "jitter of an agent": agent(
         "{type: interval, interval: 5m, jitter: 20%}", '.jitter: jitter "20%" must be 0% to 10% here'
     ),
-    "a secret of a chat": agent("{type: chat, secret: x}", ".secret: is for a webhook only"),
+    "a secret of a chat": agent("{type: chat, secret: x}", ".secret: is only for a webhook"),
     "a signature of a chat": agent(
         "{type: chat, signature: github}",
-        ".signature: is for a webhook only",
-        ".signature: needs secret beside it",
+        ".signature: is only for a webhook",
+        ".signature: requires secret",
     ),
     "a signature of nobody's": agent(
         "{type: webhook, secret: x, signature: gitlab}",
@@ -488,7 +497,7 @@ GROUPS = {
     "a workflow that nobody knows": Broken(
         "workflows:\n  '12': {run: {http: {url: 'http://x'}}}\n"
         "schedules:\n- {id: a, every: 1h, run: {workflow: {id: 13}}}",
-        ("4: schedules[0].run.workflow.id: Workflow not found.",),
+        ("4: schedules[0].run.workflow.id: Workflow not found. Available: 12",),
     ),
     "a trigger that the workflow lacks": Broken(
         "workflows:\n  '1': {triggers: [t1], run: {http: {url: 'http://x'}}}\n"
@@ -510,7 +519,7 @@ GROUPS = {
     ),
     "an event that nobody sends": Broken(
         "notify: [{on: [breaker.opend], command: [x]}]",
-        ('1: notify[0].on[0]: "breaker.opend" is no event, did you mean "breaker.opened"?',),
+        ('1: notify[0].on[0]: "breaker.opend" is not a known event, did you mean "breaker.opened"?',),
     ),
 }
 BROKEN = YAML | SHAPE | SCHEDULES | TARGETS | POLICIES | GROUPS

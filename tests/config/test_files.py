@@ -43,8 +43,8 @@ def test_mistakes_of_included_files_name_their_file(tmp_path: Path) -> None:
     write(tmp_path, A, "more/d.yaml")
     assert mistakes(tmp_path, f"include: ['more/*.yaml']\n{A}") == [
         'more/b.yaml:2: schedules[0].evry: unknown key, did you mean "every"?',
-        "more/c.yaml:1: service: stands in the main file only",
-        "more/c.yaml:2: include: stands in the main file only",
+        "more/c.yaml:1: service: is allowed only in the main file",
+        "more/c.yaml:2: include: is allowed only in the main file",
         'more/d.yaml:1: schedules[0]: duplicate schedule id "a", first in everwhen.yaml:2',
     ]
 
@@ -53,7 +53,7 @@ def test_quiet_hours_of_two_files_may_not_share_a_name(tmp_path: Path) -> None:
     nights = "quiet_hours:\n  nights: {windows: [{between: '22:00-07:00'}]}"
     write(tmp_path, nights, "b.yaml")
     assert mistakes(tmp_path, f"include: [b.yaml]\n{nights}") == [
-        "b.yaml:2: quiet_hours.nights: stands in everwhen.yaml:3 already"
+        "b.yaml:2: quiet_hours.nights: is already defined in everwhen.yaml:3"
     ]
 
 

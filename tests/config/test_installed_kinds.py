@@ -106,7 +106,7 @@ def test_a_kind_of_another_package_is_read_with_its_keys(tmp_path: Path) -> None
         ),
         (
             "ship: {port: Kiel}, cwd: /tmp",
-            [".cwd: goes with command only"],
+            [".cwd: is allowed only with command"],
         ),
     ],
 )
@@ -117,10 +117,11 @@ def test_a_mistake_in_its_keys_is_found_at_its_line(tmp_path: Path, run: str, sa
 
 def test_a_kind_that_is_not_installed_is_refused_with_the_list_of_what_there_is(tmp_path: Path) -> None:
     found = mistakes(tmp_path, a_file("fax: {loft: /tmp}"))
-    kinds = f"{NO_KIND}, broken, listed, pigeon, plain, referring, ship, unwritable, wrong"
+    installed = "broken, listed, pigeon, plain, referring, ship, unwritable, wrong"
+    keys = "command, cwd, env, http, python, args, kwargs, isolate, message, plugin, agent, workflow"
     assert found == [
-        f"everwhen.yaml:4: schedules[0].run: {kinds}",
-        "everwhen.yaml:4: schedules[0].run.fax: unknown key",
+        f"everwhen.yaml:4: schedules[0].run: {NO_KIND}, {installed}",
+        f"everwhen.yaml:4: schedules[0].run.fax: unknown key; known keys: {keys}, {installed}",
     ]
 
 
@@ -132,10 +133,7 @@ def test_without_keys_a_kind_takes_any_mapping(tmp_path: Path) -> None:
     ("kind", "fault"),
     [
         ("broken", 'the target "broken" cannot be loaded: RuntimeError: no feathers'),
-        (
-            "wrong",
-            'the keys of the target "wrong" cannot be used: the schema itself is not a valid JSON Schema',
-        ),
+        ("wrong", 'the keys of the target "wrong" cannot be used: the schema is not a valid JSON Schema'),
         (
             "unwritable",
             'the keys of the target "unwritable" cannot be used: Object of type object is not JSON serializable',

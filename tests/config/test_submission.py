@@ -172,12 +172,12 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "one trigger twice": (
         {"every": "1h", "interval_seconds": 5, "run": RUN},
-        [("interval_seconds", "is another word for every; keep one")],
+        [("interval_seconds", "means the same as every; keep only one of them")],
     ),
     "no target": ({"every": "1h"}, [("", "run is required")]),
     "two targets": (
         {"every": "1h", "run": RUN, "workflow_id": 1},
-        [("workflow_id", "is another word for run; keep one")],
+        [("workflow_id", "means the same as run; keep only one of them")],
     ),
     "everything at once": (
         {"cron": "0 25 * * *", "max_retries": -1, "if_running": "wait", "run": {"http": {"url": "x"}}},
@@ -198,7 +198,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a workflow that is not there": (
         {"interval_seconds": 5, "workflow_id": 2},
-        [("workflow_id", "Workflow not found.")],
+        [("workflow_id", "Workflow not found. Available: 1")],
     ),
     "a trigger node that is not there": (
         {"interval_seconds": 5, "workflow_id": 1, "trigger_node_id": "t2"},
@@ -206,10 +206,10 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a trigger node alone": (
         {"every": "1h", "run": RUN, "trigger_node_id": "t1"},
-        [("trigger_node_id", "goes with workflow_id only")],
+        [("trigger_node_id", "is allowed only with workflow_id")],
     ),
-    "a type alone": ({"type": "cron"}, [("type", "needs spec beside it")]),
-    "a spec alone": ({"spec": "5"}, [("spec", "needs type beside it")]),
+    "a type alone": ({"type": "cron"}, [("type", "requires spec")]),
+    "a spec alone": ({"spec": "5"}, [("spec", "requires type")]),
     "a spec that is no cron": (
         {"type": "cron", "spec": "* * *"},
         [("spec", 'Invalid cron expression "* * *" - expected 5 fields, got 3')],
@@ -236,11 +236,21 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "quiet hours that are not there": (
         {"every": "1h", "run": RUN, "quiet_hours_policy_id": "night"},
-        [("quiet_hours_policy_id", 'there are no quiet hours "night", did you mean "nights"?')],
+        [
+            (
+                "quiet_hours_policy_id",
+                'there are no quiet hours "night", did you mean "nights"? Available: nights, over-rest',
+            )
+        ],
     ),
     "a plugin that is not there": (
         {"every": "1h", "run": {"plugin": {"name": "withing"}}},
-        [("run.plugin.name", 'there is no plugin "withing" in the configuration')],
+        [
+            (
+                "run.plugin.name",
+                'there is no plugin "withing" in the configuration, did you mean "withings"? Available: withings',
+            )
+        ],
     ),
     "jitter that is not a duration": (
         {"every": "1h", "jitter": "5x", "run": RUN},
@@ -256,7 +266,7 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "a payload too large": (
         {"every": "1h", "trigger_payload": {"a": "x" * 70_000}, "run": RUN},
-        [("trigger_payload", "is 70,009 bytes long; at most 65,536 are taken")],
+        [("trigger_payload", "is 70,009 bytes long; at most 65,536 are allowed")],
     ),
     "a number that JSON does not know": (
         {"every": "1h", "payload": {"a": [float("nan")]}, "run": RUN},
@@ -287,7 +297,10 @@ def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: Submission
         ("run.plugin.command", 'command "handle" cannot be scheduled')
     ]
     assert problems(run(command="nothing"), around) == [
-        ("run.plugin.command", 'schedule "a" references unsupported command "nothing"')
+        (
+            "run.plugin.command",
+            'schedule "a" references unsupported command "nothing"; available: poll, token_refresh',
+        )
     ]
     ((path, message),) = problems({**run(command="token_refresh"), "payload": {"source": 5}}, around)
     assert path == "payload"
@@ -331,7 +344,7 @@ def test_references_to_the_environment_can_be_kept_to_the_file(around: Submissio
     fields = {"every": "1h", "run": {"http": {"url": "https://x/?k=${KEY}", "headers": {"a": "${B:-c}"}}}}
     assert "${KEY}" in definition(fields, around).target.spec
     message = (
-        "refers to the environment, which is for the configuration file and for callers that may run code"
+        "refers to the environment, which only the configuration file and callers that may run code may do"
     )
     assert problems(fields, replace(around, may_refer=False)) == [
         ("run.http.headers.a", message),

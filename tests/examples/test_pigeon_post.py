@@ -114,4 +114,5 @@ def test_its_keys_are_checked_in_files_and_over_rest_and_shown_by_openapi(
         document = replace(service.nobody, prefix="").get("/api/openapi.json").fields
         pigeon = document["components"]["schemas"]["Target"]["properties"]["pigeon"]
         assert pigeon["description"] == "A letter, brought by a pigeon."
-        assert pigeon["anyOf"][0]["required"] == ["loft"]
+        assert pigeon["anyOf"][0] == {"$ref": "#/components/schemas/PigeonTarget"}
+        assert document["components"]["schemas"]["PigeonTarget"]["required"] == ["loft"]

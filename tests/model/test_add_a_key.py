@@ -56,10 +56,11 @@ assert "weight" in of_agents["properties"]
 # OpenAPI: the body, and the answer
 s = manual_scheduler()
 document = create_app(ApiContext(s.runtime, ApiSettings(), SubmissionRules)).openapi()
-calls = document["paths"]["/api/v1/schedules/"]
-body = calls["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]["weight"]
-assert (body["anyOf"][0]["maximum"], body["default"]) == (10, 5), body
-answer = document["components"]["schemas"]["Schedule"]
+schemas = document["components"]["schemas"]
+body = schemas["ScheduleBody"]["properties"]["weight"]
+assert (body["anyOf"][0]["maximum"], body["description"]) == (10, "How much it counts. Default: 5."), body
+assert "weight" in schemas["ScheduleField"]["enum"]
+answer = schemas["Schedule"]
 assert answer["properties"]["weight"]["type"] == "integer" and "weight" in answer["required"]
 
 # Python, and tests

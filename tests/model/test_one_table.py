@@ -8,7 +8,8 @@ from typing import get_type_hints
 
 import pytest
 
-from everwhen.api.payloads import SCHEDULE_BODY, model_of
+from everwhen.api.openapi import body_schemas
+from everwhen.api.payloads import model_of
 from everwhen.config.schema import AGENT_SCHEDULE, PLUGIN_SCHEDULE, SCHEDULE
 from everwhen.errors import SchedulerError, TimetableError
 from everwhen.model.declare import declare
@@ -34,7 +35,7 @@ def test_what_is_generated_from_the_table_is_up_to_date(path: Path, text: str) -
 
 def test_files_bodies_answers_and_python_have_the_same_keys() -> None:
     assert set(SCHEDULE.keys) == {"id", *GENERAL}
-    assert set(GENERAL) <= set(SCHEDULE_BODY["properties"])
+    assert set(GENERAL) <= set(body_schemas()["ScheduleBody"]["properties"])
     assert set(GENERAL) <= set(model_of(Schedule).model_fields)
     assert set(get_type_hints(TriggerOptions)) == set(GENERAL)
     assert set(FIELDS) == {*SCHEDULE.keys, *PLUGIN_SCHEDULE.keys, *AGENT_SCHEDULE.keys} - {"id"}

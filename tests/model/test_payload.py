@@ -16,9 +16,9 @@ def test_a_payload_may_be_64_kib_and_not_a_byte_more() -> None:
     s = manual_scheduler()
     s.add("fits", every="1h", payload=FITS)
     larger = {"text": FITS["text"] + "x"}
-    with pytest.raises(TimetableError, match="payload is 65537 bytes as JSON; at most 65536 are taken"):
+    with pytest.raises(TimetableError, match="payload is 65537 bytes as JSON; at most 65536 are allowed"):
         payload_text(larger)
-    with pytest.raises(SubmissionError, match="payload: is 65,537 bytes long; at most 65,536 are taken"):
+    with pytest.raises(SubmissionError, match="payload: is 65,537 bytes long; at most 65,536 are allowed"):
         s.add("larger", every="1h", payload=larger)
     assert s.state("fits").status == "active"
 

@@ -57,7 +57,7 @@ def test_defaults_are_those_of_the_properties() -> None:
 
 def test_a_schema_that_is_none_is_a_fault_of_its_own() -> None:
     (fault,) = payload_faults({"type": "object", "properties": {"a": {"type": "nothing"}}}, {"a": 1})
-    assert fault.startswith("the schema itself is not a valid JSON Schema")
+    assert fault.startswith("the schema is not a valid JSON Schema")
 
 
 def test_a_reference_to_another_document_is_refused_and_never_fetched() -> None:

@@ -43,6 +43,6 @@ def test_drift_is_what_keeps_a_stored_schedule_from_running() -> None:
     left = withings(commands=[{"name": "poll"}])
     assert (
         plugin_drift("withings.hourly", definition, left)
-        == 'schedule "hourly" references unsupported command "token_refresh"'
+        == 'schedule "hourly" references unsupported command "token_refresh"; available: poll'
     )
     assert plugin_drift("withings.hourly", definition, None) == 'plugin "withings" is not installed'

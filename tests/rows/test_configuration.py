@@ -96,7 +96,10 @@ def test_d37_schedule_and_schedules_together_are_refused(tmp_path: Path) -> None
     ("fields", "fault"),
     [
         ("command: handle", 'command "handle" cannot be scheduled'),
-        ("command: fetch", 'schedule "default" references unsupported command "fetch"'),
+        (
+            "command: fetch",
+            'schedule "default" references unsupported command "fetch"; available: poll, token_refresh',
+        ),
         (
             "command: token_refresh, payload: {source: 1}",
             """schedule "default": payload.source: 1 is not of type 'string'""",

@@ -196,7 +196,9 @@ def test_d39_a_command_that_the_manifest_lacks_is_refused_at_load_at_reload_and_
 ) -> None:
     assert 'schedule "b" references unsupported command "pol"' in refused_start
     for said in refusals(up, submitted, UNKNOWN, command("pol")):
-        assert said.endswith('references unsupported command "pol"')
+        assert said.endswith(
+            'references unsupported command "pol", did you mean "poll"? Available: poll, sync'
+        )
 
 
 @pytest.mark.parametrize(

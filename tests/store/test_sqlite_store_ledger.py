@@ -11,9 +11,10 @@ from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.limits import Breaker
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import BreakerRule
-from everwhen.model.queries import Counts, EventFilter, JobFilter
+from everwhen.model.queries import Counts, EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Definition, Target
-from everwhen.store import ledger
+from everwhen.store import catalogue, ledger
+from everwhen.store.dialect import composed
 from everwhen.store.ledger import Ledger
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
@@ -156,6 +157,16 @@ def test_a_history_of_some_recounts_no_limits(world: World) -> None:
         assert record.limits is None
         assert [job.number for job in history.jobs] == list(range(1, 12))
         assert [revision.revision for revision in history.revisions] == [1]
+
+
+def test_schedules_of_a_status_other_than_active_are_found_by_its_index(world: World) -> None:
+    where, _ = catalogue._filtered(ScheduleFilter(status="paused"))
+    query = composed(f"SELECT row_id FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT 50")
+    with world.stack.database.read() as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", {"status": "paused"}).fetchall()
+    assert [step[3] for step in plan] == [
+        "SEARCH schedules USING COVERING INDEX idx_schedules_status (status=?)"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from everwhen.model.addresses import Address, is_public
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
-from everwhen.targets.http_addresses import Address, ForbiddenAddressError, is_public, require, unresolved
+from everwhen.targets.http_addresses import ForbiddenAddressError, require, unresolved
 from everwhen.targets.http_exchange import retry_after
 from tests.targets.http_server import NOW, Requests, Seen, Server, a_server, reset, status
 from tests.targets.running import Kept, a_run, perform

@@ -56,7 +56,7 @@ from pathlib import Path
 import everwhen
 assert Path(everwhen.__file__).is_relative_to(sys.argv[1]), everwhen.__file__
 
-from everwhen.api.payloads import named_schemas
+from everwhen.api.openapi import body_schemas
 from everwhen.config.problems import Report
 from everwhen.config.read import Host, examine
 from everwhen.config.schema import json_schema
@@ -81,7 +81,7 @@ target = one.definition.target
 assert not said and run_to_json(target) == {"echo": {"words": "hello", "loud": True}}
 run = json_schema()["properties"]["schedules"]["items"]["properties"]["run"]["properties"]
 assert run["echo"]["properties"]["words"] == {"type": "string", "description": "What it says."}
-assert named_schemas()["Target"]["properties"]["echo"]["anyOf"][0]["required"] == ["words"]
+assert body_schemas()["Target"]["properties"]["echo"]["anyOf"][0]["required"] == ["words"]
 registry = open_target_registry(manual_scheduler().runtime)
 outcome = asyncio.run(registry.targets["echo"].run(target.spec, None))
 assert outcome.result == "HELLO"

@@ -99,7 +99,7 @@ def test_weekdays_are_names_or_numbers(days: Any, mask: int) -> None:
 
 @pytest.mark.parametrize("days", [["someday"], [8], [-1], [True], [1.5], [None], None, 3.5, ["tuesdays"]])
 def test_what_is_no_weekday_is_refused(days: Any) -> None:
-    with pytest.raises(TimetableError, match="not a weekday"):
+    with pytest.raises(TimetableError, match="is not a weekday"):
         parse_weekdays(days)
 
 
@@ -194,7 +194,7 @@ def test_the_second_reading_of_a_fold_can_open_again() -> None:
 def test_a_single_date_or_nothing_at_all_is_a_list_of_one() -> None:
     assert parse_dates("2026-12-25") == parse_dates(["2026-12-25"])
     for entries in (None, 5):
-        with pytest.raises(TimetableError, match="not a date"):
+        with pytest.raises(TimetableError, match="is not a date"):
             parse_dates(entries)  # type: ignore[arg-type]
 
 

@@ -227,7 +227,7 @@ class Lines:
     def error(self, msg: str, /) -> None: ...
 
 
-def keep_house(job_id: str, agents: Sequence[AgentScheduleInfo]) -> datetime | None:
+def maintain(job_id: str, agents: Sequence[AgentScheduleInfo]) -> datetime | None:
     logger: SchedulerLogger = Lines()
     host: SchedulerTriggerCallback = on_trigger
     shop = Scheduler(
@@ -253,7 +253,7 @@ def keep_house(job_id: str, agents: Sequence[AgentScheduleInfo]) -> datetime | N
     return known.next_run_at
 
 
-async def keep_house_on_a_loop(shop: AsyncScheduler, agents: Sequence[AgentScheduleInfo]) -> str | None:
+async def maintain_on_a_loop(shop: AsyncScheduler, agents: Sequence[AgentScheduleInfo]) -> str | None:
     await shop.start(agents)
     await shop.set_agents(agents)
     await shop.add_many([{"id": "b", "cron": "@daily", "function": report}])

@@ -25,7 +25,7 @@ from everwhen.api.context import ApiContext, Rates, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import SAFE, media_type
 from everwhen.config.settings import Network
-from everwhen.model.token import ROLES, Token, actor_of
+from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
 from everwhen.operations.tokens import find_session, find_token, hash_of, is_proven, record_denial
 from everwhen.runtime import Runtime
@@ -54,13 +54,26 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
     is_global = NO_OWNER in scopes.scopes
     token = await _token_of(context, request, bearer, api_key)
     # Also for what it may not, which is on record.
-    refuse_haste(context, token.token_id, "This token asks too often.")
+    refuse_haste(context, token.token_id, "This token sends too many requests.")
     if not token.may(role) or (is_global and token.owner is not None):
-        detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
+        detail = f"This call requires {_rank(role)}{' without an owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    code, most = context.settings.allow_code_targets, context.settings.max_payload
-    return Caller(token, code, most, context.safe_kinds, context.groups)
+    settings = context.settings
+    return Caller(
+        token,
+        settings.allow_code_targets,
+        settings.max_payload,
+        context.safe_kinds,
+        context.groups,
+        allows_private_urls=settings.allow_private_urls,
+    )
+
+
+def _rank(role: AccessRole) -> str:
+    """Return the tokens that have a role, in words: each role may do what the ones below it may."""
+    articles = {"viewer": "a token", "operator": "an operator or admin token", "admin": "an admin token"}
+    return articles[role]
 
 
 async def authenticate_with_token(
@@ -68,6 +81,13 @@ async def authenticate_with_token(
 ) -> Caller | None:
     """Do the same for a call that accepts another proof as well; return None when no token was sent."""
     return await authenticate(request, scopes, bearer, api_key) if bearer or api_key else None
+
+
+async def authenticate_operator(request: Request) -> Caller:
+    """The same as `Operator`, for a route that does without the framework's dependencies."""
+    return await authenticate(
+        request, SecurityScopes(OPERATOR), await _bearer(request), await _api_key(request)
+    )
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -91,7 +111,7 @@ def _refuse_beyond(rates: Rates, who: str, detail: str) -> None:
 
 def refuse_proof(context: ApiContext, request: Request, reason: str, detail: str) -> NoReturn:
     """Refuse a wrong proof: count it per address, record it, and do not say what would be right."""
-    refuse_guessing(context, request, "Too many requests that could not prove who they are from.")
+    refuse_guessing(context, request, "Too many requests with a wrong signature or token.")
     _deny(context, request, None, reason)
     raise unauthenticated(detail)
 
@@ -100,8 +120,9 @@ def unauthenticated(detail: str, challenge: str = "Bearer") -> RefusedError:
     return RefusedError(401, detail, headers={"www-authenticate": challenge})
 
 
+OPERATOR = ["operator"]
 Viewer = Annotated[Caller, Security(authenticate, scopes=["viewer"])]
-Operator = Annotated[Caller, Security(authenticate, scopes=["operator"])]
+Operator = Annotated[Caller, Security(authenticate, scopes=OPERATOR)]
 Admin = Annotated[Caller, Security(authenticate, scopes=["admin"])]
 GlobalViewer = Annotated[Caller, Security(authenticate, scopes=["viewer", NO_OWNER])]
 GlobalOperator = Annotated[Caller, Security(authenticate, scopes=["operator", NO_OWNER])]
@@ -132,7 +153,7 @@ async def known(context: ApiContext, request: Request, secret: str) -> Token:
         return token
     refuse_guessing(context, request)
     await run_sync(_deny, context, request, None, "unknown token")
-    raise unauthenticated("This token is not known, expired or revoked.", 'Bearer error="invalid_token"')
+    raise unauthenticated("This token is unknown, expired or revoked.", 'Bearer error="invalid_token"')
 
 
 async def _of_session(context: ApiContext, request: Request) -> Token:
@@ -143,10 +164,10 @@ async def _of_session(context: ApiContext, request: Request) -> Token:
     token = await _looked_up(context, secret, find_session)
     if token is None:
         refuse_guessing(context, request)
-        raise unauthenticated("This session is over; begin another.")
+        raise unauthenticated("This session has ended; begin another.")
     if request.method not in SAFE and not is_proven(secret, request.headers.get(PROOF_HEADER)):
         await run_sync(_deny, context, request, actor_of(token), "csrf")
-        raise RefusedError(403, f"A session changes something only with its {PROOF_HEADER} header.")
+        raise RefusedError(403, f"Changes in a session require the header {PROOF_HEADER}.")
     return token
 
 
@@ -267,7 +288,7 @@ class AuthenticatedRoute(APIRoute):
 async def _read(request: Request, most: int | None) -> ReadRequest:
     found = ReadRequest(request.scope, request.receive)
     if most is not None:
-        detail = f"Without a token a body has at most {most} bytes."
+        detail = f"Without a token, a body may have at most {most:,} bytes."
         # Where `body` keeps it.
         found._body = await counted_body(found, most, detail, {"connection": "close"})
     kind = media_type(request.headers)

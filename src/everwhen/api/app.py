@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 
 from everwhen.api import docs_page, problems
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Problem, named_schemas
 from everwhen.api.request_guard import RequestGuard
 from everwhen.api.routes import (
     hooks,
@@ -32,9 +31,11 @@ from everwhen.version import __version__
 THREADS = 16
 # Routes are tried one after another: what is called most comes first.
 ROUTERS = (
+    schedules.creating_router,
     schedules.router,
     schedule_actions.router,
     schedule_history.router,
+    schedules.by_key_router,
     jobs.router,
     quiet_hours.router,
     system.breakers_router,
@@ -85,12 +86,9 @@ async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI, with the shapes that no model has among its components, and each path in its one spelling."""
+    """Return OpenAPI, made when it is first asked for."""
     if app.openapi_schema is None:
-        document = FastAPI.openapi(app)
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(problem.pop("$defs", {}))
-        schemas.update({"Problem": problem, **named_schemas()})
-        app.openapi_schema = document
+        from everwhen.api.openapi import document_of  # most processes are never asked for it
+
+        app.openapi_schema = document_of(app)
     return app.openapi_schema

@@ -6,12 +6,14 @@ A call is a plain function in `routes`: it runs on a thread, because operations 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
-from fastapi import Depends, Header, Path, Query
+from fastapi import APIRouter, Depends, Header, Path, Query
+from fastapi.routing import APIRoute
+from pydantic import WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,18 +21,32 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
 from everwhen.api.payloads import model_of
 from everwhen.api.problems import MEDIA_TYPE, InvalidError, RefusedError
-from everwhen.api.request_guard import LARGE
+from everwhen.api.request_guard import LARGE, ROOT
 from everwhen.errors import SubmissionError
+from everwhen.errors import shown as shown_text
 from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
-from everwhen.model.queries import Entry
+from everwhen.model.queries import STATUS_WORDS, Entry
+from everwhen.model.scalars import unknown
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.jobs import FiringResult, get_job
 from everwhen.views.jobs import Fired, Job
-from everwhen.views.schedules import schedule_to_json
+from everwhen.views.schedules import FIELD_GROUPS, FIELD_NAMES, schedule_to_json
 from everwhen.views.shape import View, encoded, read_cursor
 
+LONGEST_KEY = 200  # characters of an Idempotency-Key
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the name of a call for programs that read OpenAPI: that of its function, such as `pause_schedule`."""
+    return route.name
+
+
+def make_router(tag: str, *, prefix: str = ROOT, route_class: type[APIRoute] = APIRoute) -> APIRouter:
+    return APIRouter(
+        prefix=prefix, tags=[tag], route_class=route_class, generate_unique_id_function=operation_id
+    )
 
 
 # -- answers --
@@ -79,7 +95,7 @@ async def schedule_body(request: Request) -> Body:
     """Return the body of one schedule, which has a limit of its own."""
     raw = await request.body()
     if len(raw) > MOST_SCHEDULE:
-        raise RefusedError(413, f"A schedule has at most {MOST_SCHEDULE} bytes.")
+        raise RefusedError(413, f"A schedule may have at most {MOST_SCHEDULE:,} bytes.")
     return await parse_body(raw)
 
 
@@ -99,18 +115,50 @@ async def _context(request: Request) -> ApiContext:
 
 Context = Annotated[ApiContext, Depends(_context)]
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
+StatusWord = Annotated[str, WithJsonSchema({"enum": list(STATUS_WORDS)})]
+_FIELDS = "Only these fields, and id: separated by commas, or one in each parameter."
+_INCLUDE = (
+    "Only the fields of these groups, and those of `fields`: separated by commas, or one in each parameter."
+)
+NO_WORDS: list[str] = []  # the framework copies it
+Fields = Annotated[
+    list[Annotated[str, WithJsonSchema({"enum": list(FIELD_NAMES)})]],
+    Query(description=_FIELDS, max_length=200),
+]
+Include = Annotated[
+    list[Annotated[str, WithJsonSchema({"enum": list(FIELD_GROUPS)})]],
+    Query(description=_INCLUDE, max_length=200),
+]
 ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
-Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
-_OFFSET = "How many items to pass over; slow when large."
+Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="The number of items on a page.")]
+_OFFSET = "The number of items to leave out at the beginning; slow when large."
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description=_OFFSET)]
-_CURSOR = "`next_cursor` of the page before; stands before offset."
+_CURSOR = "The `next_cursor` of the previous page; overrides offset."
 Cursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
-_IF_MATCH = 'Only if the schedule is at this revision, such as "3".'
+_IF_MATCH = 'Change the schedule only if it has this revision, such as "3".'
 IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
 _KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
 IdempotencyKey = Annotated[
-    str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=200)
+    str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=LONGEST_KEY)
 ]
+
+
+def fields_in(fields: Sequence[str], include: Sequence[str]) -> frozenset[str] | None:
+    """Return the fields that a list is asked for by name and by group; None: all of them."""
+    names, groups = _listed("fields", fields, FIELD_NAMES), _listed("include", include, FIELD_GROUPS)
+    if not fields and not include:
+        return None
+    return frozenset(("id", *names, *(name for group in groups for name in FIELD_GROUPS[group])))
+
+
+def _listed(parameter: str, given: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return the words of a parameter; refuse one that is not known, with those that are."""
+    words = [word.strip() for text in given for word in text.split(",")]
+    for word in words:
+        if word not in known:
+            fault = f'"{shown_text(word)}": {unknown("name", word, known)}'
+            raise InvalidError(parameter, fault, f"{parameter} takes these names: {', '.join(known)}.")
+    return words
 
 
 def instant_in(moment: datetime | None) -> int | None:
@@ -123,7 +171,7 @@ def revision_in(if_match: str | None) -> int | None:
         return None
     number = if_match.strip().removeprefix("W/").strip('"')
     if not number.isdecimal() or len(number) > 18 or not number.isascii():
-        raise InvalidError("If-Match", "is not a revision", 'If-Match names a revision, such as "3".')
+        raise InvalidError("If-Match", "must be a revision", 'If-Match names a revision, such as "3".')
     return int(number)
 
 
@@ -132,9 +180,12 @@ _ANY_SECRET = "x" * 40
 
 def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
-    run = fields.get("run") if isinstance(fields, dict) else None
-    fault = "is the mask of an answer; write the secret itself, or leave run out"
-    if found := [(path, fault) for path in _masks_in(run)]:
+    given = fields if isinstance(fields, dict) else {}
+    fault = "is the mask that answers show; write the secret itself, or leave {} out"
+    found = [(path, fault.format("run")) for path in _masks_in(given.get("run"))]
+    if given.get("secret") == MASK:
+        found.append(("secret", fault.format("secret")))
+    if found:
         raise SubmissionError(found)
 
 
@@ -160,7 +211,7 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
         return None
     numbers = read_cursor(cursor, count)
     if numbers is None:
-        raise InvalidError("cursor", "is not a cursor", "This is not a cursor of an earlier page.")
+        raise InvalidError("cursor", "must be a cursor", "cursor must be the next_cursor of a previous page.")
     return numbers
 
 
@@ -195,18 +246,18 @@ def described(
 
 
 _ABOUT = {
-    400: "The request cannot be read, or not be done in this status.",
-    401: "No token, or none that is in force.",
-    403: "The token may not do this, or not beyond its limits.",
-    404: "There is no such thing, or it is someone else's.",
-    408: "Head or body did not come in time.",
-    409: "In conflict with what is there.",
-    412: "It is at another revision by now.",
+    400: "The request cannot be read, or is not possible in the current status.",
+    401: "The token is missing or not valid.",
+    403: "The token does not allow this, or a limit of the token is reached.",
+    404: "It does not exist, or belongs to another owner.",
+    408: "The head or the body of the request did not arrive in time.",
+    409: "The request conflicts with what exists.",
+    412: "It has another revision now.",
     413: "The body is too large.",
     421: "The Host header names another service.",
-    422: "Parameters or body are not valid; `errors` says each of them.",
-    428: "It waits for approval, and no revision was named.",
-    429: "Too many requests; Retry-After says when to come again.",
+    422: "Parameters or body are not valid; `errors` lists each problem.",
+    428: "It waits for approval, and the request names no revision.",
+    429: "Too many requests; Retry-After says when to try again.",
     431: "The head of the request is too large.",
     503: "The database does not answer, or too many connections are open.",
 }

@@ -176,7 +176,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- refusals, which no application sees --
 
     def send_400_response(self, msg: str) -> None:
-        self._end(self._refusal or _refused(400, "malformed", "This is not a request of HTTP."))
+        self._end(self._refusal or _refused(400, "malformed", "This is not a valid HTTP request."))
 
     def _too_large(self) -> Response:
         limits = self.limits

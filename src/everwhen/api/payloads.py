@@ -20,18 +20,17 @@ from pydantic import (
     Field,
     Strict,
     StringConstraints,
+    WithJsonSchema,
     create_model,
     model_validator,
 )
 
-from everwhen.compat.body_shapes import SUBMISSION
-from everwhen.config.target_fields import RUN
 from everwhen.model.fields import GENERAL
 from everwhen.model.fields import Field as FieldOfSchedule
 from everwhen.model.kinds import MOST_UNKNOWN, Kind, Record
 from everwhen.model.kinds import Object as ObjectKind
 from everwhen.model.scalars import Flag, Number, Word
-from everwhen.views.schedules import Schedule
+from everwhen.views.schedules import ListedSchedule, Schedule
 from everwhen.views.shape import Object, View, key_of
 
 # Text that every database can hold.
@@ -40,10 +39,18 @@ Identifier = Annotated[str, StringConstraints(min_length=1, max_length=201, patt
 When = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
+def documented_as(name: str) -> WithJsonSchema:
+    """Document a value by a schema that `openapi` has under this name."""
+    return WithJsonSchema({"type": "object", "x-schema": name})
+
+
+Duration = Annotated[str | int, documented_as("Duration")]
+
+
 def _written(value: object) -> object:
     """Refuse a bare number, which could be anything: an instant is written out."""
     if not isinstance(value, str) or "t" not in value.lower():
-        raise ValueError("is not an instant with its zone, such as 2026-01-05T09:00:00Z")
+        raise ValueError("must be an instant with its zone, such as 2026-01-05T09:00:00Z")
     return value
 
 
@@ -52,7 +59,7 @@ def _tellable(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("lies beyond the years 1 to 9999 in UTC") from None
+        raise ValueError("must be within the years 1 to 9999 in UTC") from None
 
 
 AwareInstant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]
@@ -68,14 +75,14 @@ class Shape(BaseModel):
     def _few(cls, fields: Any) -> Any:
         """Refuse very many keys at once: each unknown one is a problem, made on the thread of the event loop."""
         if isinstance(fields, dict) and len(fields) > len(cls.model_fields) + MOST_UNKNOWN:
-            raise ValueError(f"has {len(fields):,} keys; known are {', '.join(cls.model_fields)}")
+            raise ValueError(f"has {len(fields):,} keys; known keys: {', '.join(cls.model_fields)}")
         return fields
 
 
 class Fault(Shape):
     """One part of a request that cannot be taken."""
 
-    path: str = Field(description="Where it stands in the body or among the parameters.")
+    path: str = Field(description="Its place in the body or among the parameters.")
     message: str
 
 
@@ -101,11 +108,23 @@ def _type_of(name: str, row: FieldOfSchedule) -> Any:
         found = Literal[row.kind.fields]
     if name.endswith("_at"):
         found = When
+    if name in _ANSWERED:
+        found = Annotated[Object, documented_as(_ANSWERED[name])]
     return found if row.is_answered else found | None
 
 
 _TYPES: dict[type[Kind], Any] = {Number: int, Flag: bool, Record: Object, ObjectKind: Object}
-_KEYS: dict[str, Any] = {name: (_type_of(name, row), ...) for name, row in GENERAL.items()}
+# Objects in answers whose schemas bodies have, too.
+_ANSWERED = {
+    "dst": "Dst",
+    "expect": "Expect",
+    "ping": "Ping",
+    "circuit_breaker": "BreakerRule",
+    "run": "StoredTarget",
+}
+_KEYS: dict[str, Any] = {
+    name: (_type_of(name, row), Field(description=row.about)) for name, row in GENERAL.items()
+}
 _KeyedShape = create_model("_KeyedShape", __base__=Shape, **_KEYS)
 
 # The models of views. One that is part of a body as well has a model of its own, which is entered here.
@@ -119,8 +138,11 @@ def model_of(view: type[View]) -> type[BaseModel]:
             name: _documented(name, annotation, _Names(sys.modules[owner.__module__].__dict__), more)
             for name, (owner, annotation, more) in view.fields().items()
         }
-        base = _KeyedShape if view is Schedule else Shape
-        MODELS[view] = create_model(view.__name__, __base__=base, __doc__=view.__doc__, **fields)
+        base = _KeyedShape if issubclass(view, Schedule) else Shape
+        model = MODELS[view] = create_model(view.__name__, __base__=base, __doc__=view.__doc__, **fields)
+        if view is ListedSchedule:
+            model.model_config["json_schema_extra"] = {"required": ["id"]}
+            model.model_rebuild(force=True)
     return MODELS[view]
 
 
@@ -178,29 +200,10 @@ def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [inner, {"type": "null"}], **about}
 
 
-_TARGET = {"$ref": "#/components/schemas/Target", "description": SUBMISSION.keys["run"].about}
-_OTHERS = or_null(Record({name: key for name, key in SUBMISSION.keys.items() if name != "run"}).schema())
-SCHEDULE_BODY: Schema = {**_OTHERS, "properties": {**_OTHERS["properties"], "run": _nullable(_TARGET)}}
-
 MOST_AT_ONCE = 10_000
-# Each is judged by itself, so that one with a mistake is no mistake of the others.
-_SCHEDULES: Schema = {"type": "array", "maxItems": MOST_AT_ONCE, "items": {}, "description": "Schedules."}
-NEW_SCHEDULES: Schema = {
-    "title": "NewSchedules",
-    "description": "Many schedules, or an object that has them.",
-    "anyOf": [
-        _SCHEDULES,
-        {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["schedules"],
-            "properties": {"schedules": _SCHEDULES},
-        },
-    ],
-}
-
-
-def named_schemas() -> dict[str, Schema]:
-    """Return the components of OpenAPI that are not models; installed kinds of targets are imported for it."""
-    target = {"title": "Target", "description": "What is run: one of these.", **or_null(RUN.schema())}
-    return {"NewSchedules": NEW_SCHEDULES, "Target": target}
+# What OpenAPI has under these names; `openapi` adds them to the document.
+SCHEDULE_BODY: Schema = {"$ref": "#/components/schemas/ScheduleBody"}
+HOOK_BODY: Schema = {"$ref": "#/components/schemas/HookBody"}
+SCHEDULE_BATCH: Schema = {"$ref": "#/components/schemas/NewSchedules"}
+QUIET_HOURS_BODY: Schema = {"$ref": "#/components/schemas/QuietHoursBody"}
+QUIET_HOURS_CHANGE: Schema = {"$ref": "#/components/schemas/QuietHoursChange"}

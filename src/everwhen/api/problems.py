@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from everwhen.views.problems import BY_STATUS, Faults, Fields, fields_of, proble
 
 MEDIA_TYPE = "application/problem+json"
 MOST_FAULTS = 20
+KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"  # of a caller's own key
 
 # Of every answer: nothing of it is run, framed, guessed at, kept, or told to other sites.
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -107,11 +109,47 @@ async def on_invalid(_request: Request, error: Exception) -> Response:
     """Parameters or a body that do not have the documented shape."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    faults = [(_path(fault["loc"][1:]), str(fault["msg"])) for fault in found[:MOST_FAULTS]]
+    faults = [(_path(fault["loc"][1:]), _in_words(fault)) for fault in found[:MOST_FAULTS]]
     if len(found) > MOST_FAULTS:
         faults.append(("", f"there are {len(found) - MOST_FAULTS:,} further problems"))
     detail = "; ".join(f"{path}: {message}" if path else message for path, message in faults)
     return problem(422, "invalid", detail, faults=faults)
+
+
+# What the framework finds, in the words of our own checks.
+_WORDS = {
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "dict_type": "must be an object",
+    "extra_forbidden": "unknown key",
+    "greater_than_equal": "must be at least {ge}",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "list_type": "must be a list",
+    "literal_error": "must be one of {expected}",
+    "missing": "is required",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_type": "must be text",
+    "too_long": "must have at most {max_length} items",
+}
+_PATTERNS = {
+    r"^[^\x00]+$": "must be text, not empty and without zero bytes",
+    r"^[^\x00]*$": "must be text without zero bytes",
+    KEY_PATTERN: "must have letters, digits, ., _, : and - only, and begin with a letter or digit",
+}
+
+
+def _in_words(fault: Mapping[str, Any]) -> str:
+    context = fault.get("ctx") or {}
+    if fault["type"] == "string_pattern_mismatch":
+        return _PATTERNS.get(context["pattern"], str(fault["msg"]))
+    words = _WORDS.get(fault["type"])
+    return str(fault["msg"]).removeprefix("Value error, ") if words is None else words.format(**context)
 
 
 def _path(steps: Sequence[int | str]) -> str:
@@ -122,7 +160,9 @@ async def on_mistake(request: Request, error: Exception) -> Response:
     """Answer after a defect of everwhen: the log has it, the caller learns only that there is one."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # It is sent from outside of what adds these to every other answer.
-    return problem(500, "internal", "A mistake in everwhen; its log says more.", headers=SECURITY_HEADERS)
+    return problem(
+        500, "internal", "Internal error in everwhen; its log says more.", headers=SECURITY_HEADERS
+    )
 
 
 def add_security_headers(send: Send) -> Send:

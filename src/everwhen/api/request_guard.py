@@ -81,7 +81,7 @@ class RequestGuard:
             return 403, "forbidden", "A page of another origin may not change anything here."
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > most:
-            return 413, "too-large", f"A body has at most {most} bytes."
+            return 413, "too-large", f"A body may have at most {most:,} bytes."
         return None
 
     def _is_ours(self, name: str) -> bool:
@@ -158,7 +158,7 @@ def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Rec
             async with asyncio.timeout(within + seen / SLOWEST - waited):
                 message = await receive()
         except TimeoutError:
-            raise RefusedError(408, "The body did not come in time.", headers=_CLOSE) from None
+            raise RefusedError(408, "The body did not arrive in time.", headers=_CLOSE) from None
         waited += now() - began
         before, seen = seen, seen + len(message.get("body", b""))
         is_whole = not message.get("more_body")
@@ -167,7 +167,7 @@ def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Rec
         if seen > most:
             if not is_whole:
                 await _passed_over(receive)
-            raise RefusedError(413, f"A body has at most {most} bytes.", headers=_CLOSE)
+            raise RefusedError(413, f"A body may have at most {most:,} bytes.", headers=_CLOSE)
         return message
 
     return bounded

@@ -71,9 +71,15 @@ class Streams:
 
     def refuse_more(self, token: Token) -> None:
         if self._open.get(token.token_id, 0) >= MOST_OF_TOKEN:
-            raise RefusedError(429, f"This token has {MOST_OF_TOKEN} streams open.", headers=_LATER)
+            raise RefusedError(
+                429,
+                f"This token has {MOST_OF_TOKEN} open streams, which is the limit; close one first.",
+                headers=_LATER,
+            )
         if self.count >= MOST:
-            raise RefusedError(429, "Too many streams are open here.", headers=_LATER)
+            raise RefusedError(
+                429, "Too many streams are open in this process; try again later.", headers=_LATER
+            )
 
     @asynccontextmanager
     async def reader(self, feed: Feed, token: Token, after: Cursor | None) -> AsyncIterator[Reader]:

@@ -14,7 +14,7 @@ from everwhen.config.document import Block, Document, DocumentNode
 from everwhen.config.submission import GENERAL, Translated
 from everwhen.errors import SchedulerError
 from everwhen.model.defaults import Shape
-from everwhen.model.fields import FIELDS
+from everwhen.model.fields import FIELDS, TRIGGER_KEYS
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Either, Key, Object, Record
 from everwhen.model.message import message_target
@@ -25,20 +25,26 @@ from everwhen.timetable.trigger import Every, parse_every
 
 _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 _TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
+_ON_REQUEST = ("webhook", "chat")
 _GENERAL = frozenset(GENERAL)
 SUBMISSION = Record(
     {
         **GENERAL,
-        "interval_seconds": Key(Number(1, LONGEST), "every, in seconds."),
-        "type": Key(Word(tuple(_TRIGGER_OF)), "What spec is."),
+        "interval_seconds": Key(Number(1, LONGEST), "The same as every, in seconds."),
+        "type": Key(
+            Word((*_TRIGGER_OF, *_ON_REQUEST)),
+            "The kind of trigger in spec. Requests fire webhook and chat schedules, which have no spec.",
+        ),
         "spec": Key(Either(((int, Number(1, LONGEST)),), Text("300 or 0 9 * * *")), "The trigger."),
-        "workflow_id": Key(WORKFLOW_ID, "The workflow that it starts."),
-        "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
-        "timeout_seconds": Key(Number(0, LONGEST), "timeout, in seconds; 0 means for ever."),
-        "trigger_payload": Key(Object(MOST_PAYLOAD), "payload."),
+        "workflow_id": Key(WORKFLOW_ID, "The workflow to start."),
+        "trigger_node_id": Key(Text(), "The trigger node of the workflow."),
+        "timeout_seconds": Key(Number(0, LONGEST), "The same as timeout, in seconds; 0 means no limit."),
+        "trigger_payload": Key(Object(MOST_PAYLOAD), "The same as payload."),
         "catch_up_policy": FIELDS["catch_up"],
         "quiet_hours_policy_id": FIELDS["quiet_hours"],
-        "user_profile_id": Key(WORKFLOW_ID, "owner."),
+        "user_profile_id": Key(WORKFLOW_ID, "The same as owner."),
+        "secret": Key(FIELDS["secret"].kind, "The secret that signs the requests of a webhook."),
+        "signature": FIELDS["signature"],
     }
 )
 
@@ -80,6 +86,7 @@ class ForeignBodies:
             elif name in submitted.value:
                 block.setdefault(alias.key, None)
         _take_workflow(submitted, given, translated)
+        _take_requests(submitted, given, translated, existing)
         _take_spec(submitted, given, translated, existing or {})
         _take_template(submitted, translated, existing)
         if existing is not None and "interval_seconds" in submitted.value and "every" in block:
@@ -93,7 +100,7 @@ BODY_SHAPES = ForeignBodies()
 def _say(translated: Translated, name: str, key: str, value: Any) -> None:
     block = translated.node.value
     if block.get(key) is not None:
-        translated.node.complain(f"is another word for {key}; keep one", name)
+        translated.node.complain(f"means the same as {key}; keep only one of them", name)
         return
     block[key] = value
     translated.spelled[key] = name
@@ -110,20 +117,41 @@ def _take_workflow(submitted: DocumentNode, given: dict[str, Any], translated: T
         translated.spelled["run.workflow.id"] = "workflow_id"
         translated.spelled["run.workflow.trigger_node_id"] = "trigger_node_id"
     elif trigger is not None and submitted.value.get("workflow_id") is None:
-        submitted.complain("goes with workflow_id only", "trigger_node_id")
+        submitted.complain("is allowed only with workflow_id", "trigger_node_id")
+
+
+def _take_requests(
+    submitted: DocumentNode, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any] | None
+) -> None:
+    """Take the keys of a schedule that requests fire; refuse them where the clock does."""
+    block, kind = translated.node.value, given.get("type")
+    if kind in _ON_REQUEST:
+        block["type"] = kind
+        for key in (*TRIGGER_KEYS, "spec"):
+            if given.get(key) is not None or block.get(key) is not None:
+                submitted.complain(f"is not allowed with type {kind}", translated.spelled.get(key, key))
+    elif beside is not None and "type" not in given and not any(key in block for key in TRIGGER_KEYS):
+        kind = beside.get("type")
+    for key in ("secret", "signature"):
+        if key in given and kind != "webhook":
+            submitted.complain("is only for a webhook", key)
+        elif key in submitted.value:
+            block[key] = submitted.value[key]
+    if "signature" in given and (given.get("secret") or (beside or {}).get("secret")) is None:
+        submitted.complain("requires secret", "signature")
 
 
 def _take_spec(
     submitted: DocumentNode, given: dict[str, Any], translated: Translated, existing: Mapping[str, Any]
 ) -> None:
     kind, spec = submitted.value.get("type"), submitted.value.get("spec")
-    if kind is None and spec is None:
+    if (kind is None and spec is None) or kind in _ON_REQUEST:
         return
     if kind is None:  # the type of a schedule that is there is known
         kind = next((name for name, key in _TRIGGER_OF.items() if key in existing), None)
     for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
         if value is None:
-            submitted.complain(f"needs {other} beside it", name)
+            submitted.complain(f"requires {other}", name)
     if not isinstance(kind, str) or kind not in _TRIGGER_OF or "spec" not in given:
         return
     key = _TRIGGER_OF[kind]
@@ -140,7 +168,7 @@ def _take_template(
     block, fields = translated.node.value, submitted.value
     if fields.get("run") is not None or fields.get("workflow_id") is not None:
         return
-    is_template = "type" in fields or "spec" in fields
+    is_template = ("type" in fields and "type" not in block) or "spec" in fields
     if existing is not None:
         is_template = _has_template(existing) and "payload" in block
     if not is_template:
@@ -202,7 +230,19 @@ MESSAGE_EXAMPLE = {
     "catch_up_policy": "run_once",
     "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
 }
-SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": WORKFLOW_EXAMPLE, "SYRIS": MESSAGE_EXAMPLE}
+WEBHOOK_EXAMPLE = {
+    "name": "On push",
+    "type": "webhook",
+    "secret": "a long random text",
+    "signature": "github",
+    "run": {"http": {"url": "https://example.com/build"}},
+}
+SCHEDULE_EXAMPLES = {
+    "general": GENERAL_EXAMPLE,
+    "Pipelit": WORKFLOW_EXAMPLE,
+    "SYRIS": MESSAGE_EXAMPLE,
+    "webhook": WEBHOOK_EXAMPLE,
+}
 SHAPES = (
     "The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."
 )

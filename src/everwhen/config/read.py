@@ -12,11 +12,12 @@ from typing import Any
 from everwhen.config.document import DocumentNode
 from everwhen.config.files import File, Stamp, directories_of, read_files, stamp_of, stamps_now
 from everwhen.config.problems import Problem, Report
+from everwhen.config.schema import API
 from everwhen.config.sections.collector import Fields, NoPlugins, Rules, ScheduleCollector
 from everwhen.config.sections.general import read_schedules
 from everwhen.config.sections.groups import read_agents, read_plugins, read_workflows
 from everwhen.config.sections.policies import read_budgets, read_quiet_hours, warn_of_idle_budgets
-from everwhen.config.settings import Settings, service_fields, settings_of
+from everwhen.config.settings import API_PREFIX, Settings, service_fields, settings_of, twins
 from everwhen.config.show import section_entries
 from everwhen.errors import ConfigError
 from everwhen.model.declare import Declarations, Declared
@@ -65,6 +66,8 @@ class Configuration:
     sections: Mapping[str, Any] = field(default_factory=dict)
 
     rules: tuple[object, ...] = ()
+    # Whether targets submitted over REST may reach addresses that are not public.
+    allows_private_urls: bool = False
 
     @property
     def stamps(self) -> dict[Path, Stamp | None]:
@@ -80,11 +83,6 @@ class Configuration:
     def directories(self) -> list[Path]:
         """Return the directories that contain its files, or may later."""
         return directories_of(self.files[0])
-
-    @property
-    def allows_private_urls(self) -> bool:
-        """Tell whether targets submitted over REST may reach addresses that are not public."""
-        return bool((self.sections.get("api") or {}).get("allow_private_urls"))
 
 
 def read_configuration(path: Path, host: Host, last: Configuration | None = None) -> Configuration:
@@ -146,6 +144,7 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
         groups=collector.groups,
         sections={section: _merged(files, section) for section in _OTHERS},
         rules=_rules(settings, collector),
+        allows_private_urls=_allows_private_urls(_merged(files, "api"), host.environ),
     )
 
 
@@ -157,6 +156,11 @@ def _rules(settings: Settings, collector: ScheduleCollector) -> tuple[object, ..
 def _settings(main: DocumentNode, host: Host, report: Report) -> Settings:
     (section,) = _sections_of(main, "service") or [DocumentNode(main.document, ("service",), None, report)]
     return settings_of(service_fields(section, host.environ), local_zone=host.local_zone)
+
+
+def _allows_private_urls(fields: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
+    said = {**fields, **twins(API, API_PREFIX, environ, Report())}  # what is wrong there, the API reports
+    return said.get("allow_private_urls") is True
 
 
 def _plugin_dirs(files: list[File]) -> list[Path]:

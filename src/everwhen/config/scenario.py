@@ -41,7 +41,7 @@ def _seconds(text: str) -> int:
 def _share(value: Any) -> float:
     found = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if found is None or float(found[1]) > 100:
-        raise ConfigError(f'"{shown(value)}" is not a share; write it like 5%')
+        raise ConfigError(f'"{shown(value)}" is not a percentage; write it like 5%')
     return float(found[1]) / 100
 
 
@@ -60,7 +60,7 @@ _OUTAGE = Record(
 SCENARIO = Record(
     {
         "default": Key(_BEHAVIOUR, "Runs of schedules that are not named below."),
-        "schedules": Key(MapOf(_BEHAVIOUR, has_names=False), "By schedule id; * stands for anything."),
+        "schedules": Key(MapOf(_BEHAVIOUR, has_names=False), "By schedule id; * matches anything."),
         "outages": Key(ListOf(_OUTAGE), "Spans in which nothing runs."),
     }
 )

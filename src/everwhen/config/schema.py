@@ -41,9 +41,11 @@ SCHEDULE = Record(
 PLUGIN_SCHEDULE = Record({"id": Key(NAME_TEXT, "Its name within the plugin."), **fields_in("plugins")})
 AGENT_SCHEDULE = Record(fields_in("agents"))
 GROUP: dict[str, Key] = {
-    "enabled": Key(Flag(), "false pauses all its schedules and keeps their state.", True),
-    "owner": Key(Text(), "Whose it is; what runs it belongs to the same owner."),
-    "shared": Key(Flag(), "true: every owner may run it, each with a breaker of its own.", False),
+    "enabled": Key(Flag(), "Set it to false to pause all its schedules; their state is kept.", True),
+    "owner": Key(Text(), "The owner; schedules that run it belong to the same owner."),
+    "shared": Key(
+        Flag(), "Set it to true to let every owner run it, each with a separate circuit breaker.", False
+    ),
     **{
         name: FIELDS[name]
         for name in ("queue", "timezone", "max_concurrent", "max_outstanding", "circuit_breaker", "timeout")
@@ -52,8 +54,10 @@ GROUP: dict[str, Key] = {
 PLUGIN = Record(
     {
         **GROUP,
-        "config": Key(Object(1 << 20), "Handed to the plugin."),
-        "max_outstanding_polls": Key(Number(0), "At most so many outstanding jobs of a command.", 1),
+        "config": Key(Object(1 << 20), "Settings that are passed to the plugin."),
+        "max_outstanding_polls": Key(
+            Number(0), "The largest number of queued and running jobs of one command.", 1
+        ),
         "timeouts": Key(MapOf(DURATION_OR_NONE, has_names=False), "How long each command may take."),
         "schedule": Key(PLUGIN_SCHEDULE, "The plugin's one schedule."),
         "schedules": Key(ListOf(PLUGIN_SCHEDULE), "The plugin's schedules."),
@@ -62,7 +66,7 @@ PLUGIN = Record(
 AGENT = Record(
     {
         **GROUP,
-        "command": Key(ARGV, "The agent's program; the prompt on standard input, or where {prompt} stands."),
+        "command": Key(ARGV, "The agent's program. The prompt replaces {prompt}, or is on standard input."),
         "default_prompt": Key(Text(longest=1 << 20), "The prompt of schedules without one."),
         "cwd": Key(Text(), "The directory that it runs in."),
         "env": Key(ENVIRONMENT, "Variables of its environment."),
@@ -88,8 +92,8 @@ SUBSCRIBER = Record(
 MOST_CLOSED = 1_000  # windows, and dates, of one policy: every slot is compared with all of them
 _QUIET_WINDOW = Record(
     {
-        "days": Key(QUIET_DAYS, "The days on which it begins; all when none are given."),
-        "between": Key(WINDOW, "From when to when.", is_required=True),
+        "days": Key(QUIET_DAYS, "The days on which the window begins; by default every day."),
+        "between": Key(WINDOW, "The hours, such as 22:00-07:00.", is_required=True),
     }
 )
 _DATES = Record(
@@ -101,16 +105,16 @@ _DATES = Record(
 QUIET_HOURS = Record(
     {
         "name": Key(Text(), "A name for people."),
-        "timezone": Key(ZONE, "Its own zone; the service's when none is given."),
+        "timezone": Key(ZONE, "The time zone of the hours; by default that of the service."),
         "windows": Key(ListOf(_QUIET_WINDOW, most=MOST_CLOSED), "Hours of the day."),
         "dates": Key(ListOf(Either(((dict, _DATES),), DATE), most=MOST_CLOSED), "Whole days."),
-        "action": Key(Word(get_args(WhenClosed)), "Skip a slot, or defer it.", "skip"),
+        "action": Key(Word(get_args(WhenClosed)), "Whether a slot is skipped or deferred.", "skip"),
     }
 )
 BUDGET = Record(
     {
-        "fires_per_hour": Key(Number(1), "At most so many firings in an hour."),
-        "fires_per_day": Key(Number(1), "At most so many firings in a day."),
+        "fires_per_hour": Key(Number(1), "The largest number of firings in an hour."),
+        "fires_per_day": Key(Number(1), "The largest number of firings in a day."),
     }
 )
 
@@ -131,19 +135,19 @@ _WEBHOOK = Record(
 )
 _MAIL = Record(
     {
-        "to": Key(Either(((str, Text()),), ListOf(Text(), least=1)), "Who gets it.", is_required=True),
-        "from": Key(Text(), "Who it is from."),
+        "to": Key(Either(((str, Text()),), ListOf(Text(), least=1)), "The recipients.", is_required=True),
+        "from": Key(Text(), "The sender."),
         "smtp": Key(Text("smtp://host:587"), "The mail server.", is_required=True),
     }
 )
 _EVENTS = ListOf(Word(get_args(EventType), "event"), least=1)
 NOTIFY = Record(
     {
-        "on": Key(_EVENTS, "The events that it tells of.", is_required=True),
+        "on": Key(_EVENTS, "The events to report.", is_required=True),
         "http": Key(_WEBHOOK, "A webhook."),
         "email": Key(_MAIL, "A mail."),
         "command": Key(ARGV, "A program."),
-        "cooldown": Key(DURATION_OR_NONE, "Tell of the same thing again only after this.", "10m"),
+        "cooldown": Key(DURATION_OR_NONE, "How long to wait before the same thing is reported again.", "10m"),
     },
     _one_channel,
 )
@@ -158,7 +162,7 @@ RETENTION = Record(
 )
 SERVICE = Record(
     {
-        "name": Key(NAME_TEXT, "The name of this service: its nodes and its metrics carry it.", "everwhen"),
+        "name": Key(NAME_TEXT, "The name of this service, in its nodes and metrics.", "everwhen"),
         "database": Key(
             Text(
                 "sqlite:///everwhen.db",
@@ -168,9 +172,11 @@ SERVICE = Record(
             "sqlite:///FILE or postgresql://user:password@host/db.",
             "sqlite:///everwhen.db",
         ),
-        "timezone": Key(ZONE, "The zone of schedules that name none.", "UTC"),
-        "check_interval": Key(DURATION, "How often the loop looks without being woken.", "1s"),
-        "misfire_grace": Key(GRACE, "How late a slot may still fire.", "auto"),
+        "timezone": Key(ZONE, "The time zone of schedules that set none.", "UTC"),
+        "check_interval": Key(
+            DURATION, "How often the scheduler looks for due slots when nothing wakes it.", "1s"
+        ),
+        "misfire_grace": Key(GRACE, "How late a slot may fire before it counts as missed.", "auto"),
         "catch_up_stagger": Key(DURATION_OR_NONE, "The pause between catch-up jobs.", "0s"),
         "max_workers": Key(Number(1, 1_000), "How many jobs this node runs at once.", 8),
         "shutdown_timeout": Key(DURATION_OR_NONE, "How long a stop waits for jobs.", "30s"),
@@ -180,7 +186,11 @@ SERVICE = Record(
             "What a node does with its jobs when it cannot renew its lease.",
             "continue",
         ),
-        "dispatch": Key(Word(("local", "rq", "rq-chain", "celery")), "Who runs jobs.", "local"),
+        "dispatch": Key(
+            Word(("local", "rq", "rq-chain", "celery")),
+            "What runs jobs: the workers of this service, RQ or Celery.",
+            "local",
+        ),
         "redis": Key(Text("redis://127.0.0.1:6379/0"), "For rq and rq-chain."),
         "celery_broker": Key(Text("redis://127.0.0.1:6379/1"), "For celery."),
         "retention": Key(RETENTION, "How long the record is kept."),
@@ -190,10 +200,16 @@ API = Record(
     {
         "host": Key(Text("127.0.0.1"), "The address that it listens on.", "127.0.0.1"),
         "port": Key(Number(0, 65_535), "The port that it listens on.", 8750),
-        "allow_code_targets": Key(Flag(), "May REST and MCP create command and python targets?", False),
-        "allow_private_urls": Key(Flag(), "May URLs of REST and MCP reach private networks?", False),
-        "max_payload": Key(SIZE, "Of one schedule's payload, and of a hook's body.", "64KiB"),
-        "max_body": Key(SIZE, "Of any body; a batch as NDJSON may have 16MiB.", "1MiB"),
+        "allow_code_targets": Key(
+            Flag(), "Whether REST and MCP may create command and python targets.", False
+        ),
+        "allow_private_urls": Key(
+            Flag(), "Whether URLs that come over REST and MCP may reach private networks.", False
+        ),
+        "max_payload": Key(
+            SIZE, "The largest payload of a schedule, and the largest body of a webhook.", "64KiB"
+        ),
+        "max_body": Key(SIZE, "The largest body of any request; a batch as NDJSON may have 16MiB.", "1MiB"),
         "tls": Key(
             Record(
                 {
@@ -207,11 +223,11 @@ API = Record(
             Either(((str, NETWORK),), ListOf(NETWORK)), "Networks of proxies whose X-Forwarded-For counts."
         ),
         "behind_proxy": Key(
-            Refused("is gone: write trusted_proxies: [127.0.0.1] with the networks of your proxies"),
+            Refused("was replaced: write trusted_proxies: [127.0.0.1] with the networks of your proxies"),
             "Replaced by trusted_proxies.",
         ),
         "insecure": Key(Flag(), "Serve other machines without TLS.", False),
-        "allowed_hosts": Key(ListOf(Text()), "Host names that it answers to."),
+        "allowed_hosts": Key(ListOf(Text()), "The host names in requests that are accepted."),
     }
 )
 SECTIONS: dict[str, Key] = {
@@ -223,14 +239,16 @@ SECTIONS: dict[str, Key] = {
     "plugins": Key(MapOf(PLUGIN), "Plugins and their schedules."),
     "agents": Key(AGENTS, "Agents and their schedules."),
     "workflows": Key(MapOf(WORKFLOW), "What a workflow_id starts."),
-    "messages": Key(Record({"subscribers": Key(ListOf(SUBSCRIBER), "Who gets messages.")}), "Messages."),
+    "messages": Key(
+        Record({"subscribers": Key(ListOf(SUBSCRIBER), "Where messages are delivered.")}), "Messages."
+    ),
     "schedules": Key(ListOf(SCHEDULE, may_be_trusted=True), "General schedules."),
     "budgets": Key(MapOf(BUDGET, has_names=False), "Firings by the clock, per group or owner."),
-    "notify": Key(ListOf(NOTIFY), "Who is told when something happens."),
+    "notify": Key(ListOf(NOTIFY), "Where events are reported."),
 }
 MAIN_ONLY = ("service", "api", "include")
 FILE = Record(SECTIONS)
-_EXTERNAL = Key(Refused("stands in the main file only"), "")
+_EXTERNAL = Key(Refused("is allowed only in the main file"), "")
 INCLUDED = Record({name: _EXTERNAL if name in MAIN_ONLY else key for name, key in SECTIONS.items()})
 
 

@@ -20,6 +20,7 @@ from everwhen.model.values import parse_network, parse_size
 from everwhen.timetable.interval import parse_seconds
 
 PREFIX = "EVERWHEN_"
+API_PREFIX = f"{PREFIX}API_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class ApiSettings:
 def api_settings_of(fields: Mapping[str, Any] | None, environ: Mapping[str, str]) -> ApiSettings:
     """Return the settings from checked fields; variables (EVERWHEN_API_PORT, …) override them."""
     report = Report()
-    said = {**(fields or {}), **twins(API, f"{PREFIX}API_", environ, report)}
+    said = {**(fields or {}), **twins(API, API_PREFIX, environ, report)}
     report.refuse()
     chosen = {key: value for key, value in said.items() if value is not None}
     for key in ("max_payload", "max_body"):

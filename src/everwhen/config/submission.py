@@ -181,9 +181,11 @@ def read_change(
     stored = settled_fields(current)
     translated = rules.bodies.translate(submitted, stored)
     block = translated.node.value
-    if is_new_trigger := any(key in block for key in TRIGGER_KEYS):
+    if is_new_trigger := any(key in block for key in (*TRIGGER_KEYS, "type")):
         is_interval = isinstance(current.trigger, Every | EveryMonth)
-        others = TRIGGER_KEYS if is_interval else (*TRIGGER_KEYS, "interval_from")
+        others = (*TRIGGER_KEYS, "type", *(() if is_interval else ("interval_from",)))
+        if block.get("type") != "webhook":
+            others += ("secret", "signature")
         stored = {key: value for key, value in stored.items() if key not in others}
     if block.get("run") is not None:
         stored = _without_defaults(stored, schedule_id, current, rules)
@@ -311,8 +313,10 @@ def _collector(
 
 def _refuse_references(submitted: DocumentNode) -> None:
     """Refuse references to a worker's environment: a submitter who may not see it may not send it to others either."""
-    fault = "refers to the environment, which is for the configuration file and for callers that may run code"
-    for key in ("run", "ping"):
+    fault = (
+        "refers to the environment, which only the configuration file and callers that may run code may do"
+    )
+    for key in ("run", "ping", "secret"):
         for path in references_in(submitted.value.get(key), (key,)):
             submitted.complain(fault, *path)
 

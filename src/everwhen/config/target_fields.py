@@ -153,7 +153,7 @@ def _one_target(node: CheckedValue) -> None:
         node.complain(f"must name exactly one of {', '.join(_all_kinds())}{found}")
     for key, owner in _KIND_OF_KEY.items():
         if kinds and kinds != [owner] and node.value.get(key) is not None:
-            node.complain(f"goes with {owner} only", key)
+            node.complain(f"is allowed only with {owner}", key)
 
 
 def _all_kinds(is_ours: bool = False) -> list[str]:

@@ -57,7 +57,7 @@ def read_document(text: str, file: str, report: Report) -> Document:
         report.add(Location(file, line, column), (), f"is not valid YAML: {_fault(error)}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        fault = f"is not valid YAML: it holds a control character (#x{error.character:02x})"
+        fault = f"is not valid YAML: it contains a control character (#x{error.character:02x})"
         report.add(Location(file, line), (), fault)
     return Document(file, None)
 
@@ -190,7 +190,9 @@ class _Builder:
 
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
-            self._refuse(event, f"*{shown(event.anchor)} has no anchor before it, or stands inside it")
+            self._refuse(
+                event, f"*{shown(event.anchor)} refers to no anchor before it, or to one that contains it"
+            )
         value, weight = self._anchors[event.anchor]
         self.count += weight
         return value

@@ -61,6 +61,7 @@ from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest,
 from everwhen.timetable.windows import Window, weekday_names
 
 ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
+SignatureScheme = Literal["everwhen", "github"]
 Section = Literal["schedules", "plugins", "agents"]
 Column = Literal["plugin", "agent", "seconds", "spec"]
 """Whose defaults differ (SEMANTICS 10): targets of a kind, and bodies with `interval_seconds`, or `type` and `spec`."""
@@ -115,6 +116,8 @@ class Definition:
     expect_within: int | None = None
     expect_grace: int | None = None
     ping_url: str | None = None
+    secret: str | None = None
+    signature: SignatureScheme = "everwhen"
 
     @property
     def is_chain(self) -> bool:
@@ -290,18 +293,20 @@ def _completed(name: str, row: Field) -> Field:
 WHEN_EMPTY = ("run", "skip")
 WORK_SOURCE = Record(
     {
-        "type": Key(Text("directory"), "directory, command, or one that is installed.", is_required=True),
+        "type": Key(
+            Text("directory"), "directory, command, or the name of an installed source.", is_required=True
+        ),
         "path": Key(Text("inbox"), "The directory with one file per item."),
-        "command": Key(ARGV, "The program that hands out work."),
+        "command": Key(ARGV, "The program that provides work items."),
         "env": Key(ENVIRONMENT, "Variables of its environment."),
-        "when_empty": Key(Word(WHEN_EMPTY), "What to do without an item.", "run"),
+        "when_empty": Key(Word(WHEN_EMPTY), "Whether to run or to skip when there is no item.", "run"),
         "options": Key(Object(MOST_PAYLOAD), "Keys of an installed source."),
     }
 )
 EXPECT = Record(
     {
         "within": Key(DURATION, "A success is expected this often.", is_required=True),
-        "grace": Key(DURATION, "And may be this late."),
+        "grace": Key(DURATION, "How late the success may be."),
     }
 )
 PING = Record({"url": Key(URL, "The URL to call.", is_required=True)})
@@ -310,8 +315,10 @@ _OF_AGENTS: tuple[Section, ...] = ("agents",)
 _AN_INTERVAL = Parsed(parse_every, A_DURATION, python="Duration")
 _EXPRESSION = Parsed(parse_cron, {"type": "string", "examples": ["0 2 * * *"]})
 _ROWS: dict[str, Field] = {
-    "type": Field(Word(("interval", "cron", "webhook", "chat")), "What fires it.", sections=_OF_AGENTS),
-    "interval": Field(_AN_INTERVAL, "The pause between two runs.", sections=_OF_AGENTS),
+    "type": Field(
+        Word(("interval", "cron", "webhook", "chat")), "What fires the schedule.", sections=_OF_AGENTS
+    ),
+    "interval": Field(_AN_INTERVAL, "The time between two runs.", sections=_OF_AGENTS),
     "expression": Field(_EXPRESSION, "The same as cron.", sections=_OF_AGENTS),
     "command": Field(Text(DEFAULT_COMMAND), "The plugin's command.", DEFAULT_COMMAND, sections=("plugins",)),
     "every": Field(
@@ -319,65 +326,83 @@ _ROWS: dict[str, Field] = {
         "An interval: 5m, 1h30m, hourly, daily, weekly or monthly.",
         write=_trigger_text("every"),
     ),
-    "cron": Field(_EXPRESSION, "Five fields, or @daily and others.", write=_trigger_text("cron")),
+    "cron": Field(
+        _EXPRESSION,
+        "A cron expression of five fields, or a shortcut such as @daily.",
+        write=_trigger_text("cron"),
+    ),
     "at": Field(
         INSTANT,
-        "Once, at this time; without an offset it is read in the schedule's timezone.",
+        "Run once at this time. A time without an offset is in the schedule's timezone.",
         write=_trigger_text("at"),
     ),
     "after": Field(
         Parsed(parse_seconds, A_DURATION, python="Duration"),
-        "Once, this long after the schedule is created.",
+        "Run once, this long after the schedule is created.",
         write=_trigger_text("after"),
     ),
-    "name": Field(Text(), "A name for people."),
-    "description": Field(Text(), "What it is for."),
-    "owner": Field(Text(), "Whose it is."),
-    "enabled": Field(Flag(), "false pauses it and keeps its state.", True, is_answered=True),
+    "name": Field(Text(), "A name for people to read."),
+    "description": Field(Text(), "What the schedule is for."),
+    "owner": Field(Text(), "The owner of the schedule."),
+    "enabled": Field(
+        Flag(), "Set it to false to pause the schedule; its state is kept.", True, is_answered=True
+    ),
     "timezone": Field(
         ZONE,
-        "An IANA name, or local.",
+        "The time zone: an IANA name such as Europe/Berlin, or local.",
         write=attrgetter("zone.name"),
         is_answered=True,
         defaults={"agent": "local", "spec": "UTC"},
         otherwise="the service's",
     ),
     "dst": Field(
-        DST, "What happens when clocks change.", write=lambda one: some_of({"gap": one.gap, "fold": one.fold})
+        DST,
+        "What happens to a slot when the clocks change.",
+        write=lambda one: some_of({"gap": one.gap, "fold": one.fold}),
     ),
-    "start_at": Field(INSTANT, "No slot before it.", None, None, write=lambda one: _bound(one.start_at)),
-    "end_at": Field(INSTANT, "No slot from here on.", None, None, write=lambda one: _bound(one.end_at)),
+    "start_at": Field(
+        INSTANT, "No slot is due before this time.", None, None, write=lambda one: _bound(one.start_at)
+    ),
+    "end_at": Field(
+        INSTANT,
+        "No slot is due at or after this time.",
+        None,
+        None,
+        write=lambda one: _bound(one.end_at),
+    ),
     "first_run": Field(
         Word(get_args(FirstRun)),
-        "When an interval begins.",
+        "When the first run of an interval is due.",
         "immediately",
         defaults={"seconds": "after_interval", "spec": "after_interval"},
     ),
     "interval_from": Field(
         Word(get_args(IntervalFrom)),
-        "Count from the slot, or from the end of the last run.",
+        "Whether an interval is counted from the slot or from the end of the last run.",
         defaults={"agent": "completion"},
     ),
     "jitter": Field(
-        PERCENT_OR_DURATION, "Spread the starts over this time: 30s, or 5% of an interval.", write=_jitter
+        PERCENT_OR_DURATION, "Delay each start by up to this time: 30s, or 5% of the interval.", write=_jitter
     ),
     "only_between": Field(
         WINDOW,
-        "Fire in these hours only.",
+        "The hours in which the schedule may fire, such as 08:00-18:00.",
         write=lambda one: str(one.only_between) if one.only_between else None,
     ),
     "not_on": Field(
         WEEKDAYS,
-        "Weekdays on which it does not fire.",
+        "The weekdays on which the schedule does not fire.",
         write=lambda one: weekday_names(one.not_on) or None,
         answer=lambda one: weekday_names(one.not_on),
         answer_type=list[str],
     ),
-    "outside_window": Field(Word(get_args(WhenClosed)), "Skip a slot in a closed time, or defer it."),
+    "outside_window": Field(
+        Word(get_args(WhenClosed)), "Whether a slot in a closed time is skipped or deferred."
+    ),
     "quiet_hours": Field(Text("nights"), "The id of a quiet-hours policy.", attribute="quiet_hours_id"),
     "misfire_grace": Field(
         GRACE,
-        "How late a slot may still fire.",
+        "How late a slot may fire before it counts as missed.",
         "auto",
         read=lambda value: None if value == "auto" else DURATION.parse(value),
         write=_duration_of("misfire_grace", "auto"),
@@ -385,38 +410,42 @@ _ROWS: dict[str, Field] = {
     ),
     "catch_up": Field(
         Word((*get_args(CatchUp), "run_all_capped")),
-        "What becomes of missed slots.",
+        "What happens to slots that were missed.",
         read=lambda value: "run_all" if value == "run_all_capped" else value,
         answer=attrgetter("catch_up_policy"),
         answer_type=CatchUp,
         is_answered=True,
         otherwise="`run_once` for `at`, `after` and `interval_from: completion`, else `skip`",
     ),
-    "catch_up_limit": Field(Number(1, 100_000), "At most so many catch-up jobs."),
-    "if_running": Field(Word(get_args(IfRunning)), "What a slot does while a job is outstanding."),
-    "queue_limit": Field(Number(1), "At most so many jobs waiting with if_running: queue."),
+    "catch_up_limit": Field(Number(1, 100_000), "The largest number of catch-up jobs."),
+    "if_running": Field(
+        Word(get_args(IfRunning)), "What happens to a slot that is due while a job is queued or running."
+    ),
+    "queue_limit": Field(Number(1), "The largest number of jobs that wait with if_running: queue."),
     "max_outstanding": Field(
         Number(0),
-        "At most so many outstanding jobs; 0 means no limit.",
+        "The largest number of queued and running jobs; 0 means no limit.",
         write=lambda one: one.guard and one.guard.limit,
         defaults={"plugin": 1},
         otherwise="no limit",
     ),
     "max_concurrent": Field(
         Number(0),
-        "At most so many running jobs; 0 means no limit.",
+        "The largest number of running jobs; 0 means no limit.",
         write=lambda one: one.capacity and one.capacity.limit,
         defaults={"agent": 1},
         otherwise="no limit",
         sections=("schedules",),
     ),
-    "total_repeats": Field(Number(0), "Done after so many successful runs; 0 means never."),
+    "total_repeats": Field(
+        Number(0), "The schedule is done after this number of successful runs; 0 means never."
+    ),
     "max_retries": Field(
-        Number(0), "How often a slot that failed is tried again.", defaults={"seconds": 3}, otherwise="none"
+        Number(0), "How many times a failed slot is tried again.", defaults={"seconds": 3}, otherwise="none"
     ),
     "retry_delay": Field(
         DURATION,
-        "The first pause before a retry.",
+        "The pause before the first retry; later pauses are longer.",
         write=_duration_of("retry_delay"),
         answer=_duration_of("retry_base"),
         is_answered=True,
@@ -425,13 +454,13 @@ _ROWS: dict[str, Field] = {
     ),
     "on_exhausted": Field(
         Word(get_args(OnExhausted)),
-        "Continue with the next slot when retries are used up, or stop.",
+        "Whether the schedule continues with its next slot or stops when all retries have failed.",
         defaults={"seconds": "stop"},
     ),
-    "on_lost": Field(Word(get_args(OnLost)), "What becomes of a job whose node died."),
+    "on_lost": Field(Word(get_args(OnLost)), "What happens to a job whose node died."),
     "timeout": Field(
         DURATION_OR_NONE,
-        "How long a run may take; 0 means for ever.",
+        "How long a run may take; 0 means no limit.",
         attribute=None,
         write=_duration_of("timeout", 0),
         answer=_duration_of("timeout", "0"),
@@ -441,34 +470,37 @@ _ROWS: dict[str, Field] = {
     ),
     "circuit_breaker": Field(
         BREAKER,
-        "Stop firing after failures in a row; false turns it off.",
+        "Stop firing after several failures in a row; false turns this off.",
         write=_breaker,
         answer_type=dict[str, Any],
         defaults={"plugin": {"threshold": 3, "reset_after": "30m"}},
         otherwise="off",
     ),
     "queue": Field(
-        NAME_TEXT, "Which workers may take its jobs.", "default", write=lambda one: plain_queue(one.queue)
+        NAME_TEXT,
+        "The queue whose workers run the jobs.",
+        "default",
+        write=lambda one: plain_queue(one.queue),
     ),
     "payload": Field(
         Object(MOST_PAYLOAD),
-        "Handed to the target.",
+        "Data that is passed to the target.",
         read=payload_text,
         write=lambda one: json.loads(one.payload),
     ),
     "run": Field(
         Anything(),  # `config.target_fields` knows the kinds of targets, and those that are installed
-        "What it runs.",
+        "The target: what the schedule runs.",
         write=lambda one: run_to_json(one.target),
         answer=lambda one: masked(run_to_json(one.target)),
         answer_type=dict[str, Any],
         is_answered=True,
         sections=("schedules",),
     ),
-    "expect": Field(EXPECT, "Raise an alert when it falls silent.", write=_expect),
+    "expect": Field(EXPECT, "Raise an alert when no run succeeds in time.", write=_expect),
     "ping": Field(
         PING,
-        "Tell a watcher of each run.",
+        "A URL to call after each run, for a monitoring service.",
         attribute="ping_url",
         read=lambda value: str(value.get("url")),
         write=_ping,
@@ -476,9 +508,11 @@ _ROWS: dict[str, Field] = {
     ),
     "prompt": Field(Text(longest=1 << 20), "What the agent is asked to do.", sections=_OF_AGENTS),
     "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=_OF_AGENTS),
-    "secret": Field(Text(), "Signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS),
+    "secret": Field(
+        Text(), "The secret that signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS
+    ),
     "signature": Field(
-        Word(("everwhen", "github")),
+        Word(get_args(SignatureScheme)),
         "How the requests of a webhook are signed.",
         "everwhen",
         sections=_OF_AGENTS,
@@ -511,6 +545,8 @@ def schedule_to_json(definition: Definition) -> dict[str, Any]:
     Values from other sections (a group's `config`, budgets) are left out: they are added when the keys are read.
     """
     fields = {**trigger_to_json(definition.trigger), **{name: write(definition) for name, write in _WRITERS}}
+    if definition.secret is not None:
+        fields |= {"secret": definition.secret, "signature": definition.signature}
     return {key: value for key, value in fields.items() if value not in (None, "")}
 
 

@@ -18,7 +18,7 @@ from everwhen.model.target_kinds import header_fault
 MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-NO_NAME = "is not a valid name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
+NO_NAME = "is not a valid name; use at most 100 letters, digits, - and _, beginning with a letter or digit"
 
 
 class Kind(Protocol):
@@ -43,7 +43,7 @@ class ListOf(NamedTuple):
         if len(node.value) < self.least:
             node.complain(f"{self.message}, not empty")
         if self.most is not None and len(node.value) > self.most:
-            node.complain(f"has {len(node.value):,} items; at most {self.most:,} are taken")
+            node.complain(f"has {len(node.value):,} items; at most {self.most:,} are allowed")
             return
         for item in node.items():
             if not (self.may_be_trusted and item.is_trusted):

@@ -26,7 +26,8 @@ def payload_text(value: Any) -> str:
         raise TimetableError(f"payload cannot be written as JSON: {error}", key="payload") from error
     if len(text) > LARGEST_PAYLOAD:
         raise PayloadSizeError(
-            f"payload is {len(text)} bytes as JSON; at most {LARGEST_PAYLOAD} are taken, so hand over a reference",
+            f"payload is {len(text)} bytes as JSON; at most {LARGEST_PAYLOAD} are allowed, so pass a reference "
+            "to the data instead",
             key="payload",
         )
     return text
@@ -120,7 +121,7 @@ def faults_in(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[Paylo
         validator = linear_validator(kind)(whole, registry=Registry())
         found = sorted(islice(validator.iter_errors(dict(value)), FAULTS_SORTED), key=_order)
     except exceptions.SchemaError as error:
-        return [PayloadFault(None, f"the schema itself is not a valid JSON Schema: {shown(error.message)}")]
+        return [PayloadFault(None, f"the schema is not a valid JSON Schema: {shown(error.message)}")]
     except Exception as error:  # an unresolvable reference, an invalid pattern
         return [PayloadFault(None, f"the schema cannot be applied: {shown(str(error))}")]
     return [PayloadFault(tuple(error.absolute_path), shown(error.message)) for error in found[:FAULTS_SHOWN]]

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 from everwhen.errors import ManifestError, shown
 from everwhen.model.fields import Definition
 from everwhen.model.payload import defaults_of, payload_faults
+from everwhen.model.scalars import hint
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
 
 PROTOCOL = 2
@@ -210,7 +211,8 @@ def plugin_schedule_faults(
         return [f'command "{UNSCHEDULABLE}" cannot be scheduled']
     declared = manifest.command(command)
     if declared is None:
-        return [f'schedule "{schedule_id}" references unsupported command "{command}"']
+        names = hint(command, [one.name for one in manifest.commands if one.name != UNSCHEDULABLE])
+        return [f'schedule "{schedule_id}" references unsupported command "{command}"{names}']
     faults = payload_faults(declared.input_schema, merged_payload(declared, payload))
     return [f'schedule "{schedule_id}": {fault}' for fault in faults]
 

@@ -21,6 +21,23 @@ class Entry(NamedTuple):
     updated_at: int
 
 
+# The words of the source systems for our statuses are taken, too (SEMANTICS 7).
+STATUS_WORDS: dict[str, Status] = {
+    "active": "active",
+    "idle": "active",
+    "running": "active",
+    "enabled": "active",
+    "paused": "paused",
+    "paused_manual": "paused",
+    "disabled": "paused",
+    "invalid": "invalid",
+    "paused_invalid": "invalid",
+    "done": "done",
+    "exhausted": "done",
+    "dead": "dead",
+}
+
+
 class ScheduleFilter(NamedTuple):
     """A filter for schedules: all conditions that are set must hold."""
 

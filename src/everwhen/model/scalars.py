@@ -16,8 +16,9 @@ from everwhen.errors import SchedulerError, shown
 Schema = dict[str, Any]
 Severity = Literal["error", "warning"]
 LONGEST_GUESSED = 50  # characters
+MOST_LISTED = 20  # names in a message
 LONGEST_PARSED = 1_000  # characters or items; parsed values are cached
-ZERO_BYTE = "holds a zero byte, which no program and no database takes"
+ZERO_BYTE = "contains a zero byte, which is not allowed"
 
 
 class CheckedValue(Protocol):
@@ -40,11 +41,34 @@ class CheckedValue(Protocol):
 
 
 def unknown(what: str, key: str, known: Iterable[str]) -> str:
-    """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long."""
+    """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long.
+
+    >>> unknown("key", "jiter", ["jitter", "every"]), unknown("key", "colour", ["threshold", "reset_after"])
+    ('unknown key, did you mean "jitter"?', 'unknown key; known keys: threshold, reset_after')
+    """
     from difflib import get_close_matches  # commands that only read check no keys
 
-    near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
-    return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"
+    names = list(known)
+    near = get_close_matches(key, names, n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
+    if near:
+        return f'unknown {what}, did you mean "{near[0]}"?'
+    is_listed = what == "key" and 0 < len(names) <= MOST_LISTED
+    return f"unknown key; known keys: {', '.join(names)}" if is_listed else f"unknown {what}"
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return what follows the message that a name does not exist: the nearest name, and those that exist.
+
+    >>> hint("pol", ["poll", "push"]), hint("x", ["poll"]), hint("x", [])
+    (', did you mean "poll"? Available: poll, push', '; available: poll', '')
+    """
+    names = list(known)
+    if not names:
+        return ""
+    near = unknown("", word, names).removeprefix("unknown ")
+    few = ", ".join(shown(name) for name in names[:MOST_LISTED])
+    more = f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else ""
+    return f"{near} Available: {few}{more}" if near else f"; available: {few}{more}"
 
 
 class Text(NamedTuple):
@@ -62,7 +86,9 @@ class Text(NamedTuple):
             node.complain(f"{self._wanted}, not {spelled(value)}{_quote_hint(value)}")
         elif "\0" in value:
             node.complain(ZERO_BYTE)
-        elif not value.strip() or len(value) > self.longest or not _fits(self.pattern, value):
+        elif len(value) > self.longest:
+            node.complain(f"must have at most {self.longest:,} characters, not {len(value):,}")
+        elif not value.strip() or not _fits(self.pattern, value):
             node.complain(
                 f'"{shown(value)}" {self._wanted}' if value.strip() else f"{self._wanted}, not empty"
             )
@@ -128,7 +154,7 @@ class Word(NamedTuple):
             node.complain(f"{spelled(node.value)} must be one of {', '.join(self.fields)}")
             return
         hint = unknown(self.what, str(node.value), self.fields).removeprefix(f"unknown {self.what}")
-        node.complain(f"{spelled(node.value)} is no {self.what}{hint}")
+        node.complain(f"{spelled(node.value)} is not a known {self.what}{hint}")
 
     def schema(self) -> Schema:
         return {"enum": list(self.fields)}
@@ -206,7 +232,7 @@ def spelled(value: Any) -> str:
 
 def _quote_hint(value: Any) -> str:
     is_scalar = isinstance(value, int | float)
-    return f'; in quotes ("{shown(str(value).lower())}") it is one' if is_scalar else ""
+    return f'; write it in quotes: "{shown(str(value).lower())}"' if is_scalar else ""
 
 
 def _fits(pattern: str | None, value: str) -> bool:

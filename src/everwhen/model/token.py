@@ -176,7 +176,9 @@ def refuse_beyond(limits: TokenLimits, plan: Plan, now: int, created_at: int) ->
     definition = plan.definition
     if limits.targets is not None and definition.target.kind not in limits.targets:
         allowed = ", ".join(limits.targets) or "none"
-        raise LimitError(f"this token may make targets of kind {allowed} only", limit="targets")
+        raise LimitError(
+            f"this token may only create schedules with these targets: {allowed}", limit="targets"
+        )
     if limits.min_interval is not None:
         _refuse_too_often(limits.min_interval, plan, now)
     if limits.ttl is not None:
@@ -193,7 +195,7 @@ def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
         return
     if gap < least:
         raise LimitError(
-            f"this token may not make schedules that fire more often than every {least}s",
+            f"this token may not create schedules that fire more often than every {least}s",
             limit="min_interval",
         )
 
@@ -213,7 +215,7 @@ def _refuse_too_long(ttl: int, definition: Definition, now: int, created_at: int
     last = created_at // SECOND + ttl
     if last <= now // SECOND:
         raise LimitError(
-            f"what this token makes lasts {ttl}s from its creation, and this schedule is older; make another",
+            f"the schedules of this token last {ttl}s, and this one is older; create another",
             limit="ttl",
         )
     ends_at = definition.trigger.instant if isinstance(definition.trigger, Once) else definition.end_at

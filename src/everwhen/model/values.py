@@ -9,7 +9,7 @@ from everwhen.errors import ConfigError, shown
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Anything, Either, Headers, Key, ListOf, MapOf, Record
 from everwhen.model.payload import LARGEST_PAYLOAD
-from everwhen.model.scalars import AnyText, Flag, Number, Only, Parsed, Schema, Text, Word
+from everwhen.model.scalars import AnyText, CheckedValue, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.timetable.civil_time import Fold, Gap, zone
 from everwhen.timetable.interval import LONGEST, parse_seconds
 from everwhen.timetable.trigger import parse_instant
@@ -22,6 +22,7 @@ MOST_PAYLOAD = LARGEST_PAYLOAD
 _SIZE = re.compile(r"([0-9]{1,9}) ?(B|KiB|MiB|GiB)?")
 _UNITS = {None: 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
 _UTC = zone("UTC")
+_NO_HOST = re.compile(r"""[\s"'<>\\^`{|}]""")
 
 
 def parse_size(value: Any) -> int:
@@ -76,7 +77,7 @@ def parse_network(value: Any) -> IPv4Network | IPv6Network:
             f'"{shown(value)}" is not a network; write it like 10.0.0.0/8 or 127.0.0.1'
         ) from None
     if network.prefixlen == 0:
-        raise ConfigError(f'"{shown(value)}" is everybody; name the networks of your proxies')
+        raise ConfigError(f'"{shown(value)}" contains all addresses; name the networks of your proxies')
     return network
 
 
@@ -108,7 +109,45 @@ DATE = Parsed(_date)
 WINDOW = Parsed(parse_window, {"type": "string", "examples": ["08:00-18:00"]})
 NETWORK = Parsed(parse_network, {"type": "string", "examples": ["10.0.0.0/8", "127.0.0.1"]})
 SIZE = Parsed(parse_size, {"type": ["string", "integer"], "examples": ["64KiB"]})
-URL = Text(
+
+
+class Url(Text):
+    """A URL of a web server; one with a reference is read by the worker, when it knows the value."""
+
+    __slots__ = ()
+
+    def check(self, node: CheckedValue) -> None:
+        Text.check(self, node)
+        value = node.value
+        if isinstance(value, str) and "${" not in value and (fault := _url_fault(value)) is not None:
+            node.complain(
+                f"{self.message}, such as {self.example}: {fault}"
+            )  # the URL may contain a password
+
+
+def _url_fault(value: str) -> str | None:
+    """Return why no request can be sent to this URL; what is no URL at all is refused by its pattern."""
+    if not value.startswith(("http://", "https://")):
+        return None
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+        host = parts.hostname
+    except ValueError:
+        return "its host is not a valid IPv6 address in brackets"
+    try:
+        port = parts.port
+    except ValueError:
+        return "its port must be a number from 1 to 65535"
+    if not host:
+        return "it names no host"
+    if _NO_HOST.search(host):
+        return "its host contains a character that no name has"
+    return "its port must be a number from 1 to 65535" if port == 0 else None
+
+
+URL = Url(
     "https://host/path",
     r"(https?://[^\s/]+[^\x00-\x1f\x7f]*|[^\x00-\x1f\x7f]*\$\{[^\x00-\x1f\x7f]*)",
     "must be a URL",
@@ -126,15 +165,15 @@ ENVIRONMENT = MapOf(SCALAR, has_names=False, message="must be a mapping of varia
 
 BREAKER_RULE = Record(
     {
-        "threshold": Key(Number(1), "Failures in a row that open it.", 3),
-        "reset_after": Key(DURATION, "How long it stays open before one run is tried.", "30m"),
+        "threshold": Key(Number(1), "The number of failures in a row that opens the breaker.", 3),
+        "reset_after": Key(DURATION, "How long the breaker stays open before one run is tried.", "30m"),
     }
 )
 BREAKER = Either(((bool, Only(False)),), BREAKER_RULE)
 DST = Record(
     {
-        "gap": Key(Word(get_args(Gap)), "What becomes of a time that the clock jumps over."),
-        "fold": Key(Word(get_args(Fold)), "Which of two equal times counts."),
+        "gap": Key(Word(get_args(Gap)), "What happens to a time that the clock jumps over."),
+        "fold": Key(Word(get_args(Fold)), "Which one is used when a time occurs twice."),
     }
 )
 

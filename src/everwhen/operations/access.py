@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from everwhen.errors import AccessError, UnknownScheduleError, shown
+from everwhen.errors import AccessError, SubmissionError, UnknownScheduleError, shown
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from everwhen.runtime import Runtime
 
 COUNTED = 10_000
+PRIVATE_URLS = "api.allow_private_urls: true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Caller:
     max_payload: int = LARGEST_PAYLOAD
     safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
     groups: Callable[[], Groups] = dict  # of the configuration in force
+    allows_private_urls: bool = True
 
     @property
     def actor(self) -> str | None:
@@ -64,6 +66,22 @@ class Caller:
             raise AccessError(
                 f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
                 "where api.allow_code_targets is true"
+            )
+
+    def refuse_private(self, path: str, url: str) -> None:
+        """Refuse a URL that no job could request, because its address is not public."""
+        if self.allows_private_urls:
+            return
+        from everwhen.model.addresses import private_host
+
+        if (host := private_host(url)) is not None:
+            raise SubmissionError(
+                [
+                    (
+                        path,
+                        f'"{shown(host)}" is not a public address; the service allows others with {PRIVATE_URLS}',
+                    )
+                ]
             )
 
     def is_hidden(self, group: str | None) -> bool:
@@ -115,6 +133,15 @@ def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
         raise UnknownScheduleError(schedule_id)
     caller.refuse_stranger(entry.schedule)
     return entry
+
+
+def get_entry_by_key(runtime: Runtime, key: str, caller: Caller, owner: str | None = None) -> Entry:
+    """Return the schedule of a caller's own key; a caller without an owner may name the owner whose key it is."""
+    whose = caller.token.owner or owner or ""
+    found = store_of(runtime).catalogue.id_of_key(f"{whose}/{key}")
+    if found is None or owner not in (None, whose):
+        raise UnknownScheduleError(key)
+    return get_entry(runtime, found, caller)
 
 
 def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
@@ -175,6 +202,10 @@ def list_entries(
             return SchedulePage([], 0)
         wanted = wanted._replace(owner=owner)
     entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    if (
+        before is None and not offset and len(entries) < limit
+    ):  # all of them: a filter that matches rarely is a scan
+        return SchedulePage(entries, len(entries))
     total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
     if total <= COUNTED:
         return SchedulePage(entries, total)

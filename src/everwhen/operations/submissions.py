@@ -6,6 +6,7 @@ transaction that makes the change, so that nothing can change between the check 
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.target_kinds import Target, run_to_json
 from everwhen.model.token import ANSWERS_KEPT, StoredResponse, refuse_beyond
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.schedules import Permit, QuietHoursByName, change_schedule, marked, with_quiet_hours
@@ -168,8 +170,13 @@ def _new(declared: Declared, caller: Caller, quiet: QuietHoursByName, now: int, 
     return Insertion(creation, plan, SOURCE, key, caller.token.token_id)
 
 
-def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definition:
-    """Return the definition within the rights of the caller: its owner, and the budget and lifetime of its token."""
+def on_terms(
+    definition: Definition, caller: Caller, created_at: int, before: Definition | None = None
+) -> Definition:
+    """Return the definition within the rights of the caller: its owner, and the budget and lifetime of its token.
+
+    A request that an edit leaves as it was keeps its source: what a program may reach, it may reach after the edit.
+    """
     token, limits = caller.token, caller.token.limits
     caller.refuse_code(definition.target.kind)
     if token.owner is not None and definition.owner not in (None, token.owner):
@@ -178,7 +185,14 @@ def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definit
         )
     if len(definition.payload) > caller.max_payload:
         raise SubmissionError([("payload", oversize(len(definition.payload), caller.max_payload))])
-    changes: dict[str, object] = {"target": marked(definition.target, SOURCE)}
+    if before is not None and _is_same_request(definition.target, before.target):
+        changes: dict[str, object] = {"target": before.target}
+    else:
+        changes = {"target": marked(definition.target, SOURCE)}
+        if definition.target.kind == "http":
+            caller.refuse_private("run.http.url", json.loads(definition.target.spec)["url"])
+    if definition.ping_url is not None and (before is None or definition.ping_url != before.ping_url):
+        caller.refuse_private("ping.url", definition.ping_url)
     if token.owner is not None:
         changes["owner"] = token.owner
     if limits.ttl is not None and not isinstance(definition.trigger, Once):
@@ -188,6 +202,10 @@ def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definit
         others = tuple(other for other in definition.budgets if other.key != budget.key)
         changes["budgets"] = (*others, budget)
     return replaced(definition, **changes)
+
+
+def _is_same_request(new: Target, old: Target) -> bool:
+    return new.kind == old.kind == "http" and run_to_json(new) == run_to_json(old)
 
 
 def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:
@@ -223,7 +241,7 @@ def edit_entry(
         if expected is not None and schedule.state.revision != expected:
             raise PreconditionError(expected, schedule.state.revision)
         declared = rewrite(schedule)
-        allowed = on_terms(declared.definition, caller, entry.created_at)
+        allowed = on_terms(declared.definition, caller, entry.created_at, schedule.definition)
         definition = _keeping_budgets(allowed, schedule.definition)
         definition = speaking(definition, caller, schedule.definition)
         if definition == schedule.definition:

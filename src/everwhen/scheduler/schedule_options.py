@@ -15,28 +15,28 @@ TimeZone = str | tzinfo
 
 
 class Dst(TypedDict, total=False):
-    """What happens when clocks change."""
+    """What happens to a slot when the clocks change."""
 
     gap: Literal["shift", "skip"]
     fold: Literal["first", "second", "both"]
 
 
 class CircuitBreaker(TypedDict, total=False):
-    """Stop firing after failures in a row; false turns it off."""
+    """Stop firing after several failures in a row; false turns this off."""
 
     threshold: int
     reset_after: Duration | int
 
 
 class Expect(TypedDict, total=False):
-    """Raise an alert when it falls silent."""
+    """Raise an alert when no run succeeds in time."""
 
     within: Required[Duration | int]
     grace: Duration | int
 
 
 class Ping(TypedDict, total=False):
-    """Tell a watcher of each run."""
+    """A URL to call after each run, for a monitoring service."""
 
     url: Required[str]
 

@@ -140,7 +140,7 @@ class Scheduler(SchedulerOperations):
 
     @property
     def listeners(self) -> Sequence[Declaration]:
-        """What `on` has declared in this process."""
+        """Return what `on` has declared in this process."""
         return tuple(self._listeners)
 
     @property

@@ -144,7 +144,7 @@ class Catalogue(StorePart):
         where, values = _filtered(wanted)
         if before is not None:
             where, values = f"{where} AND row_id < :before", {**values, "before": before}
-        # The primary key backwards; of an owner or a group idx_schedules_owner, idx_schedules_group.
+        # The primary key backwards; of an owner, a group or a status idx_schedules_owner, _group, _status.
         query = f"""
 SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"""
         with self._store.read() as tx:
@@ -281,6 +281,8 @@ def _entries(tx: Snapshot, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
 def _filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
     given = _given(wanted)
     conditions, values = [f'"{name}" = :{name}::text' for name in given], dict[str, object](given)
+    if wanted.status not in (None, "active"):
+        conditions.append("status <> 'active'")  # what idx_schedules_status says of its rows
     if wanted.text is not None:
         conditions.append(
             "(strpos(lower(name), :text::text) > 0 OR strpos(lower(schedule_id), :text::text) > 0)"

@@ -7,16 +7,15 @@ resolved.
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Callable
-from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from everwhen.model.addresses import Address, faces_of, is_public, parse_address
+
 Rule = Callable[[Address], bool]
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
@@ -34,10 +33,6 @@ class ForbiddenAddressError(Exception):
             "api.allow_private_urls"
         )
         self.is_final = is_final
-
-
-def is_public(address: Address) -> bool:
-    return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 class GuardedResolver(AbstractResolver):
@@ -70,30 +65,12 @@ def unresolved(host: str, error: socket.gaierror) -> ForbiddenAddressError:
 def require_literal(rule: Rule, url: URL) -> None:
     """Refuse a URL that contains a forbidden address; names are checked when they are resolved."""
     host = url.raw_host or ""
-    if _address(host) is not None:
+    if parse_address(host) is not None:
         require(rule, host, host)
 
 
 def require(rule: Rule, host: str, address: str) -> None:
     """Refuse an address unless the rule accepts it, and every address embedded in it."""
-    parsed = _address(address)
-    if parsed is None or not all(rule(each) for each in _faces(parsed)):
+    parsed = parse_address(address)
+    if parsed is None or not all(rule(each) for each in faces_of(parsed)):
         raise ForbiddenAddressError(host)
-
-
-def _faces(address: Address) -> list[Address]:
-    """Return the address and those embedded in it: IPv6 has four ways to write an IPv4 address."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return [address]
-    embedded: list[Any] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in ipaddress.IPv6Network("64:ff9b::/96"):
-        embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    found: list[Address] = [each for each in embedded if each is not None]
-    return found if address.ipv4_mapped is not None else [address, *found]
-
-
-def _address(text: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None

@@ -23,18 +23,13 @@ from typing import Any, NamedTuple
 import aiohttp
 from yarl import URL
 
+from everwhen.model.addresses import is_public
 from everwhen.model.instants import SECOND, instant_of, to_datetime
 from everwhen.model.job import trace_id_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.target_kinds import header_fault, without_credentials
 from everwhen.target import Run
-from everwhen.targets.http_addresses import (
-    ForbiddenAddressError,
-    GuardedResolver,
-    Rule,
-    is_public,
-    require_literal,
-)
+from everwhen.targets.http_addresses import ForbiddenAddressError, GuardedResolver, Rule, require_literal
 from everwhen.targets.process import READ_LIMIT, Captured
 from everwhen.targets.python_function import fields_of_run
 from everwhen.targets.secrets import with_secrets

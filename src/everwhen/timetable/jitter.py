@@ -48,7 +48,7 @@ def parse_jitter_ms(text: str, trigger: Trigger, *, most_percent: int = 99) -> i
     interval.
     """
     if not isinstance(trigger, Every | EveryMonth | Cron):
-        raise _refused("jitter is for every and cron; one-shots fire when they say", text)
+        raise _refused("jitter is for every and cron; a one-shot fires at its exact time", text)
     interval = trigger.seconds if isinstance(trigger, Every) else None
     milliseconds = _parse_ms(text, interval, most_percent)
     if interval is not None and milliseconds >= interval * 1_000:

@@ -207,7 +207,7 @@ def parse_window(text: str, key: str = "only_between") -> Window:
     """
     parts = _WINDOW.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
-        raise _refused(f'{key} "{shown(text)}" is not a window; write it like "08:00-18:00"', key, text)
+        raise _refused(f'{key} "{shown(text)}" is not a time window; write it like "08:00-18:00"', key, text)
     hour, minute, end_hour, end_minute = (int(part) for part in parts.groups())
     start, end = hour * 60 + minute, end_hour * 60 + end_minute
     if minute > 59 or end_minute > 59 or start >= _MINUTES or end > _MINUTES:

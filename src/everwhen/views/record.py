@@ -28,7 +28,7 @@ def detail_to_json(detail: Mapping[str, object]) -> Object:
 
 
 class AuditEvent(View):
-    """One line of the audit, or an event that has no row there."""
+    """One event of the audit, or one that is derived from jobs and schedules."""
 
     id: int | None = field(
         about="Its number on record; none for `schedule.fired`, `.retried`, `.held`, `job.started`,"

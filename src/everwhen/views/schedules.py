@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from everwhen.model.fast_values import by_identity
-from everwhen.model.fields import Definition, ScheduleType, answer_to_json
+from everwhen.model.fields import GENERAL, Definition, ScheduleType, SignatureScheme, answer_to_json
 from everwhen.model.history import Cause
 from everwhen.model.instants import SECOND, rfc3339_text
+from everwhen.model.masks import MASK
 from everwhen.model.policy import CatchUp
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Status
@@ -84,11 +85,13 @@ class _Definition(View):
     timeout_seconds: int = field(lambda definition: (definition.timeout or 0) // SECOND)
     trigger_payload: Object
     target: str = field("target.kind")
+    secret: str | None = field(via=lambda _: MASK, about="Always masked; null where the schedule has none.")
+    signature: SignatureScheme
     description_text: str = field(lambda definition: describe(definition.trigger, definition.zone))
 
 
 class Schedule(_State, _Definition):
-    """A schedule: what it is, where it stands, and what it did."""
+    """A schedule: its definition, its state and its history in numbers."""
 
     key: str | None
     created_at: When
@@ -98,13 +101,44 @@ class Schedule(_State, _Definition):
     source_line: int | None
 
 
+class ListedSchedule(Schedule):
+    """A schedule in a list: all fields of a schedule, or those that `fields` and `include` name."""
+
+
 class ScheduleList(View):
     """A page of schedules, newest first."""
 
-    items: list[Schedule]
+    items: list[ListedSchedule]
     total: int
     total_is_approximate: bool = field(about="Above 10,000 matches the total is an estimate.")
     next_cursor: str | None = field(about="The `cursor` of the next page; null on the last one.")
+
+
+FIELD_NAMES = (*GENERAL, *(name for name in Schedule.fields() if name not in GENERAL))
+"""The names of all fields of a schedule."""
+
+_STATE = tuple(name for name in _State.fields() if name not in ("id", "uid", "revision"))
+_SOURCE = ("revision", "created_at", "updated_at", "source", "source_file", "source_line")
+_TRIGGER = (
+    "type", "spec", "every", "cron", "at", "after", "interval_seconds", "timezone", "dst", "start_at", "end_at",
+    "first_run", "interval_from", "jitter", "description_text",
+)  # fmt: skip
+_TARGET = ("run", "target", "payload", "trigger_payload", "workflow_id", "trigger_node_id", "queue", "timeout",
+    "timeout_seconds", "secret", "signature")  # fmt: skip
+_IDENTITY = ("id", "uid", "key", "name", "description", "group", "owner", "user_profile_id", "enabled")
+_OTHERS = {*_STATE, *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
+FIELD_GROUPS: dict[str, tuple[str, ...]] = {
+    "summary": (
+        "id", "key", "name", "status", "type", "description_text", "next_run_at", "last_run_at", "last_error",
+    ),
+    "identity": _IDENTITY,
+    "trigger": _TRIGGER,
+    "target": _TARGET,
+    "policies": tuple(name for name in FIELD_NAMES if name not in _OTHERS),
+    "state": _STATE,
+    "source": _SOURCE,
+}  # fmt: skip
+"""Fields that are asked for by one word. Every field is in one of the groups, and some are in the summary as well."""
 
 
 @by_identity(most=4_096)
@@ -136,10 +170,19 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
     }
 
 
-def schedules_page(page: SchedulePage, place_of: Callable[[Entry], str | None], *, limit: int) -> Object:
-    """Return a page of schedules that was requested with that limit."""
+def schedules_page(
+    page: SchedulePage,
+    place_of: Callable[[Entry], str | None],
+    *,
+    limit: int,
+    fields: Collection[str] | None = None,
+) -> Object:
+    """Return a page of schedules that was asked for with that limit, each with these fields; None: with all."""
+    items = [schedule_to_json(entry, place_of(entry)) for entry in page.entries]
+    if fields is not None:
+        items = [{name: item[name] for name in item if name in fields} for item in items]
     return ScheduleList.made(
-        items=[schedule_to_json(entry, place_of(entry)) for entry in page.entries],
+        items=items,
         total=page.total,
         total_is_approximate=page.is_approximate,
         next_cursor=cursor_of(page.entries[-1].schedule.state.row_id) if len(page.entries) == limit else None,
@@ -174,11 +217,11 @@ class Stats(View):
 
 
 class Revision(View):
-    """One revision of a definition, in the words of a schedule."""
+    """One revision of a definition, with the fields of a schedule."""
 
     revision: int
     in_force_at: When
-    cause: Cause | None = field(about="null: written by a release that did not keep it.")
+    cause: Cause | None = field(about="Why it was written; null when an older release wrote it.")
     definition: Object = field("plan.definition", via=_definition_to_json)
 
 

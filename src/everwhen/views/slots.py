@@ -34,7 +34,7 @@ class Upcoming(View):
 class UpcomingList(View):
     items: list[Upcoming]
     total: int
-    sentence: str | None = field(about="Why nothing fires as things stand, and how to go on.")
+    sentence: str | None = field(about="Why nothing fires at the moment, and what to do about it.")
 
 
 class PreviewSlot(Upcoming):
@@ -54,12 +54,12 @@ class Preview(View):
 
 
 class Slot(View):
-    """What became of one slot, or of a range of slots that one event stands for."""
+    """The result of one slot, or of a range of slots that one event covers."""
 
     slot_at: When
     fate: Literal["fired", "skipped", "missed", "caught_up", "held"]
     reason: str | None
-    count: int = field(about="How many slots it stands for.")
+    count: int = field(about="The number of slots that it represents.")
     first_at: When | None
     last_at: When | None
     job: Job | None = field(via=Job.of)
@@ -74,7 +74,7 @@ class SlotList(View):
 
 
 class Explanation(View):
-    """What became of a slot, and why."""
+    """The result of a slot, and the reason."""
 
     schedule_id: str
     timezone: str = field("zone.name")
@@ -134,7 +134,7 @@ class Bar(View):
     schedule_id: str
     slot_at: When
     due_at: When
-    count: int = field("slots", about="How many slots it stands for.")
+    count: int = field("slots", about="The number of slots that it represents.")
     reason: str | None = field(about="Why it was skipped, missed or cancelled, or will be skipped.")
     is_estimate: bool = field(about="It depends on when a run before it ends.")
     job_id: str | None = field("job", via=lambda job: job.job_id)
@@ -160,7 +160,7 @@ class Timeline(View):
     total: int
     is_aggregated: bool
     stretches: list[Stretch] = field(via=each(Stretch.of))
-    complete_until: When = field(about="Slots to come are told up to here.")
+    complete_until: When = field(about="Up to when slots to come are listed.")
 
 
 def timeline_to_json(found: upcoming.Timeline) -> Object:

@@ -86,7 +86,7 @@ class Next(View):
 
 
 class SystemStatus(View):
-    """How everything stands. Figures of a loop are those of the process that answers; null where it has none."""
+    """The status of the service. Figures of a loop are those of the process that answers; null where it has none."""
 
     status: Literal["running", "stopping", "stopped"]
     is_paused: bool = field(lambda found: found.paused_at is not None)
@@ -168,7 +168,7 @@ class Token(View):
 
 
 class NewToken(Token):
-    """A token with its secret, which is told this once."""
+    """A token with its secret, which no other answer contains."""
 
     token: str
 

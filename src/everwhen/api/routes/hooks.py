@@ -21,19 +21,21 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Depends, Header
+from fastapi import Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import OperatorOrProof, counted_body, refuse_haste, refuse_proof, unauthenticated
-from everwhen.api.calls import Context, ScheduleId, described, fired
+from everwhen.api.calls import Context, ScheduleId, described, fired, make_router
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import parse_json
+from everwhen.api.payloads import HOOK_BODY
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import ROOT, media_type
+from everwhen.api.request_guard import media_type
 from everwhen.errors import RequestError, UnknownScheduleError
+from everwhen.model.fields import SignatureScheme
 from everwhen.model.instants import SECOND
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Definition, Schedule
 from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations.access import Caller
 from everwhen.operations.jobs import IdempotencyKey, fire_schedule
@@ -43,7 +45,7 @@ from everwhen.timetable.trigger import OnRequest
 from everwhen.views.jobs import Fired
 
 Kind = Literal["webhook", "chat"]
-Scheme = Literal["everwhen", "github"]
+Scheme = SignatureScheme
 HEADERS: dict[Scheme, str] = {"everwhen": "everwhen-signature", "github": "x-hub-signature-256"}
 GOOD_FOR = 300 * SECOND
 MOST_MACS = 4
@@ -53,7 +55,7 @@ _BEGINS_LIKE_OURS = re.compile(rb"[0-9]{1,12}\.")
 NO_PROOF = "This signature is not right for this schedule, or the schedule takes none."
 
 log = logging.getLogger("everwhen")
-router = APIRouter(prefix=ROOT, tags=["hooks"])
+router = make_router("hooks")
 
 
 class HookRequest(NamedTuple):
@@ -80,7 +82,7 @@ _BODY = {
     "requestBody": {
         "required": False,
         "description": "Anything up to api.max_payload; it becomes `payload.body`, JSON as what it says.",
-        "content": {"application/json": {"schema": {}}, "text/plain": {"schema": {"type": "string"}}},
+        "content": {"application/json": {"schema": HOOK_BODY}, "text/plain": {"schema": {"type": "string"}}},
     }
 }
 _CALL = described(
@@ -183,17 +185,24 @@ def _signed(
     schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
 ) -> tuple[Scheme, str | None]:
     """The one scheme that the schedule takes, and what names the request, if it is signed that way."""
-    spec = None if schedule is None else json.loads(schedule.definition.target.spec or "null")
-    fields = spec if isinstance(spec, dict) else {}
-    scheme: Scheme = "github" if fields.get("signature") == "github" else "everwhen"
-    secret = "" if schedule is None else _secret_of(schedule, fields)
-    return scheme, signatures.get(scheme, UNSIGNED).key(secret, body)
+    if schedule is None:  # which takes as long
+        return "everwhen", signatures.get("everwhen", UNSIGNED).key("", body)
+    scheme, reference = _signing(schedule.definition)
+    return scheme, signatures.get(scheme, UNSIGNED).key(_resolved(schedule, reference), body)
 
 
-def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:
-    """What the requests of a schedule are signed with; nothing when it takes none, or nobody here knows it."""
+def _signing(definition: Definition) -> tuple[Scheme, str]:
+    """Return the scheme and the secret of a schedule; those of an agent of the file are part of its target."""
+    if definition.secret is not None or definition.target.kind != "agent":
+        return definition.signature, definition.secret or ""
+    fields = json.loads(definition.target.spec)
+    return ("github" if fields.get("signature") == "github" else "everwhen"), fields.get("secret") or ""
+
+
+def _resolved(schedule: Schedule, reference: str) -> str:
+    """Return what the requests of a schedule are signed with; nothing when it takes none, or nobody here knows it."""
     try:
-        return str(Secrets().resolve(fields.get("secret") or ""))
+        return str(Secrets().resolve(reference))
     except UnresolvedError as error:
         log.warning("no signature of %s can be checked: %s", schedule.state.schedule_id, error)
         return ""

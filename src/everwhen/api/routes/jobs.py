@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -21,11 +21,11 @@ from everwhen.api.calls import (
     described,
     fired,
     instant_in,
+    make_router,
     row_in,
 )
 from everwhen.api.payloads import AwareInstant, Line, Shape
 from everwhen.api.problems import InvalidError, RefusedError
-from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.policy import IfRunning
@@ -33,7 +33,7 @@ from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
 from everwhen.views import jobs as view
 
-router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
+router = make_router("jobs", route_class=AuthenticatedRoute)
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 After = Annotated[str | None, Query(max_length=1_000, description="`next_after` of the answer before.")]
 _TOKEN = "The one-time token of the request that was answered 202."
@@ -52,9 +52,11 @@ class OutcomeBody(Shape):
     """How work ended that was answered 202."""
 
     status: Literal["succeeded", "failed"]
-    result: Annotated[Any, Field(description="Anything; what is not text is kept as JSON.")] = None
+    result: Annotated[Any, Field(description="Any value; anything but text is stored as JSON.")] = None
     error: Line | None = None
-    retry: bool = Field(default=True, description="false: do not try again, whatever max_retries says.")
+    retry: bool = Field(
+        default=True, description="Set it to false to prevent retries, whatever max_retries is."
+    )
 
 
 @router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
@@ -71,7 +73,7 @@ def list_jobs(
     offset: Offset = 0,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. Filters are joined. Groups are those that schedules are in now."""
+    """Newest first. All filters must match. `group` is the current group of the schedule."""
     wanted = JobFilter(
         statuses=() if status is None else (status,),
         origins=() if origin is None else (origin,),
@@ -94,7 +96,7 @@ def list_jobs(
 
 @router.get("/jobs/{job_id}/", **described("Look at a job", view.JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
-    """As it stands now."""
+    """The current state of the job."""
     job = job_access.get_job(context.runtime, job_id, caller)
     return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
@@ -106,7 +108,7 @@ _AS_TEXT = "As JSON, or as plain text where `Accept: text/plain` asks for it."
     "/jobs/{job_id}/log/",
     **described("What a job printed", view.Log, _AS_TEXT, 404, media_type="text/plain"),
 )
-def get_log(
+def get_job_log(
     context: Context,
     caller: Viewer,
     job_id: JobId,
@@ -116,7 +118,9 @@ def get_log(
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
     seen = view.read_positions(after)
     if seen is None:
-        raise InvalidError("after", "is not a position", "after is the next_after of an answer before.")
+        raise InvalidError(
+            "after", "must be a position", "after must be the next_after of a previous answer."
+        )
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     found = view.log_to_json(pieces, seen, is_over=is_over)
@@ -150,7 +154,7 @@ def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody
 
 @router.post(
     "/jobs/{job_id}/outcome/",
-    **described("Say how work ended", view.Job, "The job, over.", 404, 409),
+    **described("Report the outcome of a job", view.Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(

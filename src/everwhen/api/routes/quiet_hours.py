@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, Viewer
-from everwhen.api.calls import Context, JsonBody, answer, described, nothing, request_body
+from everwhen.api.calls import Context, JsonBody, answer, described, make_router, nothing, request_body
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import or_null
+from everwhen.api.payloads import QUIET_HOURS_BODY, QUIET_HOURS_CHANGE
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT, root_of
-from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.submission import read_policy
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
 from everwhen.operations.submissions import new_id
-from everwhen.views.shape import Object, list_to_json
+from everwhen.views.shape import list_to_json
 from everwhen.views.system import QuietHours, QuietHoursList, policy_to_json
 
-router = APIRouter(prefix=ROOT, tags=["quiet hours"])
+router = make_router("quiet hours")
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]
 
 NIGHTS = {
@@ -32,15 +31,11 @@ NIGHTS = {
     "dates": ["2026-12-25", {"from": "2026-12-31", "to": "2027-01-01"}],
     "action": "skip",
 }
-_CHANGE_SCHEMA = or_null(QUIET_HOURS.schema())
-_ABOUT_ID = "A name; a UUID when none is given."
-_ID: Object = {"type": ["string", "null"], "description": _ABOUT_ID, "examples": ["nights"]}
-_BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
 
 
 @router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
 def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
-    """By id. Every token may see them: schedules name them."""
+    """Sorted by id. Every token may see them, because schedules refer to them."""
     entries = quiet_hours.list_entries(context.runtime)
     return answer(list_to_json([QuietHours.of(entry.policy, source=entry.source) for entry in entries]))
 
@@ -48,7 +43,7 @@ def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
 @router.post(
     "/quiet-hours/",
     **described("Create quiet hours", QuietHours, "The new policy.", 409, status=201),
-    openapi_extra=request_body(_BODY_SCHEMA, {"nights": NIGHTS}),
+    openapi_extra=request_body(QUIET_HOURS_BODY, {"nights": NIGHTS}),
 )
 def create_quiet_hours(
     request: Request, context: Context, _caller: GlobalOperator, body: JsonBody
@@ -59,7 +54,7 @@ def create_quiet_hours(
     if policy_id is None:
         policy_id = new_id(context.runtime.clock.now())
     elif not isinstance(policy_id, str):
-        raise InvalidError("id", "is not a valid name", "id is a name.")
+        raise InvalidError("id", "must be a name", "id must be a name.")
     policy = _read(context, fields, policy_id)
     quiet_hours.create_quiet_hours(context.runtime, policy)
     location = f"{root_of(request.scope)}{ROOT}/quiet-hours/{policy_id}/"
@@ -76,12 +71,13 @@ def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> R
 @router.patch(
     "/quiet-hours/{policy_id}/",
     **described("Change quiet hours", QuietHours, "The policy, changed.", 404, 409),
-    openapi_extra=request_body(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
+    openapi_extra=request_body(QUIET_HOURS_CHANGE, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
 )
 def update_quiet_hours(
     context: Context, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody
 ) -> Response:
-    """At once, for every schedule that names it. Null clears; lists are replaced whole. One of the file: 409."""
+    """Takes effect at once for every schedule that uses the policy. Null clears a key; lists are replaced whole. A
+    policy of the file is refused with 409."""
     if not isinstance(body.fields, dict):
         _read(context, body.fields, policy_id)  # which refuses it
 
@@ -94,10 +90,10 @@ def update_quiet_hours(
 
 @router.delete(
     "/quiet-hours/{policy_id}/",
-    **described("Delete quiet hours", None, "They are gone.", 404, 409, status=204),
+    **described("Delete quiet hours", None, "The quiet hours are deleted.", 404, 409, status=204),
 )
 def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
-    """Refused while schedules use them, and where they are of the configuration file."""
+    """Refused while schedules use them, and when the configuration file defines them."""
     quiet_hours.delete_own_quiet_hours(context.runtime, policy_id)
     return nothing()
 

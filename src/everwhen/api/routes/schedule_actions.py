@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import FailFast, Field
 from starlette.responses import Response
 
@@ -13,15 +13,20 @@ from everwhen.api.access import AuthenticatedRoute, Operator, Viewer
 from everwhen.api.batches import ManyResults, results_to_json
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    NO_WORDS,
     Context,
     Cursor,
+    Fields,
     IfMatch,
+    Include,
     Limit,
     ScheduleId,
     answer,
     described,
+    fields_in,
     fired,
     instant_in,
+    make_router,
     nothing,
     revision_in,
     row_in,
@@ -29,52 +34,51 @@ from everwhen.api.calls import (
 )
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import AwareInstant, Identifier, Line, Shape
-from everwhen.api.request_guard import ROOT
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations import jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
-from everwhen.operations.jobs import trigger_schedule
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import BackfillAnswer, Schedule, ScheduleList, schedule_to_json, schedules_page
 from everwhen.views.shape import Object
 
-router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
-agents_router = APIRouter(prefix=ROOT, tags=["agents"])
+router = make_router("schedules", route_class=AuthenticatedRoute)
+agents_router = make_router("agents")
 
 
 class PauseBody(Shape):
-    """Why, and until when."""
+    """Why a schedule is paused, and until when."""
 
     note: Line | None = Field(default=None, examples=["the printer is away"])
-    until: AwareInstant | None = Field(default=None, description="It resumes by itself then.")
+    until: AwareInstant | None = Field(default=None, description="When it resumes by itself.")
 
 
 class ApproveBody(Shape):
-    """Which revision was looked at."""
+    """The revision that was reviewed."""
 
     revision: int = Field(ge=1, lt=1 << 53, strict=True, examples=[1])
 
 
 class DeclineBody(Shape):
-    """Why."""
+    """Why the schedule is declined."""
 
     note: Line | None = Field(default=None, examples=["once a day is enough"])
 
 
 class TriggerBody(Shape):
-    """What to run it with."""
+    """How to run the schedule."""
 
     payload: Object | None = Field(
-        default=None, description="Merged over the schedule's; top-level keys win."
+        default=None,
+        description="Merged into the schedule's payload; these keys override its top-level keys.",
     )
     if_running: IfRunning = "queue"
 
 
 class BackfillBody(Shape):
-    """Which past slots get the jobs that they lack: [from, to)."""
+    """The past slots that are run: from `from`, up to but not including `to`."""
 
     from_: AwareInstant = Field(alias="from")
     to: AwareInstant
@@ -91,10 +95,10 @@ class ManyIds(Shape):
 @router.post(
     "/schedules/{schedule_id}/pause/", **described("Pause a schedule", Schedule, "The schedule, paused.", 404)
 )
-def pause(
+def pause_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None
 ) -> Response:
-    """Only an active one. Its queued jobs are cancelled; what runs goes on."""
+    """The schedule must be active. Its queued jobs are cancelled; running jobs continue."""
     _pause(context, caller, schedule_id, body or PauseBody())
     return shown(context, caller, schedule_id)
 
@@ -115,9 +119,11 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
     "/schedules/{schedule_id}/resume/",
     **described("Resume a schedule", Schedule, "The schedule, active.", 404, 412, 428),
 )
-def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
-    """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
-    approval of that revision; a schedule that waits for approval is not resumed without."""
+def resume_schedule(
+    context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None
+) -> Response:
+    """The schedule must be paused. An interval fires one interval from now, a cron expression at its next match. With
+    If-Match this also approves that revision; a schedule that waits for approval requires it."""
     submissions.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
     return shown(context, caller, schedule_id)
 
@@ -126,8 +132,11 @@ def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match
     "/schedules/{schedule_id}/approve/",
     **described("Approve a revision of a schedule", Schedule, "The schedule, approved.", 404, 412),
 )
-def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
-    """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
+def approve_schedule(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody
+) -> Response:
+    """The schedule must wait for approval, and the token must not require approval itself. Slots from before the
+    approval do not fire."""
     submissions.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
     return shown(context, caller, schedule_id)
 
@@ -137,15 +146,15 @@ def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: A
     **described(
         "Decline a schedule that waits for approval",
         None,
-        "It is gone; the record says who declined it and why.",
+        "The schedule is deleted; the audit says who declined it and why.",
         404,
         status=204,
     ),
 )
-def decline(
+def decline_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
 ) -> Response:
-    """It is deleted."""
+    """The schedule is deleted."""
     note = None if body is None else body.note
     submissions.decline_schedule(context.runtime, schedule_id, caller, note=note)
     return nothing()
@@ -153,10 +162,10 @@ def decline(
 
 @router.post(
     "/schedules/{schedule_id}/revive/",
-    **described("Start a dead or done schedule anew", Schedule, "The schedule, active.", 404, 428),
+    **described("Start a dead or done schedule again", Schedule, "The schedule, active.", 404, 428),
 )
-def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
-    """Its repeats and retries count from zero."""
+def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
+    """Its repeats and retries are counted from zero again."""
     permit = submissions.permit_revival(caller)
     schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
     return shown(context, caller, schedule_id)
@@ -164,14 +173,14 @@ def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Respo
 
 @router.post(
     "/schedules/{schedule_id}/trigger/",
-    **described("Run a schedule now", Fired, "The job, or why there is none.", 404, status=202),
+    **described("Run a schedule now", Fired, "The job, or the reason why there is none.", 404, status=202),
 )
-def trigger(
+def trigger_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
 ) -> Response:
-    """Beside its slots: neither next_run_at nor the counters move."""
+    """The job is independent of the slots: next_run_at and the counters do not change."""
     body = body or TriggerBody(payload=None)
-    firing = trigger_schedule(
+    firing = jobs.trigger_schedule(
         context.runtime,
         schedule_id,
         payload=body.payload,
@@ -192,8 +201,11 @@ def trigger(
         404,
     ),
 )
-def backfill(context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody) -> Response:
-    """The slots of the revisions in force then, in [from, to), at most 1,000. `dry_run` only tells which."""
+def backfill_schedule(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody
+) -> Response:
+    """Runs at most 1,000 slots of the revisions that were in force from `from` to `to` (exclusive). With `dry_run` they
+    are only listed."""
     found = jobs.backfill(
         context.runtime,
         schedule_id,
@@ -226,16 +238,16 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
 @router.post(
     "/schedules/batch-pause/", **described("Pause many schedules", ManyResults, "One result per id.")
 )
-def pause_many(context: Context, caller: Operator, body: ManyIds) -> Response:
-    """Each by itself: one that cannot be paused says why, and the others are paused."""
+def pause_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
+    """Each schedule is paused independently: the result of one that cannot be paused has the problem."""
     return _many(context, caller, body.schedule_ids, lambda each: _pause(context, caller, each, PauseBody()))
 
 
 @router.post(
     "/schedules/batch-resume/", **described("Resume many schedules", ManyResults, "One result per id.")
 )
-def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
-    """Each by itself: one that cannot be resumed says why, and the others are resumed."""
+def resume_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
+    """Each schedule is resumed independently: the result of one that cannot be resumed has the problem."""
 
     def resume_one(schedule_id: str) -> None:
         submissions.resume_schedule(context.runtime, schedule_id, caller)
@@ -248,13 +260,13 @@ def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     **described(
         "Delete many schedules",
         None,
-        "They are gone; ids that are unknown were passed over.",
+        "The schedules are deleted; unknown ids are ignored.",
         409,
         status=204,
     ),
 )
-def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
-    """Unknown ids, and someone else's, are ignored. One of the configuration file refuses the whole call."""
+def delete_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
+    """Unknown ids, and those of other owners, are ignored. A schedule of the configuration file refuses the call."""
     found = []
     for schedule_id in dict.fromkeys(body.schedule_ids):
         try:
@@ -287,23 +299,31 @@ ScheduleName = Annotated[
 @agents_router.get(
     "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
 )
-def list_schedules(
-    context: Context, caller: Viewer, name: AgentName, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+def list_agent_schedules(
+    context: Context,
+    caller: Viewer,
+    name: AgentName,
+    fields: Fields = NO_WORDS,
+    include: Include = NO_WORDS,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
 ) -> Response:
-    """Newest first. An agent without schedules that the token may see is not there."""
-    wanted = ScheduleFilter(group=name, target="agent")
+    """Newest first. The answer is 404 when the token may see no schedule of the agent."""
+    names, wanted = fields_in(fields, include), ScheduleFilter(group=name, target="agent")
     page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
-    return answer(schedules_page(page, context.place_of, limit=limit))
+    return answer(schedules_page(page, context.place_of, limit=limit, fields=names))
 
 
 @agents_router.post(
     "/agents/{name}/schedules/{schedule}/enable/",
-    **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
+    **described("Enable a schedule of an agent", Schedule, "The schedule, active.", 404, 428),
 )
-def enable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
-    """The same as resume: only a paused one."""
+def enable_agent_schedule(
+    context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
+) -> Response:
+    """The same as resume: the schedule must be paused."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     submissions.resume_schedule(context.runtime, found, caller)
     return shown(context, caller, found)
@@ -311,10 +331,12 @@ def enable(context: Context, caller: Operator, name: AgentName, schedule: Schedu
 
 @agents_router.post(
     "/agents/{name}/schedules/{schedule}/disable/",
-    **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
+    **described("Disable a schedule of an agent", Schedule, "The schedule, paused.", 404),
 )
-def disable(context: Context, caller: Operator, name: AgentName, schedule: ScheduleName) -> Response:
-    """The same as pause: only an active one."""
+def disable_agent_schedule(
+    context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
+) -> Response:
+    """The same as pause: the schedule must be active."""
     found = _find(context, caller, name, schedule).schedule.state.schedule_id
     _pause(context, caller, found, PauseBody())
     return shown(context, caller, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
@@ -18,11 +18,11 @@ from everwhen.api.calls import (
     answer,
     described,
     instant_in,
+    make_router,
     request_body,
     row_in,
 )
 from everwhen.api.payloads import SCHEDULE_BODY, AwareInstant
-from everwhen.api.request_guard import ROOT
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.limits import FOR_EVER
@@ -33,8 +33,8 @@ from everwhen.views import slots as view
 from everwhen.views.schedules import Revision, RevisionList, Stats
 from everwhen.views.shape import list_to_json
 
-router = APIRouter(prefix=ROOT, tags=["history"])
-Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
+router = make_router("history")
+Count = Annotated[int, Query(ge=1, le=500, description="The number of slots.")]
 ANYTHING = {"message": {"text": "preview"}}
 PREVIEW_EXAMPLES = {
     "weekdays": {"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"},
@@ -45,7 +45,7 @@ PREVIEW_EXAMPLES = {
 @router.post(
     "/preview/",
     **described(
-        "What a trigger would do",
+        "Preview a trigger",
         view.Preview,
         "In words, and the next slots with what clock changes do to them.",
         404,
@@ -53,7 +53,7 @@ PREVIEW_EXAMPLES = {
     openapi_extra=request_body(SCHEDULE_BODY, PREVIEW_EXAMPLES),
 )
 def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit: Count = 10) -> Response:
-    """Any trigger with its constraints; `run` may be left out. Nothing is written."""
+    """Takes any trigger with its constraints; `run` may be left out. Nothing is stored."""
     fields = _with_a_target(body.fields)
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
@@ -62,17 +62,19 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
 
 
 def _with_a_target(fields: Any) -> Any:
-    keys = ("run", "workflow_id", "type")
-    if not isinstance(fields, dict) or any(fields.get(key) is not None for key in keys):
+    if not isinstance(fields, dict):
+        return fields
+    is_template = fields.get("type") not in (None, "webhook", "chat")  # the payload is the message
+    if is_template or fields.get("run") is not None or fields.get("workflow_id") is not None:
         return fields
     return {**fields, "run": ANYTHING}
 
 
 @router.get(
-    "/upcoming/", **described("The next slots of all schedules", view.UpcomingList, "The soonest first.")
+    "/upcoming/", **described("List the next slots of all schedules", view.UpcomingList, "The soonest first.")
 )
-def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
-    """Of all that the token may see."""
+def list_upcoming(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
+    """The slots of all schedules that the token may see."""
     slots = upcoming.upcoming_of_all(context.runtime, limit, owner=caller.token.owner)
     return answer(view.upcoming_list(slots, upcoming.explain_silence(context.runtime)))
 
@@ -80,14 +82,16 @@ def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIM
 @router.get(
     "/schedules/{schedule_id}/upcoming/",
     **described(
-        "The next slots of a schedule",
+        "List the next slots of a schedule",
         view.UpcomingList,
         "Exact instants, with jitter and the skips that are certain.",
         404,
     ),
 )
-def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
-    """Of a completion chain the first is exact, and the others are estimates."""
+def list_schedule_upcoming(
+    context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10
+) -> Response:
+    """With `interval_from: completion` only the first slot is exact; the others are estimates."""
     schedule = get_entry(context.runtime, schedule_id, caller).schedule
     slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
     return answer(view.upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
@@ -95,16 +99,16 @@ def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit
 
 @router.get(
     "/schedules/{schedule_id}/slots/",
-    **described("What became of each slot", view.SlotList, "A page of the ledger, newest first.", 404),
+    **described("List the slots of a schedule", view.SlotList, "A page of the ledger, newest first.", 404),
 )
-def slots_of(
+def list_schedule_slots(
     context: Context,
     caller: Viewer,
     schedule_id: ScheduleId,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """Fired, skipped, missed, caught up or held, each with its reason; of deleted schedules, too."""
+    """Each slot was fired, skipped, missed, caught up or held, with the reason. Deleted schedules are included."""
     uid = uid_for(context.runtime, schedule_id, caller)
     found = record.slots_of(context.runtime, uid, limit=limit, before=row_in(cursor))
     return answer(view.slots_page(found, limit=limit))
@@ -112,17 +116,20 @@ def slots_of(
 
 @router.get(
     "/schedules/{schedule_id}/why/",
-    **described("Why a slot fired, or why not", view.Explanation, "One sentence, and the evidence.", 404),
+    **described(
+        "Explain why a slot fired, or why not", view.Explanation, "One sentence, and the evidence.", 404
+    ),
 )
-def explain(
+def explain_schedule(
     context: Context,
     caller: Viewer,
     schedule_id: ScheduleId,
     at: Annotated[
-        AwareInstant | None, Query(description="Near which instant; the last slot if none.")
+        AwareInstant | None,
+        Query(description="Explain the slot nearest to this instant; by default the last slot."),
     ] = None,
 ) -> Response:
-    """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
+    """Explains the slot nearest to the instant, and what fires next. Deleted schedules are included."""
     instant = instant_in(at)
     uid = uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
     found = why.why(context.runtime, uid, instant)
@@ -131,34 +138,37 @@ def explain(
 
 @router.get(
     "/schedules/{schedule_id}/stats/",
-    **described("How the last jobs went", Stats, "Outcomes and durations.", 404),
+    **described("Show how the last jobs ended", Stats, "Outcomes and durations.", 404),
 )
-def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
-    """From the last 1,000 jobs of every origin."""
+def get_schedule_stats(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """Figures of the last 1,000 jobs of every origin."""
     uid = uid_for(context.runtime, schedule_id, caller)
     return answer(Stats.of(record.figures_of(context.runtime, uid)))
 
 
 @router.get(
     "/schedules/{schedule_id}/revisions/",
-    **described("How a schedule was defined, and when", RevisionList, "Newest first.", 404),
+    **described("List the revisions of a schedule", RevisionList, "Newest first.", 404),
 )
-def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
-    """Every definition that it had, and from when on it was in force."""
+def list_schedule_revisions(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """Every definition of the schedule, with the time since when it was in force."""
     uid = uid_for(context.runtime, schedule_id, caller)
     found = [Revision.of(one) for one in record.revisions_of(context.runtime, uid)]
     return answer(list_to_json(found))
 
 
 @router.get(
-    "/timeline/", **described("What was and what will be", view.Timeline, "Bars, or how many there are.")
+    "/timeline/", **described("Show past and future slots", view.Timeline, "Bars, or how many there are.")
 )
 def get_timeline(
     context: Context,
     caller: Viewer,
-    from_: Annotated[AwareInstant, Query(alias="from", description="The begin of the span.")],
-    to: Annotated[AwareInstant, Query(description="Its end, which is not in it; at most 400 days later.")],
+    from_: Annotated[AwareInstant, Query(alias="from", description="The start of the time span.")],
+    to: Annotated[
+        AwareInstant,
+        Query(description="The end of the time span, exclusive; at most 400 days after the start."),
+    ],
 ) -> Response:
-    """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
+    """All schedules that the token may see: the history up to now, then the slots to come with jitter and skips."""
     found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)
     return answer(view.timeline_to_json(found))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from everwhen.api.access import ItsSession, Viewer
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    NO_WORDS,
     Context,
     Cursor,
     Limit,
@@ -18,6 +20,7 @@ from everwhen.api.calls import (
     answer,
     described,
     instant_in,
+    make_router,
     numbers_in,
     row_in,
 )
@@ -25,7 +28,6 @@ from everwhen.api.context import ApiContext
 from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import AwareInstant
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream, Streams
 from everwhen.model.queries import MessageFilter
 from everwhen.model.token import Token
@@ -34,32 +36,30 @@ from everwhen.operations.access import Caller
 from everwhen.views.record import AuditList, MessageList, SaidMessage, event_to_json
 from everwhen.views.shape import cursor_of, numbers_of
 
-router = APIRouter(prefix=ROOT, tags=["record"])
+EventWord = Annotated[str, WithJsonSchema({"enum": list(event_feed.TYPES)})]
+router = make_router("record")
 
 Since = Annotated[AwareInstant | None, Query(alias="from", description="From this instant on.")]
 Until = Annotated[AwareInstant | None, Query(alias="to", description="Before this instant.")]
-_LAST = "Go on behind this id: what came meanwhile is told first."
+_LAST = "Continue after this event; events since then are sent first."
 LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", description=_LAST, max_length=100)]
-_AFTER = "The same, for those who cannot send headers; the header stands before it."
+_AFTER = "The same as Last-Event-ID, for clients that cannot send headers; the header overrides it."
 After = Annotated[str | None, Query(description=_AFTER, max_length=100)]
 Behind = Annotated[
     str | None,
     Query(
-        description="An id of the stream, or `last_event_id` of a list: what came behind it, the oldest first.",
+        description="An id of the stream, or the `last_event_id` of a list: list the events after it, oldest first.",
         examples=["12.345"],
         max_length=100,
     ),
 ]
 
 
-@router.get("/audit/", **described("What happened", AuditList, "A page.", 404))
+@router.get("/audit/", **described("List events", AuditList, "A page.", 404))
 def list_audit(
     context: Context,
     caller: Viewer,
-    type: Annotated[
-        list[str] | None,
-        Query(description="Of these types.", json_schema_extra={"items": {"enum": list(event_feed.TYPES)}}),
-    ] = None,
+    type: Annotated[list[EventWord], Query(description="Only events of these types.")] = NO_WORDS,
     schedule_id: Word = None,
     job_id: Word = None,
     owner: Word = None,
@@ -69,7 +69,7 @@ def list_audit(
     cursor: Cursor = None,
     after: Behind = None,
 ) -> Response:
-    """Newest first. Filters are joined. A schedule that is deleted keeps its events until retention.
+    """Newest first. All filters must match. The events of a deleted schedule are kept until retention removes them.
 
     With `after` the oldest comes first: what was committed behind that id, as far as one look goes. `last_event_id` is
     where the next look begins; as long as it moves there may be more.
@@ -119,7 +119,7 @@ def _listed_after(
     return answer(AuditList.of(page, items=found, next_cursor=None, last_event_id=cursor_text(place)))
 
 
-@router.get("/messages/", **described("What was said", MessageList, "A page."))
+@router.get("/messages/", **described("List messages", MessageList, "A page."))
 def list_messages(
     context: Context,
     caller: Viewer,
@@ -130,7 +130,7 @@ def list_messages(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. Filters are joined."""
+    """Newest first. All filters must match."""
     wanted = MessageFilter(owner, schedule_id, instant_in(from_), instant_in(to))
     page = audit.list_messages(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
@@ -171,28 +171,29 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
 
 @router.get(
     "/events/stream/",
-    **described("What happens, while it happens", None, _ENDLESS, media_type="text/event-stream"),
+    **described("Follow events", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_events(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
-    """In the order in which it was committed. A reader that is too slow is dropped, and comes back with the last id.
+    """Events are sent in the order of their commits. A reader that is too slow is disconnected, and continues with the
+    last id.
 
-    An id has two parts, the last event on record and the last job. One with the first alone is taken as well: firings
-    are then told from now on. `schedule.held` is told when it is seen, without an id, and not again.
+    An id has two parts, the last event on record and the last job. An id with the first part alone is accepted: firings
+    are then sent from now on. `schedule.held` is sent once, without an id, when the process sees it.
     """
     return listener.stream(listener.streams.events, parts=2)
 
 
 @router.get(
     "/messages/stream/",
-    **described("What is said, while it is said", None, _ENDLESS, media_type="text/event-stream"),
+    **described("Follow messages", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_messages(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
-    """In the order in which it was committed."""
+    """Messages are sent in the order of their commits."""
     return listener.stream(listener.streams.messages, parts=1)
 
 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
     numbers = numbers_of(text)
     if numbers is None or len(numbers) > parts:
-        raise InvalidError(name, "is not an id", f"{name} is the id of an event of this stream.")
+        raise InvalidError(name, "must be an id", f"{name} must be the id of an event of this stream.")
     return tuple(numbers)

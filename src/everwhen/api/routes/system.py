@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, NoReturn
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,11 +20,10 @@ from everwhen.api.access import (
     Operator,
     Viewer,
 )
-from everwhen.api.calls import Context, answer, described
+from everwhen.api.calls import Context, answer, described, make_router
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import ROOT
 from everwhen.model.limits import BreakerState
 from everwhen.operations import breakers, schedules, system
 from everwhen.operations.apply import changed_sections
@@ -33,19 +32,19 @@ from everwhen.operations.system import system_paused_at
 from everwhen.views import system as view
 from everwhen.views.shape import list_to_json, when_text
 
-router = APIRouter(prefix=ROOT, tags=["system"])
-breakers_router = APIRouter(prefix=ROOT, tags=["breakers"])
-config_router = APIRouter(prefix=ROOT, tags=["configuration"], route_class=AuthenticatedRoute)
-health_router = APIRouter(tags=["health"])
+router = make_router("system")
+breakers_router = make_router("breakers")
+config_router = make_router("configuration", route_class=AuthenticatedRoute)
+health_router = make_router("health", prefix="")
 _FRESH = {"cache-control": "no-store"}
 
 
 @router.get(
     "/system/status/",
-    **described("How everything stands", view.SystemStatus, "Loop, queue, nodes, breakers."),
+    **described("Show the status of the system", view.SystemStatus, "Loop, queue, nodes, breakers."),
 )
-def status(context: Context, _caller: GlobalViewer) -> Response:
-    """Of the whole runtime, so for tokens without an owner."""
+def get_system_status(context: Context, _caller: GlobalViewer) -> Response:
+    """The status covers the whole service, so the token must have no owner."""
     found = system.system_status(context.runtime)
     node = context.node_hooks
     loop = None if node.figures is None else node.figures()
@@ -54,17 +53,17 @@ def status(context: Context, _caller: GlobalViewer) -> Response:
 
 
 @router.post(
-    "/system/pause/", **described("Stop everything", view.Switch, "Nothing fires, nothing is claimed.")
+    "/system/pause/", **described("Pause the whole system", view.Switch, "Nothing fires, nothing is claimed.")
 )
-def pause(context: Context, caller: GlobalOperator) -> Response:
-    """What runs goes on. One that is paused stays so, since when it is."""
+def pause_system(context: Context, caller: GlobalOperator) -> Response:
+    """Running jobs continue. A system that is paused already stays paused."""
     schedules.pause_system(context.runtime, by=caller.actor)
     return _switch(context)
 
 
-@router.post("/system/resume/", **described("Go on", view.Switch, "It goes on."))
-def resume(context: Context, caller: GlobalOperator) -> Response:
-    """What lay in the pause does not fire any more."""
+@router.post("/system/resume/", **described("Resume the system", view.Switch, "The system runs again."))
+def resume_system(context: Context, caller: GlobalOperator) -> Response:
+    """Slots that were due during the pause do not fire."""
     schedules.resume_system(context.runtime, by=caller.actor)
     return _switch(context)
 
@@ -86,7 +85,7 @@ Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitio
 
 @breakers_router.get("/breakers/", **described("List breakers", view.BreakerList, "All."))
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
-    """By key, those that ever counted a failure."""
+    """Sorted by key; only breakers that have counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
     items = [view.Breaker.of(breaker) for breaker in found if state in (None, breaker.state)]
     return answer(list_to_json(items))
@@ -95,7 +94,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
 @breakers_router.get(
     "/breakers/{key}/",
     **described(
-        "Look at a breaker", view.BreakerWithTransitions, "How it stands, and its latest changes.", 404
+        "Look at a breaker", view.BreakerWithTransitions, "The breaker and its latest transitions.", 404
     ),
 )
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
@@ -109,7 +108,7 @@ def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transi
     **described("Close a breaker by hand", view.BreakerWithTransitions, "The breaker, closed.", 404),
 )
 def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
-    """What it held back goes on. One that is closed stays so."""
+    """The schedules that it stopped fire again. A closed breaker stays closed."""
     breakers.find_breaker(context.runtime, key, caller, limit=1)
     breakers.reset_breaker(context.runtime, key, actor=caller.actor)
     return get_breaker(context, caller, key)
@@ -130,8 +129,8 @@ class ReloadBody(Shape):
         "What a reload would change", view.Diff, "By schedule, with the firings of the next 7 days.", 409
     ),
 )
-def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
-    """Nothing is written. A file with mistakes is refused with all of them."""
+def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
+    """Nothing is stored. A file with mistakes is refused, with a list of them."""
     if context.node_hooks.read is None:
         _refuse()
     declared = context.node_hooks.read()
@@ -140,9 +139,9 @@ def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
 
 
 @config_router.post(
-    "/config/reload/", **described("Take the file as it is now", view.Reloaded, "What it changed.", 409)
+    "/config/reload/", **described("Reload the configuration file", view.Reloaded, "What it changed.", 409)
 )
-def config_reload(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
+def reload_config(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
     if context.node_hooks.reload is None:
         _refuse()
@@ -163,7 +162,7 @@ def _refuse() -> NoReturn:
     response_model=None,
     responses={200: {"model": model_of(view.Health), "description": "It answers."}},
 )
-async def healthz() -> Response:
+async def get_health() -> Response:
     """It says nothing of the database: a process is not restarted because something else is away."""
     return answer(view.Health.made(status="ok", reason=None), headers=_FRESH)
 
@@ -180,7 +179,7 @@ async def healthz() -> Response:
         503: {"model": model_of(view.Health), "description": "It does not; `reason` says why."},
     },
 )
-async def readyz(context: Context) -> Response:
+async def get_readiness(context: Context) -> Response:
     """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
     reason = await context.readiness.reason()
     fields = view.Health.made(status="ready" if reason is None else "unready", reason=reason)
@@ -193,7 +192,7 @@ async def readyz(context: Context) -> Response:
     response_model=None,
     responses={200: {"description": "In the format that is asked for.", "content": {"text/plain": {}}}},
 )
-def metrics(context: Context, request: Request) -> Response:
+def get_metrics(context: Context, request: Request) -> Response:
     """Counts of the whole database, and what only this process knows; a look is shared by all who ask at once."""
     text, media_type = context.metrics.text(request.headers.get("accept", ""))
     return Response(text, headers={**_FRESH, "content-type": media_type})

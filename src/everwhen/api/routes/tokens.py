@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import COOKIE, Admin, AuthenticatedRoute, Viewer, forget, known, session_in
-from everwhen.api.calls import Context, answer, described, nothing
+from everwhen.api.calls import Context, answer, described, make_router, nothing
 from everwhen.api.context import context_of
-from everwhen.api.payloads import MODELS, Identifier, Shape
+from everwhen.api.payloads import MODELS, Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
-from everwhen.api.request_guard import ROOT, root_of
+from everwhen.api.request_guard import root_of
 from everwhen.model import token as model
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of
@@ -24,7 +24,7 @@ from everwhen.views import system as tokens_view
 from everwhen.views.shape import Object, list_to_json
 from everwhen.views.system import Me, NewToken, Token, TokenList
 
-router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
+router = make_router("tokens", route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
 
 
@@ -32,8 +32,10 @@ class Limits(Shape):
     """What a token may make at most; what is left out is not limited. Durations as in files (`5m`), or in seconds."""
 
     max_schedules: int | None = None
-    min_interval: str | int | None = Field(default=None, examples=["5m"])
-    ttl: str | int | None = Field(default=None, examples=["30d"])
+    min_interval: Duration | None = Field(
+        default=None, description="The shortest interval that its schedules may have.", examples=["5m"]
+    )
+    ttl: Duration | None = Field(default=None, description="How long its schedules last.", examples=["30d"])
     fires_per_hour: int | None = None
     fires_per_day: int | None = None
     targets: list[Identifier] | None = Field(
@@ -52,19 +54,19 @@ class TokenBody(Shape):
     role: AccessRole = "viewer"
     owner: Identifier | None = None
     limits: Limits = Field(default_factory=Limits)
-    expires_in: str | int | None = Field(default=None, description="A duration.", examples=["90d"])
+    expires_in: Duration | None = Field(default=None, description="How long it is valid.", examples=["90d"])
 
 
 @router.get("/tokens/", **described("List tokens", TokenList, "All."))
 def list_tokens(context: Context, caller: Admin) -> Response:
-    """Newest first, revoked ones too; a token with an owner sees those of its owner."""
+    """Newest first, including revoked tokens. A token with an owner sees the tokens of its owner."""
     items = [Token.of(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
     return answer(list_to_json(items))
 
 
-@router.post("/tokens/", **described("Make a token", NewToken, "The token, with its secret.", status=201))
+@router.post("/tokens/", **described("Create a token", NewToken, "The token, with its secret.", status=201))
 def create_token(context: Context, caller: Admin, body: TokenBody) -> Response:
-    """The secret is in this answer and nowhere else. A token with an owner makes tokens of that owner."""
+    """Only this answer contains the secret. A token with an owner creates tokens of that owner."""
     made = tokens.create_token(
         context.runtime,
         body.name,
@@ -88,17 +90,23 @@ def _seconds(duration: Any) -> int | None:
 
 @router.delete(
     "/tokens/{token_id}/",
-    **described("Revoke a token", None, "It opens nothing any more; what it made stays.", 404, status=204),
+    **described(
+        "Revoke a token",
+        None,
+        "The token is no longer valid; the schedules that it created stay.",
+        404,
+        status=204,
+    ),
 )
 def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response:
-    """At once here, and within a second in other processes. Its sessions end with it."""
+    """Takes effect at once in this process, and within a second in others. The sessions of the token end."""
     tokens.revoke_token(context.runtime, token_id, maker=caller.token)
     forget(context, token_id)
     return nothing()
 
 
-@router.get("/me/", **described("Who am I", Me, "The token that asks."))
-def me(context: Context, caller: Viewer, request: Request) -> Response:
+@router.get("/me/", **described("Show the token of this request", Me, "The token that asks."))
+def get_me(context: Context, caller: Viewer, request: Request) -> Response:
     """What this token may do; in a session, the proof that changes need."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
     return answer(_me(caller.token, None if has_header else session_in(request)))
@@ -125,7 +133,7 @@ class SessionBody(Shape):
     openapi_extra={"security": []},
 )
 async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
-    """For browsers: the cookie stands for the token for 12 hours. Changes need `csrf_token` as X-CSRF-Token, too."""
+    """For browsers: the cookie replaces the token for 12 hours. Changes also require `csrf_token` as X-CSRF-Token."""
     token = await known(context, request, body.token)
     made = await run_sync(tokens.begin_session, context.runtime, token)
     found = answer(_me(token, made.secret), 201, {"cache-control": "no-store"})

@@ -49,7 +49,7 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
             " write it as an entry of beat_schedule, or as a schedule by hand"
         )
     if not periodic and not any(name in _SCHEDULES for name, _ in settings):
-        raise ConfigError("this file sets no beat_schedule; name the one in which it stands")
+        raise ConfigError("this file sets no beat_schedule; name the file that does")
     if imported.document["schedules"]:
         imported.note(
             "a run succeeds when its task was sent, not when it was done; a python target has its outcome"
@@ -148,7 +148,7 @@ def _duration(node: ast.expr) -> str:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise _UnreadableError(
-            f"line {node.lineno}: {ast.unparse(node)} is not a number of seconds, timedelta or crontab"
+            f"line {node.lineno}: {ast.unparse(node)} is not a number of seconds, a timedelta or a crontab"
         )
     if seconds != int(seconds) or seconds <= 0:
         raise _UnreadableError(

@@ -24,7 +24,7 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
     imported = Imported()
     document = _whole(document, read, imported)
     if not isinstance(document, Mapping) or not any(key in document for key in _FILE):
-        raise ConfigError("this is not a configuration of Ductile: it has no plugins")
+        raise ConfigError("this is not a Ductile configuration: it has no plugins")
     _service(document, imported)
     imported.document["plugin_dirs"] = _directories(document)
     plugins = {
@@ -32,7 +32,7 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
         for name, fields in _plugins(document, imported).items()
     }
     imported.document["plugins"] = {name: fields for name, fields in plugins.items() if fields}
-    imported.note_others(document, (*_FILE, *_DIRECTORIES), why=", it is not a part of the scheduler")
+    imported.note_others(document, (*_FILE, *_DIRECTORIES), why=", it is not part of the scheduler")
     return imported
 
 
@@ -47,7 +47,7 @@ def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported)
         if isinstance(included, Mapping):
             found = merged(found, included)
         else:
-            imported.note(f"include {path}: left out, it is not a configuration of Ductile")
+            imported.note(f"include {path}: left out, it is not a Ductile configuration")
     return {**found, "include": paths}
 
 

@@ -31,9 +31,9 @@ class _Agent(NamedTuple):
 def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
     """Import the agents of a file in that folder; `read` reads the files of a fleet, by their paths from there."""
     if not isinstance(document, Mapping):
-        raise ConfigError("this is not a file of herdctl: it is not a mapping")
+        raise ConfigError("this is not a herdctl file: it is not a mapping")
     if not any(key in document for key in _FILE):
-        raise ConfigError("this is not a file of herdctl: it has neither agents nor schedules")
+        raise ConfigError("this is not a herdctl file: it has neither agents nor schedules")
     imported, names = Imported({"agents": {}}), Names()
     for found in _agents(document, read, folder, "", imported):
         wish = str(found.fields.get("name") or "agent")
@@ -104,7 +104,7 @@ def _agent_fields(entry: Any, read: Read, folder: str, imported: Imported) -> tu
         return (entry if isinstance(entry, Mapping) else {}), folder
     fields = read(_joined(folder, str(path)))
     if not isinstance(fields, Mapping):
-        raise ConfigError(f"{path}: is not an agent of herdctl: it is not a mapping")
+        raise ConfigError(f"{path}: is not a herdctl agent: it is not a mapping")
     given = entry if isinstance(entry, Mapping) else {}
     for key in given:
         if key not in ("path", "overrides", "name"):

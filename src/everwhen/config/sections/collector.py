@@ -18,7 +18,7 @@ from everwhen.model.defaults import Shape
 from everwhen.model.group import Workflow
 from everwhen.model.plugin import Manifest, Plugin, Plugins
 from everwhen.model.queue import RQ_CHAIN, chain_faults
-from everwhen.model.scalars import unknown
+from everwhen.model.scalars import hint
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
 from everwhen.timetable.trigger import Once, OnRequest
 
@@ -157,9 +157,8 @@ class ScheduleCollector:
         wanted = definition.quiet_hours_id
         if wanted is None or wanted in self.policy_places or wanted in self.rules.quiet_hours:
             return
-        known = (*self.policy_places, *self.rules.quiet_hours)
-        hint = unknown("policy", wanted, known).removeprefix("unknown policy")
-        node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
+        known = sorted({*self.policy_places, *self.rules.quiet_hours})
+        node.complain(f'there are no quiet hours "{shown(wanted)}"{hint(wanted, known)}', "quiet_hours")
 
     def _try_first_slot(self, node: DocumentNode, schedule_id: str, definition: Definition) -> None:
         """Check that bounds and one-shots leave a slot to come: a file gets a warning; without `may_be_past` it is an

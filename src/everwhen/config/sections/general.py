@@ -13,7 +13,7 @@ from everwhen.errors import SchedulerError, shown
 from everwhen.model.defaults import with_defaults
 from everwhen.model.group import NOT_FOUND, agent_target, tenant_of, workflow_target
 from everwhen.model.plugin import plugin_target
-from everwhen.model.scalars import unknown
+from everwhen.model.scalars import hint
 from everwhen.model.schedule import Target
 from everwhen.model.target_kinds import DEFAULT_COMMAND, GROUP_KINDS
 
@@ -88,12 +88,14 @@ def _target(item: DocumentNode, run: dict[str, Any] | None, collector: ScheduleC
 
 def _refuse_unknown(item: DocumentNode, kind: str, name: str, collector: ScheduleCollector) -> None:
     known = [other for group, other in collector.groups if group == kind]
-    hint = unknown(kind, name, known).removeprefix(f"unknown {kind}") if collector.is_file else ""
+    names = hint(name, known)  # over REST: those that the caller may use
     if kind == "workflow":
-        item["run"]["workflow"].complain(f"{NOT_FOUND.rstrip('.')}{hint or '.'}", "id")
+        sentence = names.lstrip(",; ")
+        more = f" {sentence[0].upper()}{sentence[1:]}" if sentence else ""
+        item["run"]["workflow"].complain(f"{NOT_FOUND}{more}", "id")
     else:
         where = "this file" if collector.is_file else "the configuration"
-        item["run"][kind].complain(f'there is no {kind} "{shown(name)}" in {where}{hint}', "name")
+        item["run"][kind].complain(f'there is no {kind} "{shown(name)}" in {where}{names}', "name")
 
 
 def _plugin_target(

@@ -59,9 +59,9 @@ def find_tenant(
         return None
     for key in RESERVED:
         if key in fields:
-            node.complain(f"is what the shared {kind} says for all; leave it out", key)
+            node.complain(f"is set by the shared {kind} for all its users; leave it out", key)
     if "timeout" in fields and _is_too_long(fields["timeout"], kind, group, command):
-        node.complain(f"is longer than that of the shared {kind}; take a shorter one", "timeout")
+        node.complain(f"is longer than the timeout of the shared {kind}; use a shorter one", "timeout")
     return tenant
 
 
@@ -119,7 +119,7 @@ def find_manifest(node: DocumentNode, name: str, collector: ScheduleCollector) -
 def _refuse_missing_config(node: DocumentNode, manifest: Manifest, group: dict[str, Any]) -> None:
     for key in missing_config(manifest, group.get("config") or {}):
         node.complain(
-            f'config lacks "{shown(key)}", which the plugin requires',
+            f'config has no "{shown(key)}", which the plugin requires',
             *(["config"] if "config" in group else []),
         )
 
@@ -222,14 +222,14 @@ def _refuse_mixture(entry: DocumentNode, fields: dict[str, Any]) -> None:
     ]
     others += [key for key in ("at", "after") if kind and key in fields]
     for key in others:
-        entry.complain(f"does not go with type {kind}", key)
+        entry.complain(f"is not allowed with type {kind}", key)
     if "cron" in fields and "expression" in fields:
-        entry.complain("is another word for cron; keep one", "expression")
+        entry.complain("means the same as cron; keep only one of them", "expression")
     for key in ("secret", "signature"):
         if fields.get(key) is not None and kind != "webhook":
-            entry.complain("is for a webhook only", key)
+            entry.complain("is only for a webhook", key)
     if fields.get("signature") is not None and fields.get("secret") is None:
-        entry.complain("needs secret beside it", "signature")
+        entry.complain("requires secret", "signature")
     percent = _PERCENT.fullmatch(str(fields.get("jitter", "")))
     if percent is not None and int(percent[1]) > MOST_JITTER:
         entry.complain(f'jitter "{fields["jitter"]}" must be 0% to {MOST_JITTER}% here', "jitter")

@@ -22,7 +22,7 @@ def read_quiet_hours(node: DocumentNode, collector: ScheduleCollector) -> None:
         place = child.place
         first = collector.policy_places.setdefault(policy_id, place)
         if first is not place:
-            child.complain(f"stands in {first} already")
+            child.complain(f"is already defined in {first}")
         if not child.is_sound:
             continue
         try:
@@ -61,7 +61,7 @@ def read_budgets(node: DocumentNode, collector: ScheduleCollector) -> None:
         if not child.fields():
             child.complain("limits nothing; give it fires_per_hour or fires_per_day")
         elif name in collector.budgets:
-            child.complain("stands in another file already")
+            child.complain("is already defined in another file")
         else:
             collector.budgets[name] = child.fields()
 

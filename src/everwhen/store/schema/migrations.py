@@ -321,6 +321,8 @@ ALTER TABLE schedules ADD COLUMN numbers_skipped BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN migration INT;
 ALTER TABLE config_revisions ADD COLUMN sections TEXT;
 ALTER TABLE schedule_revisions ADD COLUMN cause TEXT;
+CREATE INDEX idx_schedules_status ON schedules (status) WHERE status <> 'active'; -- sqlite
+CREATE INDEX idx_schedules_status ON schedules (status, row_id) WHERE status <> 'active'; -- postgres
 CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
 
 CREATE TABLE event_cursors (
