@@ -9,6 +9,7 @@ import click
 
 from everwhen.cli.client import Client
 from everwhen.cli.connection import reaching
+from everwhen.cli.marks import mark_of_event
 from everwhen.cli.screen import (
     Text,
     from_option,
@@ -19,13 +20,10 @@ from everwhen.cli.screen import (
     print_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import print_json, print_json_line
+from everwhen.cli.terminal import has_reader, print_json, print_json_line
 
 LOOK_EVERY = 1.0
 PORTION = 200
-_RED = frozenset(
-    "died lost opened missed denied rejected invalidated stalled failed timed_out failing overdue reached".split()
-)
 
 
 @click.command(name="audit")
@@ -79,6 +77,8 @@ def _follow(
     while True:
         page = client.get("/audit/", limit=PORTION, after=behind, **wanted)
         _tell([event for event in page["items"] if event not in printed], as_json)
+        if not has_reader():
+            return
         if page["last_event_id"] == behind:
             printed = []
             pause.wait(LOOK_EVERY)
@@ -100,16 +100,12 @@ def _line(event: dict[str, Any]) -> Text:
     of = event["schedule_id"] or ""
     slot = f"  slot {moment_text(event['slot_at'])}" if event["slot_at"] else ""
     job = f"  {event['job_id']}" if event["job_id"] else ""
+    mark = mark_of_event(event["type"])
     return Text.assemble(
         (moment_text(event["at"]), "dim"),
         "  ",
-        (event["type"], _style(event["type"])),
+        (f"{mark.sign} {event['type']}", mark.colour),
         f"{reason}{count}  ",
         (of, "bold"),
         (f"{slot}{job}{who}", "dim"),
     )
-
-
-def _style(kind: str) -> str:
-    what = kind.rpartition(".")[2]
-    return "red" if what in _RED else "yellow" if what in ("skipped", "paused", "cancelled") else "green"

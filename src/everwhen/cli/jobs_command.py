@@ -27,7 +27,7 @@ from everwhen.cli.screen import (
     status_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
+from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json
 from everwhen.model.job import JobStatus, Origin
 
 LOOK_EVERY = 0.5
@@ -137,7 +137,7 @@ def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
         for piece in found["items"]:
             write(piece["text"], err=piece["stream"] == "stderr")
         after = found["next_after"] or None
-        if found["is_over"]:
+        if found["is_over"] or not has_reader():
             return
         pause.wait(LOOK_EVERY)
 

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import click
 
-from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback
+from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback, survive_closed_pipe
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
@@ -67,6 +67,7 @@ def everwhen() -> None:
 def main() -> None:
     """Run the command line; print an error of everwhen as one sentence on stderr, with exit code 1."""
     sys.excepthook = print_traceback
+    survive_closed_pipe()
     collect_seldom()  # imports make many objects, and no garbage
     try:
         everwhen(prog_name="everwhen")

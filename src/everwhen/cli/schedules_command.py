@@ -78,10 +78,12 @@ def _called(one: dict[str, Any]) -> str:
 
 def _last(one: dict[str, Any]) -> Text:
     if one["running_jobs"]:
-        return Text(f"{one['running_jobs']} running", "cyan")
+        return status_text("running", f"{one['running_jobs']} running")
     if one["last_error"] and one["last_completed_at"] != one["last_success_at"]:
-        return Text(f"failed {away(one['last_completed_at'])}", "red")
-    return Text(away(one["last_success_at"]), "dim")
+        return status_text("failed", f"failed {away(one['last_completed_at'])}")
+    if one["last_success_at"] is None:
+        return Text()
+    return status_text("succeeded", away(one["last_success_at"]))
 
 
 @command.call("show")

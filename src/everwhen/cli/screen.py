@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line
 from everwhen.clock import local_zone_name, localized, now
 from everwhen.errors import TimetableError
@@ -31,23 +32,7 @@ if TYPE_CHECKING:
 
 WIDTH = 200  # where there is no terminal
 # Letters that take one place each, wherever they are shown.
-_PLAIN = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff–—…→×]*")
-
-STATUS_STYLES = {
-    "active": "green",
-    "succeeded": "green",
-    "running": "cyan",
-    "queued": "blue",
-    "paused": "yellow",
-    "cancelled": "yellow",
-    "done": "dim",
-    "invalid": "red",
-    "dead": "red",
-    "failed": "red",
-    "timed_out": "red",
-    "lost": "red",
-}
-
+_PLAIN = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff–—…→×✓✗●○]*")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -248,8 +233,9 @@ class Bar:
             redraw_line()
 
 
-def status_text(status: str) -> Text:
-    return Text(status, STATUS_STYLES.get(status, ""))
+def status_text(status: str, text: str | None = None) -> Text:
+    """Return an outcome or a state, or a text about it, with its mark and its colour."""
+    return Text(marked(status, text), mark_of(status).colour)
 
 
 def print_firing(found: Mapping[str, Any]) -> None:

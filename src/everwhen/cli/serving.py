@@ -23,6 +23,7 @@ from everwhen.api.hosting import NodeHooks, refuse_taken
 from everwhen.cli.api_server import api_settings, load_front, open_front
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
 from everwhen.cli.main import collect_seldom
+from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.node_resources import (
     NodeResources,
     chain_links,
@@ -31,7 +32,6 @@ from everwhen.cli.node_resources import (
     tell_of_workers,
 )
 from everwhen.cli.reloader import Reloader, spelled
-from everwhen.cli.screen import STATUS_STYLES
 from everwhen.cli.terminal import echo, print_lines, secho, styled
 from everwhen.clock import now
 from everwhen.config.problems import Report
@@ -298,7 +298,7 @@ class JobLines:
         echo(line, styled(run.job_id, dim=True), err=True)
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        word = styled(outcome.status, fg=STATUS_STYLES[outcome.status])
+        word = styled(marked(outcome.status), fg=mark_of(outcome.status).colour or None)
         text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
         first = shown(text.splitlines()[0]) if text else ""
         tail = f"  {first}" if first else ""

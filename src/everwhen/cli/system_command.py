@@ -18,6 +18,7 @@ from everwhen.cli.screen import (
     print_text,
     seconds_between,
     span_text,
+    status_text,
 )
 from everwhen.cli.terminal import echo
 from everwhen.model.queue import RQ_CHAIN
@@ -190,10 +191,9 @@ def _one(client: Client, key: str, limit: int, reset: bool) -> dict[str, Any]:
 
 
 def _show_breaker(one: dict[str, Any]) -> None:
-    style = {"closed": "green", "open": "red"}.get(one["state"], "yellow")
     since = f" since {moment_text(one['opened_at'])}" if one["opened_at"] else ""
     failures = f", {one['failure_count']} failures in a row" if one["failure_count"] else ""
-    print_text(Text.assemble((one["key"], "bold"), "  ", (one["state"], style), f"{since}{failures}"))
+    print_text(Text.assemble((one["key"], "bold"), "  ", status_text(one["state"]), f"{since}{failures}"))
     rows = [
         (moment_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
         for t in one["transitions"]

@@ -9,6 +9,7 @@ similar functions in every other module. Styles are passed as values and rendere
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import re
@@ -89,8 +90,14 @@ def secho(text: str, *, err: bool = False, **style: Any) -> None:
 
 def _render(part: str | Styled) -> str:
     if isinstance(part, Styled):
-        return click.style(escape_controls(part.text, keep="\t"), **part.style)
+        style = part.style if may_colour() else {key: part.style[key] for key in part.style if key != "fg"}
+        return click.style(escape_controls(part.text, keep="\t"), **style)
     return escape_controls(part, keep="\t")
+
+
+def may_colour() -> bool:
+    """Return whether the user has not declined colours (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR")
 
 
 def redraw_line(line: str = "") -> None:
@@ -150,6 +157,8 @@ class OutputText:
 
     def _print(self, text: str) -> None:
         text = text.replace("\r\n", "\n")
+        if self._has_colours and not may_colour():
+            text = _COLOUR.sub("", text)
         if not self._has_colours:
             click.echo(escape_controls(text, keep="\n\t"), err=self._err, nl=False)
             return
@@ -168,6 +177,53 @@ def _escape_between_colours(text: str) -> str:
 def print_bytes(raw: bytes, *, err: bool = False) -> None:
     """Print bytes unescaped, for commands with an option for it."""
     click.echo(raw, err=err, nl=False, color=True)
+
+
+# -- a reader of a pipe that goes away --
+
+
+class _PipeEnd(io.FileIO):
+    """Stdout into a pipe; once its reader has gone away (`| head -1`), what is written is discarded.
+
+    So the command ends as it would have ended: quietly, and with its own exit code.
+    """
+
+    has_reader = True
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            self.has_reader = False
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.fileno())
+                os.close(nowhere)
+            return len(data)
+
+
+def survive_closed_pipe() -> None:
+    """Replace stdout, if it is a pipe, with a stream that does not fail when its reader goes away."""
+    if not isinstance(sys.stdout, io.TextIOWrapper) or sys.stdout.isatty() or _pipe_end() is not None:
+        return
+    try:
+        raw = _PipeEnd(sys.stdout.fileno(), "wb", closefd=False)
+    except (OSError, ValueError):  # stdout is closed
+        return
+    sys.stdout.flush()
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=False)
+
+
+def _pipe_end() -> _PipeEnd | None:
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw if isinstance(raw, _PipeEnd) else None
+
+
+def has_reader() -> bool:
+    """Return whether somebody still reads stdout; a command that follows something ends when nobody does."""
+    end = _pipe_end()
+    return end is None or end.has_reader
 
 
 class EscapingGroup(click.Group):

@@ -8,16 +8,8 @@ import click
 
 from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
+from everwhen.cli.marks import mark_of
 from everwhen.cli.screen import Answers, Text, answering, instant_option, moment_text, print_text
-
-_STYLES = {
-    "fired": "green",
-    "skipped": "yellow",
-    "missed": "red",
-    "caught_up": "yellow",
-    "held": "yellow",
-    "pending": "cyan",
-}
 
 
 @click.command(name="why")
@@ -38,9 +30,16 @@ def command(client: Client, schedule: str, at: str | None) -> Answers:
     where = client.get(path)["timezone"] if at else None
     found = client.get(path, at=instant_option("--at", at, where))
     yield found
-    print_text(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
+    mark = mark_of(_outcome(found))
+    print_text(Text(f"{mark.sign} {found['sentence']}".lstrip(), f"bold {mark.colour}".strip()))
     for fact in found["evidence"]:
         print_text(Text(f"  {_fact(fact, found['timezone'])}", "dim"))
+
+
+def _outcome(found: dict[str, Any]) -> str:
+    """Return how the last job of the slot ended, or else what became of the slot."""
+    ended = [fact["job"]["status"] for fact in found["evidence"] if "job" in fact]
+    return str(ended[-1] if ended else found["fate"])
 
 
 def _fact(fact: dict[str, Any], where: str) -> str:
