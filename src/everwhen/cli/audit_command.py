@@ -53,6 +53,8 @@ def command(
     **filters: str | None,
 ) -> None:
     """List what happened, the newest last."""
+    if filters["schedule_id"] is not None:
+        filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
     wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start)}
     if follow:
         behind = client.get("/audit/", limit=1)["last_event_id"]

@@ -6,7 +6,7 @@ Both accept the same calls, so that a command has one code path. A user who can 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -37,6 +37,16 @@ class RefusedError(SchedulerError):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
+
+
+class AmbiguousNameError(SchedulerError):
+    """Several schedules have the name that a user typed."""
+
+    def __init__(self, name: str, found: Sequence[Mapping[str, Any]]) -> None:
+        lines = "\n".join(f"  {one['key'] or one['id']}" for one in found)
+        super().__init__(
+            f'{len(found)} schedules are named "{name}"; name one of them by its id or key:\n{lines}'
+        )
 
 
 Send = Callable[[str, str, bytes | None, Mapping[str, str]], Answer]
@@ -88,15 +98,41 @@ class Client:
         raw = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         sent = {"content-type": "application/json"} if raw is not None else {}
         answer = self._send(method, target, raw, {**sent, **(headers or {})})
+        if answer.status == 404 and (meant := self._path_meant(path)) not in (None, path):
+            return self.call(method, str(meant), body, query, headers)
         if answer.status >= 400:
             raise RefusedError(answer.status, _complaint(answer, path))
         return answer
+
+    def _path_meant(self, path: str) -> str | None:
+        """Return the path with the id of the schedule that its key or name means; None for other paths."""
+        root, noun, *rest = path.split("/")
+        if root or noun != "schedules" or len(rest) < 2 or not rest[0]:
+            return None
+        return "/".join(("", noun, part(self.schedule_id(unquote(rest[0]))), *rest[1:]))
+
+    def schedule_id(self, name: str) -> str:
+        """Return the id of the schedule with this id, key or unique name; the text itself when there is none."""
+        if not name:
+            raise click.UsageError(EMPTY)
+        try:
+            found = self.get("/find/", schedule=name)["items"]
+        except RefusedError as error:
+            if error.status in (404, 422):  # a service of an earlier release; a text that cannot be a name
+                return name
+            raise
+        if len(found) > 1:
+            raise AmbiguousNameError(name, found)
+        return str(found[0]["id"]) if found else name
+
+
+EMPTY = "an id is empty; is a variable of the shell unset?"
 
 
 def part(text: str) -> str:
     """Quote a text as one segment of a path; refuse an empty one."""
     if not text:
-        raise click.UsageError("an id is empty; is a variable of the shell unset?")
+        raise click.UsageError(EMPTY)
     return quote(text, safe="")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, get_args
 
 import click
 
-from everwhen.cli.client import Client, part
+from everwhen.cli.client import Client, RefusedError, part, path_of
 from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import (
     Answers,
@@ -27,10 +28,11 @@ from everwhen.cli.screen import (
     status_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json
+from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json, secho
 from everwhen.model.job import JobStatus, Origin
 
 LOOK_EVERY = 0.5
+_JOB_ID = re.compile(r"sched-.+-n\d+-rc\d+")
 
 
 @click.group(name="jobs", cls=CallingGroup)
@@ -53,6 +55,8 @@ def _path(job: str, *more: str) -> str:
 @answering
 def list_(client: Client, start: str | None, end: str | None, limit: int, **filters: str | None) -> Answers:
     """List jobs, newest first."""
+    if filters["schedule_id"] is not None:
+        filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
     span = {"from": instant_option("--from", start), "to": instant_option("--to", end)}
     found = list(client.pages("/jobs/", limit, **filters, **span))
     if not found and filters["schedule_id"] is not None:
@@ -86,15 +90,20 @@ def show(client: Client, job: str) -> Answers:
 
 
 @command.call("logs")
-@click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
+@click.argument("job", metavar="JOB|SCHEDULE")
+@click.option("-f", "--follow", is_flag=True, help="Print what is added until the job has ended.")
 @click.option("--raw", is_flag=True, help="Print the bytes unchanged, including control characters.")
 @json_option
 def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> None:
-    """Print the output of a job; with -f while it runs.
+    """Print the output of a job. The name of a schedule means its newest job, which is followed until it ends.
 
     Of the control characters, a terminal gets colours, line breaks and tabs; the others are escaped.
+
+    \b
+    everwhen jobs logs report
+    everwhen jobs logs -f sched-8d1f3a2b9c04-n12-rc0
     """
+    job, is_newest = _job_meant(client, job)
     if as_json:
         if raw:
             raise click.UsageError("--raw and --json exclude each other; give one of them")
@@ -103,13 +112,30 @@ def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> No
     write = _print_raw if raw else _Pieces()
     try:
         with until_interrupted():
-            if follow:
+            if follow or is_newest:
                 _follow(client, job, write)
             else:
                 write(client.text(_path(job, "log")), err=False)
     finally:
         if isinstance(write, _Pieces):
             write.close()
+
+
+def _job_meant(client: Client, text: str) -> tuple[str, bool]:
+    """Return the id of a job, or of the newest job of the schedule that is named; and whether it is the latter."""
+    if _JOB_ID.match(text):
+        return text, False
+    schedule_id = client.schedule_id(text)
+    found = client.get("/jobs/", schedule_id=schedule_id, limit=1)["items"]
+    if not found:
+        client.get(path_of(schedule_id))  # refuse a schedule that does not exist
+        raise RefusedError(404, f"{text} has not run yet; run it now with: everwhen schedules trigger {text}")
+    secho(
+        f"job {found[0]['id']} of {found[0]['schedule_id']}, slot {moment_text(found[0]['slot_at'])}",
+        err=True,
+        dim=True,
+    )
+    return str(found[0]["id"]), True
 
 
 def _print_raw(text: str, *, err: bool) -> None:

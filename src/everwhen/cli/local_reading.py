@@ -145,6 +145,17 @@ def _schedule(asked: Asked) -> Object:
     return schedule_to_json(entry, _places(asked.runtime)(entry))
 
 
+def _find(asked: Asked) -> Object:
+    from everwhen.operations.access import find_schedules
+    from everwhen.views.system import ScheduleName
+
+    meant = asked.word("schedule")
+    if meant is None:
+        raise UnsureError
+    found = find_schedules(asked.runtime, meant, asked.caller)
+    return list_to_json([ScheduleName.of(entry) for entry in found])
+
+
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
     """Return a function that finds the file and line where a schedule is declared."""
     from everwhen.operations.access import config_places
@@ -264,6 +275,7 @@ CALLS: dict[tuple[str, ...], Call] = {
     ("schedules", "*"): (_schedule, ()),
     ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
     ("schedules", "*", "why"): (_why, ("at",)),
+    ("find",): (_find, ("schedule",)),
     ("upcoming",): (_upcoming, ("limit",)),
     ("jobs",): (_jobs, ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor")),
     ("jobs", "*"): (_job, ()),

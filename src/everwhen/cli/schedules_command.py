@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.client import Client, path_of
+from everwhen.cli.client import Client, part, path_of
 from everwhen.cli.connection import CallingGroup, KeyedCommand, body_options, submission
 from everwhen.cli.screen import (
     Answers,
@@ -26,6 +26,7 @@ from everwhen.cli.screen import (
     status_text,
 )
 from everwhen.cli.terminal import echo, escape_controls, print_json, secho
+from everwhen.errors import SchedulerError
 
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
 
@@ -72,7 +73,9 @@ def _row(one: dict[str, Any], *, is_stopped: bool) -> tuple[str | Text, ...]:
 
 
 def _called(one: dict[str, Any]) -> str:
-    """Return the id, with the name as well when the id was generated."""
+    """Return what a user would type: the key, or else the id, with the name as well when the id was generated."""
+    if one["key"]:
+        return str(one["key"])
     return f"{one['id']}  {one['name']}" if one["name"] and one["source"] == "api" else str(one["id"])
 
 
@@ -147,15 +150,34 @@ def _prospect(one: dict[str, Any]) -> Text:
 
 
 @command.call("create", cls=KeyedCommand)
+@click.option(
+    "--id",
+    "key",
+    metavar="NAME",
+    help="Give the schedule this name, by which every command finds it (its key).",
+)
 @body_options
 @answering
-def create(client: Client, **given: Any) -> Answers:
-    """Create a schedule from keys, a file, or both. Lists and objects are JSON.
+def create(client: Client, key: str | None, **given: Any) -> Answers:
+    """Create a schedule from options, a JSON file, or both. Lists and objects are written as JSON.
 
     \b
-    everwhen schedules create --name report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
+    everwhen schedules create --id report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
     """
-    return _told([client.post("/schedules/", submission(**given))], "created")
+    fields = submission(**given)
+    made = client.post("/schedules/", fields) if key is None else _create_with_key(client, key, fields)
+    return _told([made], "created")
+
+
+def _create_with_key(client: Client, key: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Create a schedule under the user's own key; refuse one that names a schedule already."""
+    taken = client.get("/find/", schedule=key)["items"] if key else []
+    if any(key in (one["id"], one["key"]) for one in taken):
+        raise SchedulerError(
+            f'"{key}" names a schedule already; change it with: everwhen schedules update {key}'
+        )
+    made: dict[str, Any] = client.call("PUT", f"/schedules/key/{part(key)}/", fields).fields
+    return made
 
 
 @command.call("update", cls=KeyedCommand)

@@ -176,7 +176,8 @@ def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
     if name is not None:
         return [f"{plugin}:{name}"]
     known = [one["key"] for one in client.get("/breakers/")["items"]]
-    of_plugin = [key for key in known if key == plugin or key.startswith(f"{plugin}:")]
+    names = (plugin, client.schedule_id(plugin))
+    of_plugin = [key for key in known if key in names or key.startswith(f"{plugin}:")]
     if not of_plugin:
         others = ", ".join(known) or "none"
         raise RefusedError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')

@@ -117,6 +117,24 @@ def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
     return entry
 
 
+MOST_CALLED = 20
+
+
+def find_schedules(runtime: Runtime, text: str, caller: Caller) -> list[Entry]:
+    """Return the schedules that a person may mean by a text, among those that the caller may see.
+
+    That is the schedule with this id; or else the one with this key, the caller's own before those of others; or else
+    all with this name. More than one means that the text is ambiguous.
+    """
+    entry = store_of(runtime).catalogue.entry(text)
+    owner = caller.token.owner
+    if entry is not None and caller.token.sees(entry.schedule.state.owner):
+        return [entry]
+    found = store_of(runtime).catalogue.called(text, owner=owner, limit=MOST_CALLED)
+    own = [one for one in found if one.key == f"{owner or ''}/{text}"]
+    return own or [one for one in found if key_of(one) == text] or found
+
+
 def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
     """Return the uid of an id that the caller may read, also when its schedule is deleted.
 

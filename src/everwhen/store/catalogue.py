@@ -39,6 +39,12 @@ WHERE r.cause IS NULL AND s.source = :source::text AND (s."group" IS NOT NULL OR
 ORDER BY s.row_id""")
 _ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
 _ENTRY_BY_ID = Statement(f"SELECT {_ENTRY} {BY_ID}")
+# A scan of all rows: a person asks for it, and only when the text is not an id.
+_CALLED = Statement(f"""
+SELECT {_ENTRY} FROM schedules
+WHERE (:owner::text IS NULL OR owner = :owner::text) AND (name = :name::text OR key = :own::text
+    OR (:owner::text IS NULL AND substr(key, length(key) - length(:tail::text) + 1) = :tail::text))
+ORDER BY CASE WHEN key = :own::text THEN 0 WHEN key IS NULL THEN 2 ELSE 1 END, row_id DESC LIMIT :limit""")
 # The primary key, from its end.
 _CONFIG_PLACES = Statement("""
 SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1""")
@@ -136,6 +142,12 @@ class Catalogue(StorePart):
         """Return the id of the schedule that was created under a caller's own key."""
         with self._store.read() as tx:
             return tx.text(_ID_OF_KEY, key=key)
+
+    def called(self, name: str, *, owner: str | None, limit: int) -> list[Entry]:
+        """Return the schedules with this name or key: of one owner, or of all owners when None."""
+        with self._store.read() as tx:
+            own, tail = f"{owner or ''}/{name}", f"/{name}"
+            return _entries(tx, tx.rows(_CALLED, name=name, own=own, tail=tail, owner=owner, limit=limit))
 
     def entries(
         self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0

@@ -13,6 +13,7 @@ from everwhen.model.policy import WhenClosed
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
 from everwhen.operations import system
+from everwhen.operations.access import key_of
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
 from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 from everwhen.views.shape import Object, View, When, each, field, when_text
@@ -113,6 +114,19 @@ class SystemStatus(View):
         lambda found: [Node.of(node, is_alive=system.is_alive(node, found.now)) for node in found.nodes],
         about="Those of the last day, newest first.",
     )
+
+
+class ScheduleName(View):
+    """The names of one schedule."""
+
+    id: str = field("schedule.state.schedule_id")
+    key: str | None = field(key_of, about="The key that its creator chose.")
+    name: str = field("schedule.definition.name")
+
+
+class ScheduleNames(View):
+    items: list[ScheduleName]
+    total: int
 
 
 class Switch(View):

@@ -27,6 +27,7 @@ from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.model.limits import BreakerState
 from everwhen.operations import breakers, schedules, system
+from everwhen.operations.access import find_schedules
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
@@ -72,6 +73,24 @@ def resume(context: Context, caller: GlobalOperator) -> Response:
 def _switch(context: ApiContext) -> Response:
     paused_at = system_paused_at(context.runtime)
     return answer(view.Switch.made(is_paused=paused_at is not None, paused_at=when_text(paused_at)))
+
+
+# -- what a person means by a name --
+
+MeantSchedule = Annotated[
+    str,
+    Query(max_length=300, pattern=r"^[^\x00]+$", description="An id, a key or a name.", examples=["report"]),
+]
+
+
+@router.get(
+    "/find/",
+    **described("Find a schedule by id, key or name", view.ScheduleNames, "More than one: it is ambiguous."),
+)
+def find_schedule(context: Context, caller: Viewer, schedule: MeantSchedule) -> Response:
+    """Return the schedule with this id, or else with this key, or else all with exactly this name (at most 20)."""
+    found = find_schedules(context.runtime, schedule, caller)
+    return answer(list_to_json([view.ScheduleName.of(entry) for entry in found]))
 
 
 # -- circuit breakers: how they stand, how they came there, and closing one by hand --
