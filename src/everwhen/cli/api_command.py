@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from everwhen.api.hosting import NodeHooks
-from everwhen.cli.api_server import api_settings, open_front, token_file_option
+from everwhen.cli.api_server import address_options, api_settings, open_front, token_file_option
 from everwhen.cli.configuration import database_options, is_missing, this_host
 from everwhen.cli.main import collect_seldom
 from everwhen.cli.node_resources import watching
@@ -25,7 +25,10 @@ from everwhen.wiring import open_node_stack
 @click.command(name="api")
 @database_options
 @token_file_option
-def command(path: Path, database: str | None, token_file: Path | None) -> None:
+@address_options
+def command(
+    path: Path, database: str | None, token_file: Path | None, host: str | None, port: int | None
+) -> None:
     """Serve the API of a database until Ctrl-C. Schedulers and workers on the same database do the rest.
 
     The command reads the service and api sections of a configuration file, and the plugins, agents and workflows that
@@ -36,7 +39,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     configuration = (
         examine(path, this_host(), Report()) if is_missing(path) else read_configuration(path, this_host())
     )
-    settings = api_settings(configuration)
+    settings = api_settings(configuration, host=host, port=port)
     url = database or configuration.settings.database
     stack = open_node_stack(url, timezone=configuration.settings.timezone)
     try:

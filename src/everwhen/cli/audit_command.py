@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import reaching, schedule_option
 from everwhen.cli.marks import mark_of_event
 from everwhen.cli.screen import (
     Text,
@@ -28,7 +28,7 @@ PORTION = 200
 
 @click.command(name="audit")
 @reaching
-@click.option("--schedule", "schedule_id", help="List only events of this schedule.")
+@schedule_option("List only events of this schedule.")
 @click.option("--job", "job_id", help="List only events of this job.")
 @click.option(
     "--type",

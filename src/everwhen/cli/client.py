@@ -162,7 +162,7 @@ def _detail(answer: Answer) -> str:
 
 
 @contextmanager
-def http_sender(url: str, token: str | None) -> Iterator[Send]:
+def http_sender(url: str, token: str | None, patience: float = TIMEOUT) -> Iterator[Send]:
     """Send calls over HTTP, all on one connection."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection  # not needed for a local database
 
@@ -172,7 +172,7 @@ def http_sender(url: str, token: str | None) -> Iterator[Send]:
             f"--url {shown_url(url)} is not the address of a service; write http://127.0.0.1:8750"
         )
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = connect(parts.hostname, parts.port, timeout=TIMEOUT)
+    connection = connect(parts.hostname, parts.port, timeout=patience)
     base = parts.path.rstrip("/")
 
     def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:

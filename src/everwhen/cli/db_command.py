@@ -17,7 +17,7 @@ import click
 from everwhen.cli.configuration import database_options, read_settings
 from everwhen.cli.local import warn_of_move
 from everwhen.cli.screen import Answers, Bar, answering_line, json_option
-from everwhen.cli.terminal import echo, print_json_line, secho, styled
+from everwhen.cli.terminal import SentenceGroup, echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
 from everwhen.model.instants import SECOND, moment_of
@@ -31,7 +31,7 @@ from everwhen.wiring import Stack, migrate_database, move_database, open_stack, 
 FAULTS_SHOWN = 50
 
 
-@click.group(name="db")
+@click.group(name="db", cls=SentenceGroup)
 def command() -> None:
     """Maintain the database. The service may be running, except during a restore or a copy."""
 

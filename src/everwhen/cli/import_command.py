@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from everwhen.cli.screen import Answers, answering
-from everwhen.cli.terminal import echo, print_lines, secho
+from everwhen.cli.terminal import SentenceGroup, echo, print_lines, secho
 from everwhen.compat.importers import Imported
 from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
 from everwhen.compat.importers.celery_beat import import_celery
@@ -25,7 +25,7 @@ from everwhen.errors import ConfigError
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 
 
-@click.group(name="import")
+@click.group(name="import", cls=SentenceGroup)
 def command() -> None:
     """Make an everwhen.yaml from another scheduler's file, and list what differs; --json prints both as one object.
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from everwhen.cli.client import Client, RefusedError, part, path_of
-from everwhen.cli.connection import CallingGroup
+from everwhen.cli.connection import CallingGroup, complete_schedule, schedule_option
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -45,7 +45,7 @@ def _path(job: str, *more: str) -> str:
 
 
 @command.call("list")
-@click.option("--schedule", "schedule_id", help="List only jobs of this schedule.")
+@schedule_option("List only jobs of this schedule.")
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
 @click.option("--status", help=f"List only jobs of this status: {', '.join(get_args(JobStatus))}.")
 @click.option("--origin", help=f"List only jobs of this origin: {', '.join(get_args(Origin))}.")
@@ -90,7 +90,7 @@ def show(client: Client, job: str) -> Answers:
 
 
 @command.call("logs")
-@click.argument("job", metavar="JOB|SCHEDULE")
+@click.argument("job", metavar="JOB|SCHEDULE", shell_complete=complete_schedule)
 @click.option("-f", "--follow", is_flag=True, help="Print what is added until the job has ended.")
 @click.option("--raw", is_flag=True, help="Print the bytes unchanged, including control characters.")
 @json_option

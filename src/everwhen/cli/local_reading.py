@@ -146,14 +146,16 @@ def _schedule(asked: Asked) -> Object:
 
 
 def _find(asked: Asked) -> Object:
-    from everwhen.operations.access import find_schedules
+    from everwhen.operations.access import complete_schedules, find_schedules
     from everwhen.views.system import ScheduleName
 
-    meant = asked.word("schedule")
-    if meant is None:
-        raise UnsureError
-    found = find_schedules(asked.runtime, meant, asked.caller)
-    return list_to_json([ScheduleName.of(entry) for entry in found])
+    if (beginning := asked.query.get("beginning")) is not None:
+        if len(beginning) > 1 or len(beginning[0]) > LONGEST_WORD or "\0" in beginning[0]:
+            raise UnsureError
+        found = complete_schedules(asked.runtime, beginning[0], asked.caller)
+    else:
+        found = find_schedules(asked.runtime, asked.word("schedule") or "", asked.caller)
+    return list_to_json([ScheduleName.of(names) for names in found])
 
 
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
@@ -275,7 +277,7 @@ CALLS: dict[tuple[str, ...], Call] = {
     ("schedules", "*"): (_schedule, ()),
     ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
     ("schedules", "*", "why"): (_why, ("at",)),
-    ("find",): (_find, ("schedule",)),
+    ("find",): (_find, ("schedule", "beginning")),
     ("upcoming",): (_upcoming, ("limit",)),
     ("jobs",): (_jobs, ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor")),
     ("jobs", "*"): (_job, ()),

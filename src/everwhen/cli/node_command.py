@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.api_server import token_file_option
+from everwhen.cli.api_server import address_options, token_file_option
 from everwhen.cli.configuration import database_options
 from everwhen.cli.serving import NodeOptions, run_node
 
@@ -30,12 +30,19 @@ def _scheduling_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(name="up")
 @_scheduling_options
 @token_file_option
+@address_options
+@click.option("--no-api", is_flag=True, help="Do not serve the API.")
 def up(**options: Any) -> None:
-    """Run the schedules of a configuration file until Ctrl-C. A restart resumes where the last run stopped.
+    """Run the schedules of a configuration file, and serve their API, until Ctrl-C. A restart resumes where the last
+    run stopped.
 
     SIGHUP reloads the file; a file with mistakes is refused, and the old configuration stays in force. SIGTERM and
     Ctrl-C let running jobs end, for at most service.shutdown_timeout; the second one kills them.
     """
+    if options["no_api"] and (options["host"] is not None or options["port"] is not None):
+        raise click.UsageError(
+            "--no-api serves no API, so --host and --port have no meaning; give one of them"
+        )
     run_node(NodeOptions("up", **options))
 
 

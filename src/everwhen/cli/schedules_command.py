@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, part, path_of
-from everwhen.cli.connection import CallingGroup, KeyedCommand, body_options, submission
+from everwhen.cli.connection import (
+    CallingGroup,
+    KeyedCommand,
+    body_options,
+    schedule_argument,
+    schedules_argument,
+    submission,
+)
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -18,6 +25,7 @@ from everwhen.cli.screen import (
     from_option,
     instant_option,
     json_option,
+    limit_of,
     moment_text,
     print_fields,
     print_firing,
@@ -33,8 +41,10 @@ NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen sc
 
 @click.group(name="schedules", cls=CallingGroup)
 def command() -> None:
-    """Manage schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
-    upcoming."""
+    """List, show, create, change, pause, trigger and backfill schedules.
+
+    A SCHEDULE is named by its id, its key, or its name where only one schedule has it.
+    """
 
 
 # -- reading --
@@ -49,7 +59,7 @@ def command() -> None:
     help="List only schedules of this target: command, http, python, message, plugin, agent, workflow.",
 )
 @click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
+@limit_of(100)
 @answering
 def list_(client: Client, limit: int, **filters: str | None) -> Answers:
     """List schedules, newest first."""
@@ -90,7 +100,7 @@ def _last(one: dict[str, Any]) -> Text:
 
 
 @command.call("show")
-@click.argument("schedule")
+@schedule_argument()
 @answering
 def show(client: Client, schedule: str) -> Answers:
     """Show one schedule: its definition, its state and its last runs."""
@@ -114,8 +124,8 @@ _ELSEWHERE = frozenset(
 
 
 @command.call("upcoming")
-@click.argument("schedule", required=False)
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
+@schedule_argument(required=False)
+@limit_of(20, 500)
 @answering
 def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
     """List what fires next, of one SCHEDULE or of all.
@@ -181,7 +191,7 @@ def _create_with_key(client: Client, key: str, fields: dict[str, Any]) -> dict[s
 
 
 @command.call("update", cls=KeyedCommand)
-@click.argument("schedule")
+@schedule_argument()
 @body_options
 @answering
 def update(client: Client, schedule: str, **given: Any) -> Answers:
@@ -202,7 +212,7 @@ def _told(schedules: list[dict[str, Any]], what: str) -> Answers:
 
 
 @command.call("pause")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @click.option("--note", help="Record the reason with the pause.")
 @click.option(
     "--until",
@@ -217,7 +227,7 @@ def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: s
 
 
 @command.call("resume")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @answering
 def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Fire schedules again: an interval one interval from now, cron at its next match."""
@@ -225,7 +235,7 @@ def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
 
 
 @command.call("approve")
-@click.argument("schedule")
+@schedule_argument()
 @click.option(
     "--revision", type=click.IntRange(1), required=True, help="Name the revision that you reviewed."
 )
@@ -239,7 +249,7 @@ def approve(client: Client, schedule: str, revision: int) -> Answers:
 
 
 @command.call("decline")
-@click.argument("schedule")
+@schedule_argument()
 @click.option("--note", help="Record the reason in the audit.")
 @answering
 def decline(client: Client, schedule: str, note: str | None) -> Answers:
@@ -250,7 +260,7 @@ def decline(client: Client, schedule: str, note: str | None) -> Answers:
 
 
 @command.call("revive")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @answering
 def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Start dead or done schedules again, with repeats and retries at zero."""
@@ -258,7 +268,7 @@ def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
 
 
 @command.call("trigger")
-@click.argument("schedule")
+@schedule_argument()
 @click.option("--payload", metavar="JSON", help="Override keys of the schedule's payload with these.")
 @click.option(
     "--if-running",
@@ -280,16 +290,20 @@ def trigger(client: Client, schedule: str, payload: str | None, if_running: str 
 
 
 @command.call("backfill")
-@click.argument("schedule")
+@schedule_argument()
 @from_option("Start at this instant; without offset in the schedule's zone.", required=True)
 @click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
-@click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
+@click.option(
+    "--if-running",
+    type=click.Choice(["skip", "queue", "cancel", "allow"]),
+    help="Override the schedule's own if_running for these jobs.",
+)
 @click.option("--dry-run", is_flag=True, help="Only list the slots.")
 @answering
 def backfill(
     client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool
 ) -> Answers:
-    """Run past slots of a SCHEDULE that have no job."""
+    """Run past slots of a schedule that have no job."""
     where = client.get(path_of(schedule))["timezone"]
     body: dict[str, Any] = {
         "from": instant_option("--from", start, where),
@@ -308,7 +322,7 @@ def backfill(
 
 
 @command.call("delete")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @click.option("--cancel", is_flag=True, help="Also end its running jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option

@@ -69,7 +69,12 @@ def from_option(about: str, **more: Any) -> Callable[[Callable[..., Any]], Calla
     return click.option("--from", "start", metavar="TIME", help=about, **more)
 
 
-limit_option = click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+def limit_of(default: int, most: int = 100_000, *, what: str = "List") -> Callable[..., Any]:
+    about, kind = f"{what} at most this many.", click.IntRange(1, most)
+    return click.option("--limit", default=default, show_default=True, type=kind, metavar="N", help=about)
+
+
+limit_option = limit_of(50)
 
 
 @contextmanager

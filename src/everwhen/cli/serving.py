@@ -69,6 +69,9 @@ class NodeOptions:
     yes: bool = False  # the file may drop most of its schedules
     force: bool = False  # the database may have been moved
     token_file: Path | None = None
+    host: str | None = None  # of the API; None: as the file says
+    port: int | None = None
+    no_api: bool = False
 
 
 def run_node(options: NodeOptions) -> None:
@@ -89,7 +92,7 @@ def _run(options: NodeOptions, signals: ProcessSignals) -> None:
     settings = configuration.settings if configuration is not None else read_settings(options.path)
     url = options.database or settings.database
     refuse_unusable(url, settings)
-    front = api_settings(configuration) if options.role == "up" and configuration is not None else None
+    front = _api_settings(options, configuration)
     if front is not None:
         refuse_taken(front.host, front.port)
         load_front()  # before anything is due: the import takes a second, which the loop would have to share
@@ -122,6 +125,13 @@ def _configuration(options: NodeOptions) -> Configuration | None:
     configuration = read_configuration(path, this_host())
     show_warnings(configuration.warnings)
     return configuration
+
+
+def _api_settings(options: NodeOptions, configuration: Configuration | None) -> ApiSettings | None:
+    """Return the settings of the API that a node serves; None where it serves none."""
+    if options.role != "up" or options.no_api or configuration is None:
+        return None
+    return api_settings(configuration, host=options.host, port=options.port)
 
 
 def _worker_hint(settings: Settings) -> str:

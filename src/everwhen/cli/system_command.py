@@ -13,6 +13,7 @@ from everwhen.cli.screen import (
     Text,
     answering,
     away,
+    limit_of,
     moment_text,
     print_table,
     print_text,
@@ -156,9 +157,7 @@ def resume(client: Client) -> Answers:
     metavar="C",
     help="Show the breaker of one command of the plugin (default: all of them).",
 )
-@click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="Show this many changes."
-)
+@limit_of(20, 500, what="Show the last changes,")
 @click.option("--reset", is_flag=True, help="Close the breaker.")
 @answering
 def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool) -> Answers:

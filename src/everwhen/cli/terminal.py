@@ -18,9 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # C0, DEL and C1; marks that change the text direction; line separators and surrogates.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -236,6 +239,37 @@ class EscapingGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _escaped_errors():
             return super().invoke(ctx)
+
+
+class SentenceGroup(click.Group):
+    """A group that shows the first sentence of each command whole; click would cut it to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(self._sentences(ctx))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        rows = [row for row in self._sentences(ctx) if row[0].startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=about) for name, about in rows), *options]
+
+    def _sentences(self, ctx: click.Context) -> list[tuple[str, str]]:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        return [
+            (name, first_sentence(command.help or "")) for name, command in commands if command is not None
+        ]
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a help text.
+
+    >>> first_sentence("Run it. It ends\\nby itself."), first_sentence("Keep .yaml\\nfiles, e.g. two.\\n\\nMore.")
+    ('Run it.', 'Keep .yaml files, e.g. two.')
+    """
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return re.split(r"(?<=[.)])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
 
 
 @contextmanager

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, path_of
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import reaching, schedule_argument
 from everwhen.cli.marks import mark_of
 from everwhen.cli.screen import Answers, Text, answering, instant_option, moment_text, print_text
 
 
 @click.command(name="why")
 @reaching
-@click.argument("schedule")
+@schedule_argument()
 @click.option(
     "--at", metavar="TIME", help="Name the slot (default: the last); without offset in the schedule's zone."
 )

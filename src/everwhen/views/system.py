@@ -119,9 +119,9 @@ class SystemStatus(View):
 class ScheduleName(View):
     """The names of one schedule."""
 
-    id: str = field("schedule.state.schedule_id")
+    id: str = field("schedule_id")
     key: str | None = field(key_of, about="The key that its creator chose.")
-    name: str = field("schedule.definition.name")
+    name: str
 
 
 class ScheduleNames(View):
@@ -232,6 +232,7 @@ class ScheduleChange(View):
     schedule_id: str
     what: Literal["created", "changed", "removed"]
     place: str | None = field(lambda change: change.place or None)
+    timezone: str = field(about="The zone of the schedule.")
     keys: list[KeyChange] = field(via=each(KeyChange.of))
     firings: Firings = field(via=Firings.of)
 
