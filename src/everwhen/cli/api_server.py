@@ -111,7 +111,12 @@ def open_front(
     except BaseException:
         server.stop()
         raise
-    secho(f"API on {server.url}/api/v1/, documented at {server.url}/api/docs", err=True, bold=True)
+    secho(
+        f"API on {server.url}/api/v1/, documented at {server.url}/api/docs",
+        err=True,
+        bold=True,
+        event="api.started",
+    )
     return server
 
 

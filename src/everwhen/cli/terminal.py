@@ -14,7 +14,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import TracebackType
@@ -57,16 +57,45 @@ def escape_controls(text: str, *, keep: str = "") -> str:
     return _CONTROLS.sub(spell, text)
 
 
-def echo(*parts: str | Styled, err: bool = False) -> None:
+# Takes a line for stderr, with its colour and its event, and returns whether it did: the log of a node.
+TakeLine = Callable[[str, str | None, str | None], bool]
+_take_line: TakeLine | None = None
+
+
+def on_stderr_line(take: TakeLine | None) -> None:
+    """Have a function take the lines for stderr."""
+    global _take_line  # noqa: PLW0603 - stderr, too, exists once
+    _take_line = take
+
+
+def echo(*parts: str | Styled, err: bool = False, event: str | None = None) -> None:
     """Print one line; a line break in a value is escaped, so that a value cannot forge a line.
 
     A line for stderr that cannot be written is lost: a full disk, or a reader that went away, must not stop the work
-    that the line is about.
+    that the line is about. `event` names the event in the log of a node; a line with an empty one is printed as it is.
     """
-    line = "".join(_render(part) for part in parts)
-    if not err:
-        click.echo(line)
+    if err and event != "" and _take_line is not None and _is_taken(parts, event):
         return
+    line = "".join(_render(part) for part in parts)
+    if err:
+        _write_stderr(line)
+    else:
+        click.echo(line)
+
+
+def _is_taken(parts: Sequence[str | Styled], event: str | None) -> bool:
+    assert _take_line is not None
+    text = "".join(part.text if isinstance(part, Styled) else part for part in parts)
+    colours = (part.style.get("fg") for part in parts if isinstance(part, Styled))
+    return not text or _take_line(text, next(filter(None, colours), None), event)
+
+
+def write_json_log(value: object) -> None:
+    """Write one object of a log on a line of stderr."""
+    _write_stderr(_to_json(value))
+
+
+def _write_stderr(line: str) -> None:
     try:
         click.echo(line, err=True)
     except (OSError, ValueError):
@@ -86,9 +115,9 @@ def _discard_stderr() -> None:
         os.close(nowhere)
 
 
-def secho(text: str, *, err: bool = False, **style: Any) -> None:
+def secho(text: str, *, err: bool = False, event: str | None = None, **style: Any) -> None:
     """Print one line in one style."""
-    echo(Styled(text, style), err=err)
+    echo(Styled(text, style), err=err, event=event)
 
 
 def _render(part: str | Styled) -> str:
@@ -108,10 +137,12 @@ def redraw_line(line: str = "") -> None:
     click.echo(f"\r\x1b[K{escape_controls(line)}", err=True, nl=False, color=True)
 
 
-def print_lines(text: str, *, err: bool = False, **style: Any) -> None:
+def print_lines(text: str, *, err: bool = False, event: str | None = None, **style: Any) -> None:
     """Print a text whose line breaks are intended: the problems of a file, a document."""
+    if err and event != "" and _take_line is not None and _is_taken([Styled(text, style)], event):
+        return
     for line in text.removesuffix("\n").split("\n"):
-        secho(line, err=err, **style)
+        secho(line, err=err, event="", **style)
 
 
 def print_json(value: object) -> None:
