@@ -157,7 +157,8 @@ def test_looking_at_a_database_loads_no_web_application(tmp_path: Path, words: s
     )
     assert "LOADED\nCOMPILED\n" in done.stderr, done.stderr
     assert int(done.stderr.split()[-1]) <= MOST_DATACLASSES
-    assert done.returncode == (1 if "one" in words else 0), done.stderr
+    is_wrong = "one" in words or words == "system status"  # no scheduler runs
+    assert done.returncode == (1 if is_wrong else 0), done.stderr
 
 
 CELLS = st.sampled_from(

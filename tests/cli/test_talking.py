@@ -296,8 +296,9 @@ def test_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None
 
 
 def test_the_system_says_whether_it_works(shell: Shell) -> None:
-    assert "no scheduler is running: nothing fires" in shell.text("system", "status")
-    found = shell.json("system", "status")
+    shown = shell.run("system", "status")
+    assert shown.exit_code == 1 and "✗ no scheduler is running: nothing fires" in shown.stdout
+    found = json.loads(shell.run("system", "status", "--json").stdout)
     assert {node["role"] for node in found["nodes"]} == {"up"}
     assert shell.json("system", "scheduler")["status"] == "stopped"
     assert "in another process" in shell.text("system", "scheduler")
@@ -305,7 +306,7 @@ def test_the_system_says_whether_it_works(shell: Shell) -> None:
 
 def test_the_system_is_paused_and_resumed(shell: Shell) -> None:
     assert "nothing fires" in shell.text("system", "pause")
-    assert "paused since" in shell.text("system", "status")
+    assert "– paused since" in shell.run("system", "status").stdout
     assert shell.text("system", "resume") == "resumed\n"
     assert shell.json("system", "pause")["is_paused"] and not shell.json("system", "resume")["is_paused"]
 

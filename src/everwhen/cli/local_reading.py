@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     dispatch: str
     name: str  # the id of one object
     query: Mapping[str, list[str]]
+    fault_of_broker: Callable[[], str | None]
 
     def word(self, key: str, known: Collection[str] | None = None) -> Any:
         """Return a parameter; if `known` is given, it must be one of them."""
@@ -84,7 +85,15 @@ def _is_plain(word: str) -> bool:
 class LocalReader:
     """Answers the reading calls on one database, with the rights of a local user."""
 
-    def __init__(self, runtime: Runtime, caller: Caller, *, dispatch: str) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        caller: Caller,
+        *,
+        dispatch: str,
+        fault_of_broker: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._fault_of_broker = fault_of_broker
         self._runtime = runtime
         self._caller = caller
         self._dispatch = dispatch
@@ -99,7 +108,7 @@ class LocalReader:
         given = parse_qs(query, keep_blank_values=True)
         if set(given) - set(known):
             return None
-        asked = Asked(self._runtime, self._caller, self._dispatch, name, given)
+        asked = Asked(self._runtime, self._caller, self._dispatch, name, given, self._fault_of_broker)
         try:
             found = read(asked)
         except UnsureError:
@@ -251,7 +260,8 @@ def _status(asked: Asked) -> Object:
     from everwhen.operations.system import system_status
     from everwhen.views.system import status_to_json
 
-    return status_to_json(system_status(asked.runtime), None, unready=None, dispatch=asked.dispatch)
+    found, broker = system_status(asked.runtime), asked.fault_of_broker()
+    return status_to_json(found, None, unready=None, dispatch=asked.dispatch, broker=broker)
 
 
 def _breakers(asked: Asked) -> Object:

@@ -45,7 +45,7 @@ from everwhen.signals import ProcessSignals, wait_until
 from everwhen.target import Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.telemetry.engine_log import EngineLog
-from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
+from everwhen.wiring import Stack, build_service, fault_of_queue, open_node_stack, open_queue
 
 _WORKERS = {
     "rq": "rq worker -c everwhen.queue_workers.rq QUEUE …",
@@ -246,7 +246,13 @@ class Node:
             changes=self._stack.changes,
             node=self.service,
             durations=self._durations,
-            node_hooks=NodeHooks(look, take, self._figures, dispatch),
+            node_hooks=NodeHooks(
+                look,
+                take,
+                self._figures,
+                dispatch,
+                broker=partial(fault_of_queue, self._queue or self._links),
+            ),
         )
         try:
             yield

@@ -43,6 +43,7 @@ def back_up(
         _sync(growing)
         _put_in_place(growing, path, may_replace)
         _sync(path.parent)
+        _note_backup(runtime)
         return path.stat().st_size
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror}; nothing was changed", path) from error
@@ -50,6 +51,12 @@ def back_up(
         for suffix in ("", "-journal"):
             with suppress(OSError):  # a folder that cannot be written to has none
                 Path(f"{growing}{suffix}").unlink(missing_ok=True)
+
+
+def _note_backup(runtime: Runtime) -> None:
+    """Record the backup for `system status`; a database that cannot be written, or is older, goes without."""
+    with suppress(SchedulerError):
+        store_of(runtime).upkeep.note_backup(runtime.clock.now())
 
 
 def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:

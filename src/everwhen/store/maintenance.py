@@ -152,6 +152,16 @@ class Upkeep(StorePart):
                 rows, last = old(_MESSAGES, before.messages)
                 return _Going([("messages", "id", [row[0] for row in rows])], last)
 
+    def last_backup_at(self) -> int | None:
+        """Return when the last backup was complete; None when there was none."""
+        with self._store.look() as tx:
+            found = tx.settings().get("last_backup")
+        return None if found is None else int(found)
+
+    def note_backup(self, now: int) -> None:
+        """Record that a backup is complete."""
+        self._store.write(Lane.API, lambda tx: tx.put_setting("last_backup", str(now)))
+
     # -- nodes --
 
     def nodes(self) -> list[Node]:

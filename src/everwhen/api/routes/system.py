@@ -51,7 +51,8 @@ def status(context: Context, _caller: GlobalViewer) -> Response:
     node = context.node_hooks
     loop = None if node.figures is None else node.figures()
     unready = None if context.unready is None else context.unready()
-    return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
+    broker = None if node.broker is None else node.broker()
+    return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch, broker=broker))
 
 
 @router.post(
