@@ -20,7 +20,7 @@ from everwhen.cli.configuration import (
 )
 from everwhen.cli.connection import named_service, service_options
 from everwhen.cli.reloader import spelled
-from everwhen.cli.screen import Answers, Bar, answering, json_option, moment_text
+from everwhen.cli.screen import Answers, Bar, answering, counted, json_option, moment_text
 from everwhen.cli.terminal import SentenceGroup, echo, print_json, print_lines, secho, styled
 from everwhen.config.problems import Place, Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -68,13 +68,9 @@ def _show_report(path: Path, report: Report, count: int) -> None:
     for problem in report.errors:
         echo(str(problem))
     if report.errors:
-        secho(f"{path}: {_counted(len(report.errors), 'mistake')}", err=True, fg="red")
+        secho(f"{path}: {counted(len(report.errors), 'mistake')}", err=True, fg="red")
     else:
-        secho(f"{path}: valid, {_counted(count, 'schedule')}", err=True, fg="green")
-
-
-def _counted(count: int, noun: str, nouns: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+        secho(f"{path}: valid, {counted(count, 'schedule')}", err=True, fg="green")
 
 
 @command.command()
@@ -147,8 +143,8 @@ def diff(url: str | None, token: str | None, path: Path, database: str | None, a
     else:
         _show_changes(changes)
         _show_sections(sections)
-        others = f", and {_counted(len(sections), 'other entry', 'other entries')}" if sections else ""
-        secho(_counted(len(changes), "schedule") + f"{others} would change", err=True, bold=True)
+        others = f", and {counted(len(sections), 'other entry', 'other entries')}" if sections else ""
+        secho(counted(len(changes), "schedule") + f"{others} would change", err=True, bold=True)
     if changes or sections:
         raise SystemExit(3)
 
@@ -217,4 +213,4 @@ def _firings(change: dict[str, Any]) -> list[str]:
 
 def _line(count: int, span: str, word: str, shown: Sequence[str]) -> str:
     verb, rest = f"{word}s" if count == 1 else word, ", …" if count > len(shown) else ""
-    return f"{_counted(count, 'firing')} {span} {verb}: {', '.join(shown)}{rest}"
+    return f"{counted(count, 'firing')} {span} {verb}: {', '.join(shown)}{rest}"

@@ -16,7 +16,7 @@ import click
 
 from everwhen.cli.configuration import database_options, read_settings
 from everwhen.cli.local import warn_of_move
-from everwhen.cli.screen import Answers, Bar, answering_line, json_option
+from everwhen.cli.screen import Answers, Bar, answering_line, counted, json_option
 from everwhen.cli.terminal import SentenceGroup, echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
@@ -118,14 +118,16 @@ def prune(settings: Settings, dry_run: bool, **ages: int | None) -> Answers:
     from everwhen.operations import maintenance
 
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
+    word = "counting" if dry_run else "pruning"
     with _opened(settings) as stack:
-        echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
-        rows = maintenance.prune(stack.runtime, kept, dry_run=dry_run)
+        echo(f"{word} {shown_url(settings.database)} …", err=True)
+        with Bar(word) as bar:
+            rows = maintenance.prune(stack.runtime, kept, dry_run=dry_run, progress=bar.show)
     yield {"dry_run": dry_run, "rows": rows, "total": sum(rows.values())}
     for what, count in rows.items():
         age = describe_seconds(getattr(kept, what, kept.audit) // SECOND)
         echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
-    echo(f"{sum(rows.values()):,} rows {'would go' if dry_run else 'forgotten'}")
+    echo(f"{counted(sum(rows.values()), 'row')} {'would be deleted' if dry_run else 'deleted'}")
 
 
 @command.command()
@@ -166,7 +168,9 @@ def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
         done = restore_database(url, source, catch_up=catch_up, progress=bar.show)
     values = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
     yield {"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values}
-    echo(f"restored {shown_url(url)} as it was at {_moment(done.backed_up_at)}: {done.schedules:,} schedules")
+    echo(
+        f"restored {shown_url(url)} as it was at {_moment(done.backed_up_at)}: {counted(done.schedules, 'schedule')}"
+    )
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
     if any(ended.values()):
         echo("ended: " + ", ".join(f"{count:,} {what}" for what, count in ended.items() if count))
@@ -213,7 +217,10 @@ def _report_to_json(report: LedgerReport) -> dict[str, Any]:
 
 
 def _tell_report(report: LedgerReport) -> None:
-    seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
+    seen = ", ".join(
+        counted(count, noun)
+        for count, noun in ((report.schedules, "schedule"), (report.slots, "slot"), (report.jobs, "job"))
+    )
     if report.is_clean:
         secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
         return
@@ -222,7 +229,7 @@ def _tell_report(report: LedgerReport) -> None:
         echo(styled(fault.kind, fg="red"), f"  {fault.schedule_id}{when}: {fault.sentence}")
     if report.fault_count > FAULTS_SHOWN:
         echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
-    secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
+    secho(f"{seen}: {counted(report.fault_count, 'fault')}", fg="red")
 
 
 def _received_to_json(received: Received, source: str, target: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.screen import Answers, answering
+from everwhen.cli.screen import Answers, Bar, answering
 from everwhen.cli.terminal import SentenceGroup, echo, print_lines, secho
 from everwhen.compat.importers import Imported
 from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
@@ -128,7 +128,9 @@ def _text(file: Path) -> str:
 def _told(imported: Imported, source: Path | str) -> Answers:
     yield {"document": imported.document, "notes": imported.notes}
     echo(f"# imported from {source}; `everwhen config check` checks whether it is complete")
-    print_lines(written(imported.document))
+    with Bar("importing") as bar:
+        text = written(imported.document, bar.show)
+    print_lines(text)
     _show_notes(imported)
 
 

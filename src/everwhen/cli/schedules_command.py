@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from typing import Any
 
 import click
 
-from everwhen.cli.client import Client, part, path_of
+from everwhen.cli.client import Client, RefusedError, part, path_of
 from everwhen.cli.connection import (
     CallingGroup,
     KeyedCommand,
@@ -19,9 +20,11 @@ from everwhen.cli.connection import (
 )
 from everwhen.cli.screen import (
     Answers,
+    Bar,
     Text,
     answering,
     away,
+    counted,
     from_option,
     instant_option,
     json_option,
@@ -299,11 +302,15 @@ def trigger(client: Client, schedule: str, payload: str | None, if_running: str 
     help="Override the schedule's own if_running for these jobs.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list the slots.")
+@click.option("--yes", is_flag=True, help="Fill more than 1,000 slots, in several steps.")
 @answering
 def backfill(
-    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool
+    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool, yes: bool
 ) -> Answers:
-    """Run past slots of a schedule that have no job."""
+    """Run past slots of a schedule that have no job.
+
+    More than 1,000 need --yes. Slots that an interrupted command has filled already are not filled again.
+    """
     where = client.get(path_of(schedule))["timezone"]
     body: dict[str, Any] = {
         "from": instant_option("--from", start, where),
@@ -312,13 +319,37 @@ def backfill(
     }
     if if_running is not None:
         body["if_running"] = if_running
-    found = client.post(path_of(schedule, "backfill"), body)
+    path = path_of(schedule, "backfill")
+    found = _backfill_in_steps(client, path, body) if yes else client.post(path, body)
     yield found
     for slot in found["slots"]:
         echo(moment_text(slot, where))
     if found["skipped"]:
         echo(f"skipped: {found['skipped']}")
-    secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
+    secho(f"{counted(found['count'], 'slot')} {'would be filled' if dry_run else 'queued'}", err=True)
+
+
+def _backfill_in_steps(client: Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Fill a long span piece by piece: a call fills at most 1,000 slots, so a piece that has more is cut in two."""
+    first, last = (datetime.fromisoformat(body[key]) for key in ("from", "to"))
+    pieces, total = [(first, last)], (last - first).total_seconds()
+    found: dict[str, Any] = {"count": 0, "slots": [], "skipped": None}
+    with Bar("filling") as bar:
+        while pieces:
+            start, end = pieces.pop()
+            try:
+                step = client.post(path, {**body, "from": start.isoformat(), "to": end.isoformat()})
+            except RefusedError as error:
+                middle = start + (end - start) / 2
+                if "use a shorter span" not in str(error) or (end - start).total_seconds() < 2:
+                    raise
+                pieces += [(middle, end), (start, middle)]  # the earlier one first
+                continue
+            found["count"] += step["count"]
+            found["slots"] += step["slots"]
+            found["skipped"] = found["skipped"] or step["skipped"]
+            bar.show((end - first).total_seconds() / total)
+    return found
 
 
 @command.call("delete")

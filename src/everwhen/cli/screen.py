@@ -20,7 +20,7 @@ import click
 
 from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line
-from everwhen.clock import local_zone_name, localized, now
+from everwhen.clock import SystemClock, local_zone_name, localized, now
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
@@ -216,19 +216,32 @@ def _field_text(name: str, value: Any) -> str | Text | None:
 
 
 class Bar:
-    """A progress bar on stderr; it prints nothing where stderr is not a terminal."""
+    """A progress bar on stderr, with the time that is left; it prints nothing where stderr is not a terminal."""
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, monotonic: Callable[[], float] | None = None) -> None:
         self._word = word
         self._is_shown = sys.stderr.isatty()
         self._last = ""
+        self._monotonic = monotonic or SystemClock().monotonic
+        self._began = self._monotonic()
 
-    def show(self, share: float) -> None:
-        done = int(max(0.0, min(share, 1.0)) * 30)
-        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}"
-        if self._is_shown and line != self._last:
+    def show(self, share: float, note: str = "") -> None:
+        """Show which share of the work is done, and a note about it."""
+        if not self._is_shown:
+            return
+        share = max(0.0, min(share, 1.0))
+        done = int(share * 30)
+        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}{self._left(share)}{note}"
+        if line != self._last:
             self._last = line
             redraw_line(line)
+
+    def _left(self, share: float) -> str:
+        """Return how long the rest will take at this pace, once there is a pace."""
+        spent = self._monotonic() - self._began
+        if spent < 2 or not 0 < share < 1:
+            return ""
+        return f", about {span_text(max(round(spent * (1 - share) / share), 1)).replace('.0s', 's')} left"
 
     def __enter__(self) -> Self:
         return self
@@ -236,6 +249,15 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._last:
             redraw_line()
+
+
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "schedule"), counted(1200, "entry", "entries")
+    ('1 schedule', '1,200 entries')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def status_text(status: str, text: str | None = None) -> Text:

@@ -12,7 +12,7 @@ from everwhen.decide.retention import cutoffs
 from everwhen.errors import BackupError, CopyError, SchedulerError, UncertainCopyError
 from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.node import SILENT
-from everwhen.model.retention import PASS_START, Kept, Portion, Retention, RetentionPosition
+from everwhen.model.retention import ORDER, PASS_START, Kept, Portion, Retention, RetentionPosition
 from everwhen.model.vitals import Move, Received
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.opened import store_of
@@ -100,9 +100,11 @@ def prune(
     *,
     dry_run: bool = False,
     tell: Callable[[Portion], None] = lambda _portion: None,
+    progress: Progress = lambda _share: None,
 ) -> dict[Kept, int]:
     """Delete everything beyond retention; return the number of deleted rows by kind (a dry run only counts them)."""
     before = cutoffs(retention or Retention(), runtime.clock.now())
+    last_rows: dict[Kept, int] = {}  # of the tables, as they are when the pass reaches them
     rows: dict[Kept, int] = {}
     place: RetentionPosition | None = PASS_START
     while place is not None:
@@ -110,6 +112,11 @@ def prune(
         rows[portion.what] = rows.get(portion.what, 0) + portion.rows
         tell(portion)
         place = portion.next
+        if place is not None:
+            if place.what not in last_rows:
+                last_rows[place.what] = store_of(runtime).upkeep.last_row(place.what)
+            share = min(place.after / max(last_rows[place.what], 1), 1.0)
+            progress((ORDER.index(place.what) + share) / len(ORDER))
     return rows
 
 
