@@ -182,7 +182,7 @@ def test_a_dead_schedule_is_what_revive_is_for(shell: Shell) -> None:
 
 def test_a_schedule_is_triggered_and_its_job_cancelled(shell: Shell) -> None:
     schedule = made(shell, "by hand")
-    assert "its output: everwhen jobs logs -f sched-" in shell.text("schedules", "trigger", schedule)
+    assert "its output: everwhen logs -f sched-" in shell.text("schedules", "trigger", schedule)
     job = shell.json("schedules", "trigger", schedule, "--payload", '{"a": 1}', "--if-running", "allow")[
         "job"
     ]

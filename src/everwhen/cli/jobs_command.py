@@ -11,6 +11,7 @@ import click
 
 from everwhen.cli.client import Client, RefusedError, part, path_of
 from everwhen.cli.connection import CallingGroup, complete_schedule, schedule_option
+from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -28,7 +29,7 @@ from everwhen.cli.screen import (
     status_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json, secho
+from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json, print_lines, secho
 from everwhen.model.job import JobStatus, Origin
 
 LOOK_EVERY = 0.5
@@ -113,7 +114,9 @@ def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> No
     try:
         with until_interrupted():
             if follow or is_newest:
-                _follow(client, job, write)
+                has_output = _follow(client, job, write)
+                if is_newest:
+                    _tell_end(client, job, has_output=has_output)
             else:
                 write(client.text(_path(job, "log")), err=False)
     finally:
@@ -156,15 +159,25 @@ class _Pieces:
             stream.close()
 
 
-def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
-    pause, after = threading.Event(), None
+def _tell_end(client: Client, job: str, *, has_output: bool) -> None:
+    """Print how the job ended on stderr, with its result or error where it printed nothing."""
+    one = client.get(_path(job))
+    said = "" if has_output else one["error"] or one["result"] or "it printed nothing"
+    line = marked(one["status"], f"{one['status']}: {said.strip()}" if said else None)
+    print_lines(line, err=True, fg=mark_of(one["status"]).colour or None)
+
+
+def _follow(client: Client, job: str, write: Callable[..., None]) -> bool:
+    """Print the output until the job has ended; return whether there was any."""
+    pause, after, has_output = threading.Event(), None, False
     while True:
         found = client.get(_path(job, "log"), after=after)
         for piece in found["items"]:
             write(piece["text"], err=piece["stream"] == "stderr")
+            has_output = True
         after = found["next_after"] or None
         if found["is_over"] or not has_reader():
-            return
+            return has_output
         pause.wait(LOOK_EVERY)
 
 

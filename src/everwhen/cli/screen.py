@@ -270,7 +270,7 @@ def print_firing(found: Mapping[str, Any]) -> None:
     if found["job"] is None:
         echo(f"skipped: {found['skipped']}")
     else:
-        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+        echo(f"job {found['job']['id']}; its output: everwhen logs -f {found['job']['id']}")
 
 
 # Instants for people: as local time of a zone, and as the distance from now.

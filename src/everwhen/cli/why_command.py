@@ -33,7 +33,7 @@ def command(client: Client, schedule: str, at: str | None) -> Answers:
     mark = mark_of(_outcome(found))
     print_text(Text(f"{mark.sign} {found['sentence']}".lstrip(), f"bold {mark.colour}".strip()))
     for fact in found["evidence"]:
-        print_text(Text(f"  {_fact(fact, found['timezone'])}", "dim"))
+        print_text(Text(f"  {_fact(fact, found['timezone'], is_ahead=found['fate'] == 'pending')}", "dim"))
 
 
 def _outcome(found: dict[str, Any]) -> str:
@@ -42,8 +42,8 @@ def _outcome(found: dict[str, Any]) -> str:
     return str(ended[-1] if ended else found["fate"])
 
 
-def _fact(fact: dict[str, Any], where: str) -> str:
-    """Format one piece of evidence, in the time zone of the sentence above it."""
+def _fact(fact: dict[str, Any], where: str, *, is_ahead: bool) -> str:
+    """Format one piece of evidence, in the time zone of the sentence above it; `is_ahead`: about a slot to come."""
     match fact:
         case {"job": job}:
             ended = f", ended {moment_text(job['ended_at'], where)}" if job["ended_at"] else ""
@@ -58,5 +58,5 @@ def _fact(fact: dict[str, Any], where: str) -> str:
         case {"revision": number, "cause": "upgraded"}:
             return f"revision {number} was in force, written by an upgrade of everwhen"
         case {"revision": number}:
-            return f"revision {number} was in force"
+            return f"revision {number} {'is' if is_ahead else 'was'} in force"
     return ", ".join(f"{key} {value}" for key, value in fact.items())
