@@ -37,7 +37,7 @@ PORTION = 200
     metavar="TYPE",
     help="List only events of this type, such as schedule.skipped; may be repeated.",
 )
-@from_option("List events from this instant on; without offset in this machine's zone.")
+@from_option("List events from this instant on; without an offset it is read in this machine's zone.")
 @limit_option
 @click.option(
     "-f", "--follow", is_flag=True, help="Continue until Ctrl-C; with --json print one object per line."

@@ -145,7 +145,8 @@ def _word(value: object) -> str | list[str]:
 def _complaint(answer: Answer, path: str) -> str:
     """Return the message of a problem with a line for each fault; add hints for people, which programs do not need."""
     if answer.status == 401:
-        return f"{_detail(answer)} Here: --token or EVERWHEN_TOKEN; `everwhen token create NAME` makes one"
+        hint = "Give a token with --token or EVERWHEN_TOKEN; `everwhen token create NAME` creates one"
+        return f"{_detail(answer)} {hint}"
     if answer.status == 404 and path.startswith("/schedules/"):
         return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` lists all'
     return _detail(answer)

@@ -97,9 +97,18 @@ def _age(context: click.Context, parameter: click.Parameter, value: str | None) 
         raise click.BadParameter(str(error), context, parameter) from None
 
 
+_KEPT = {
+    "jobs": "jobs that have ended",
+    "audit": "audit events",
+    "breaker_transitions": "changes of circuit breakers",
+    "messages": "messages",
+    "output": "the output of jobs",
+}
+
+
 def _ages(command: Any) -> Any:
     for age in reversed([field.name for field in fields(Retention)]):
-        flag, about = f"--{age.replace('_', '-')}", f"Keep {age} for this long."
+        flag, about = f"--{age.replace('_', '-')}", f"Keep {_KEPT[age]} for this long."
         command = click.option(flag, age, metavar="AGE", callback=_age, help=about)(command)
     return command
 
@@ -174,7 +183,7 @@ def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
     if any(ended.values()):
         echo("ended: " + ", ".join(f"{count:,} {what}" for what, count in ended.items() if count))
-    echo("tokens that were revoked since then are good again: see `everwhen token list`", err=True)
+    echo("tokens that were revoked after the backup are valid again; see `everwhen token list`", err=True)
 
 
 @command.command(name="copy")
@@ -254,7 +263,7 @@ def _tell_received(received: Received, source: str, target: str) -> None:
         echo(f"… and {received.replaced_count - len(received.replaced):,} more")
     for table in received.foreign:
         secho(f"left behind: the table {table}, which is not everwhen's", fg="yellow")
-    news = "" if received.is_new else "it was there already; "
+    news = "" if received.is_new else "the copy was complete already; "
     secho(
         f"{news}{shown_url(source)} is marked as moved; set service.database to {shown_url(target)}, "
         "and start everwhen there",

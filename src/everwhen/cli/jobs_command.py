@@ -50,7 +50,7 @@ def _path(job: str, *more: str) -> str:
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
 @click.option("--status", help=f"List only jobs of this status: {', '.join(get_args(JobStatus))}.")
 @click.option("--origin", help=f"List only jobs of this origin: {', '.join(get_args(Origin))}.")
-@from_option("List only slots from this instant on; without offset in this machine's zone.")
+@from_option("List only slots from this instant on; without an offset it is read in this machine's zone.")
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
 @limit_option
 @answering

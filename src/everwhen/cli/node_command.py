@@ -12,14 +12,14 @@ from everwhen.cli.api_server import address_options, token_file_option
 from everwhen.cli.configuration import database_options
 from everwhen.cli.serving import NodeOptions, run_node
 
-_MOVED = "Start also on a database that `everwhen db copy` moved to another address."
+_MOVED = "Start even on a database that `everwhen db copy` moved to another address."
 
 
 def _scheduling_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a node that applies a file: those of every node, `--watch`, `--yes` and `--force`."""
     for option in (
         click.option("--force", is_flag=True, help=_MOVED),
-        click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules."),
+        click.option("--yes", is_flag=True, help="Start even when the file drops most of its schedules."),
         click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes."),
         database_options,
     ):

@@ -133,7 +133,7 @@ _ELSEWHERE = frozenset(
 def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
     """List what fires next, of one SCHEDULE or of all.
 
-    The instants have their jitter, and the skips that are certain are told.
+    The instants include the jitter. Slots that are certain to be skipped are marked.
     """
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
     answer = client.get(path, limit=limit)
@@ -155,7 +155,7 @@ def _prospect(one: dict[str, Any]) -> Text:
         return Text(f"will be skipped: {one['skip_reason']}{until}", "yellow")
     if one.get("hold_reason"):
         return Text(f"will be held: {one['hold_reason']}{until}", "yellow")
-    estimate = "about then: it is counted from the end of a run or a pause"
+    estimate = "approximate: counted from the end of a run or a pause"
     return Text(estimate if one["is_estimate"] else "", "dim")
 
 
@@ -220,7 +220,7 @@ def _told(schedules: list[dict[str, Any]], what: str) -> Answers:
 @click.option(
     "--until",
     metavar="TIME",
-    help="Resume automatically at this instant; without offset in this machine's zone.",
+    help="Resume automatically at this instant; without an offset it is read in this machine's zone.",
 )
 @answering
 def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: str | None) -> Answers:
@@ -294,7 +294,7 @@ def trigger(client: Client, schedule: str, payload: str | None, if_running: str 
 
 @command.call("backfill")
 @schedule_argument()
-@from_option("Start at this instant; without offset in the schedule's zone.", required=True)
+@from_option("Start at this instant; without an offset it is read in the schedule's zone.", required=True)
 @click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
 @click.option(
     "--if-running",

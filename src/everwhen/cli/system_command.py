@@ -228,7 +228,9 @@ def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
     of_plugin = [key for key in known if key in names or key.startswith(f"{plugin}:")]
     if not of_plugin:
         others = ", ".join(known) or "none"
-        raise RefusedError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')
+        raise RefusedError(
+            404, f'no breaker of "{plugin}" has counted a failure; breakers that have: {others}'
+        )
     return of_plugin
 
 
@@ -247,4 +249,4 @@ def _show_breaker(one: dict[str, Any]) -> None:
         (moment_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
         for t in one["transitions"]
     ]
-    print_table(("when", "change", "reason", "job"), rows, empty="  it never moved")
+    print_table(("when", "change", "reason", "job"), rows, empty="  it has never changed")

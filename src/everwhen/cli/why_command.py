@@ -16,7 +16,9 @@ from everwhen.cli.screen import Answers, Text, answering, instant_option, moment
 @reaching
 @schedule_argument()
 @click.option(
-    "--at", metavar="TIME", help="Name the slot (default: the last); without offset in the schedule's zone."
+    "--at",
+    metavar="TIME",
+    help="Explain the slot at this instant, not the last one; without an offset it is read in the schedule's zone.",
 )
 @answering
 def command(client: Client, schedule: str, at: str | None) -> Answers:
