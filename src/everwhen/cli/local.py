@@ -96,9 +96,9 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
         database or settings.database,
         settings.timezone,
         settings.dispatch,
-        f"{scheme}://{name}:{api.port}",
-        settings.redis,
-        settings.celery_broker,
+        service=f"{scheme}://{name}:{api.port}",
+        redis=settings.redis,
+        celery_broker=settings.celery_broker,
     )
 
 

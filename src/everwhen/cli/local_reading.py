@@ -108,7 +108,14 @@ class LocalReader:
         given = parse_qs(query, keep_blank_values=True)
         if set(given) - set(known):
             return None
-        asked = Asked(self._runtime, self._caller, self._dispatch, name, given, self._fault_of_broker)
+        asked = Asked(
+            self._runtime,
+            self._caller,
+            self._dispatch,
+            name=name,
+            query=given,
+            fault_of_broker=self._fault_of_broker,
+        )
         try:
             found = read(asked)
         except UnsureError:
