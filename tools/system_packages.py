@@ -44,6 +44,8 @@ WANTED = (
         ("/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"),
         "machines that are cut off, disks that fill up (tests/proof)",
     ),
+    Package("zsh", ("/usr/bin/zsh", "/bin/zsh"), "completion in zsh (tests/cli)"),
+    Package("fish", ("/usr/bin/fish", "/bin/fish"), "completion in fish (tests/cli)"),
 )
 
 

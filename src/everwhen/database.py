@@ -111,8 +111,15 @@ def open_stack(
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,
+        directory=_directory_of(url),
     )
     return Stack(runtime, backend.database, backend.store.plans, backend.changes, backend.listen)
+
+
+def _directory_of(url: str) -> str | None:
+    """Return the directory of an SQLite file; None for other databases."""
+    path = None if is_postgres(url) else path_of(url)
+    return None if path is None else str(Path(path).absolute().parent)
 
 
 def _part(backend: Backend, is_deferred: bool, name: str, *later: Callable[[], object], **keys: Any) -> Any:

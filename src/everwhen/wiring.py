@@ -223,6 +223,33 @@ def check_queue(dispatch: str, *, redis: str | None = None, celery_broker: str |
         queue.close()
 
 
+def fault_of_queue(queue: Queue | Links | None) -> str | None:
+    """Return why the broker of a queue does not answer; None when it does, or when there is no queue."""
+    if queue is None:
+        return None
+    try:
+        queue.ping()
+    except QueueError as error:
+        return str(error)
+    return None
+
+
+def fault_of_broker(dispatch: str, *, redis: str | None, celery_broker: str | None) -> str | None:
+    """Return why the broker that the settings name does not answer, or cannot be used."""
+    queue: Queue | Links | None = None
+    try:
+        if dispatch == RQ_CHAIN:
+            queue = open_links(redis)
+        else:
+            queue = open_queue(dispatch, redis=redis, celery_broker=celery_broker)
+        return fault_of_queue(queue)
+    except QueueError as error:
+        return str(error)
+    finally:
+        if queue is not None:
+            queue.close()
+
+
 def _load_queues(name: str, need: str) -> Any:
     """Import the module of a queue; QueueError where its extra is not installed."""
     try:

@@ -194,10 +194,10 @@ def things_of(service: Service) -> dict[str, str]:
 
 
 def unknown(things: dict[str, str]) -> dict[str, str]:
-    """The same names of what nobody has; a job's id has its shape."""
+    """The same names of what nobody has; a job's id has its shape, and no call here makes a schedule of that name."""
     kept = {name: things[name] for name in ("from", "to")}
-    job = {"job_id": f"sched-{NOBODYS}-n1-rc0"}
-    return dict.fromkeys(things, NOBODYS) | kept | job
+    others = {"job_id": f"sched-{NOBODYS}-n1-rc0", "schedule": f"{NOBODYS}-either"}
+    return dict.fromkeys(things, NOBODYS) | kept | others
 
 
 def ask(client: Client, call: Call, things: dict[str, str]) -> Answer:

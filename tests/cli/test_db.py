@@ -86,7 +86,7 @@ def test_a_file_without_our_schema_is_recognized(tmp_path: Path) -> None:
 def test_a_clean_record_is_one_sentence(url: str) -> None:
     result = run("check", "--database", url)
     assert result.exit_code == 0
-    assert "1 schedules, 41 slots, 41 jobs: every slot has exactly one entry" in result.stdout
+    assert "1 schedule, 41 slots, 41 jobs: every slot has exactly one entry" in result.stdout
 
 
 def test_every_fault_is_a_sentence_and_the_exit_code_is_1(url: str) -> None:

@@ -103,7 +103,7 @@ def test_a_mistake_is_one_clear_sentence_on_stderr_and_exit_code_2(
 
 def test_the_end_of_the_calendar_is_the_end() -> None:
     result = run("3650d", "--after", "9999-01-01T00:00:00Z")
-    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "  never again")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "  no further instant")
 
 
 def test_the_installed_command_works_and_writes_no_colours_into_a_pipe() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from everwhen.cli.serving import JobLines
+from everwhen.cli.node_log import JobLines
 from everwhen.model.outcome import Outcome
 from tests.targets.running import a_run
 

@@ -98,7 +98,7 @@ def test_plugins_of_the_file_run(tmp_path: Path) -> None:
         replace(tmp_path, f"{FIRST}\n{plugin}")
         process.send_signal(signal.SIGHUP)
         lines_until(process.stderr, "reloaded: 1 new", 1)
-        lines_until(process.stderr, f"{'withings.default':<24} succeeded", 1)
+        lines_until(process.stderr, f"{'withings.default':<24} ✓ succeeded", 1)
 
 
 WORKFLOW = """

@@ -69,7 +69,7 @@ def test_up_starts_chains_watches_over_them_and_runs_nothing_itself(
         up = start(runtime, "up", "a", "b")
         try:
             worker = runtime.worker()
-            lines_until(up.stderr, "schedules go on by RQ", 1)
+            lines_until(up.stderr, "RQ advances the schedules", 1)
             runtime.until(lambda: runtime.succeeded("a") >= 1 and runtime.succeeded("b") >= 1)
             valkey.flush()  # every link is gone, and nobody calls for a recovery
             counts = {name: runtime.succeeded(name) for name in "ab"}

@@ -20,9 +20,10 @@ import everwhen.api.app
 from everwhen.api.context import ApiContext
 from everwhen.cli import api_command, serving
 from everwhen.cli.main import everwhen as everwhen_command
+from everwhen.cli.node_log import current_settings
 from everwhen.cli.node_resources import chain_links
 from everwhen.config.schema import RETENTION, SERVICE
-from everwhen.config.settings import Settings
+from everwhen.config.settings import LogSettings, Settings
 from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.retention import Retention
@@ -48,6 +49,7 @@ class Seen:
     job_runner: Any = None
     grace: int | None = None  # of the schedule in the file
     timeout: float | None = None  # of the stop
+    log: Any = None
 
 
 Look = Callable[[Seen], object]
@@ -161,6 +163,11 @@ ROWS: Mapping[str, Row] = {
         {"scheduler": lambda seen: seen.service._dispatcher._queue._broker},
     ),
     "retention": Row({age: f"{days}d" for age, days in KEPT.items()}, KEPT, in_nodes(retained)),
+    "log": Row(
+        {"format": "json", "level": "error"},
+        LogSettings("json", "error"),
+        in_nodes(lambda seen: seen.log, api=lambda seen: seen.log),
+    ),
 }
 
 
@@ -216,6 +223,7 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
         stop(service, timeout=timeout, **keys)
 
     def stop_at_once(_stopped: threading.Event) -> None:
+        seen.log = current_settings()
         if process in ("up", "scheduler"):
             seen.grace = get_schedule(seen.stack.runtime, "a").definition.misfire_grace
 

@@ -97,6 +97,7 @@ def arguments(scene: Scene) -> dict[str, list[str]]:
     crontab = scene.folder / "crontab"
     crontab.write_text(f"5 4 * * * echo {HOSTILE}".replace("\r", "") + "\n")
     return {
+        "shell": ["bash"],
         "schedule": [scene.schedule],
         "schedules": [scene.schedule],
         "job": [scene.job],
@@ -215,7 +216,7 @@ def test_no_control_character_of_a_stranger_gets_out_of_any_command(scene: Scene
     assert len(found) == len(lines)
     for said in found:
         name, _, rest = said.partition("\n")
-        is_output = name.strip() == "jobs logs"  # whose colours stay on a terminal: below
+        is_output = name.strip() in ("jobs logs", "logs")  # whose colours stay on a terminal: below
         assert rest.strip(), name
         assert "Traceback" not in rest, said
         assert is_output or "\x1b[8m" not in rest, name

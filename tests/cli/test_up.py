@@ -96,7 +96,7 @@ def test_the_api_listens_before_the_first_job_starts(tmp_path: Path) -> None:
 def test_a_start_with_a_thousand_schedules_of_every_second_misses_nothing_as_down(tmp_path: Path) -> None:
     """How soon it decides depends on the machine. What it decides first, and the words for what is late, do not."""
     up = start(tmp_path, CONFIG + EVERY_SECOND)
-    lines = lines_until(up.stderr, "  succeeded  tock", 3)
+    lines = lines_until(up.stderr, " ✓ succeeded  tock", 3)
     up.send_signal(signal.SIGTERM)
     up.communicate(timeout=60)
     api, job = (next(n for n, line in enumerate(lines) if word in line) for word in ("API on", "started"))

@@ -168,7 +168,8 @@ def read_commands(folder: Path) -> None:
     for fields in READING:
         needs_file = fields not in ("next @daily", "config schema")
         answer = CliRunner().invoke(everwhen, [*fields.split(), *(options if needs_file else [])])
-        if answer.exit_code != 0:
+        expected = 1 if fields == "system status" else 0  # no scheduler runs
+        if answer.exit_code != expected:
             raise SystemExit(f"{fields}: {answer.output} {answer.exception!r}")
 
 

@@ -119,6 +119,11 @@ PASSES = {
     *("_REACHED", "_OF_SOURCE", "_FROM_BEFORE", "_USERS_OF_POLICY", "_ALL_OUTSTANDING", "_UNRELEASED"),
     *("_QUEUED_CATCH_UP", "_UIDS", "_ALL_JOBS", "_SCHEDULE_COUNTS", "JOB_COUNTS", "_OUTSTANDING"),
     *("_SCHEDULES", "_GATHERED", "_JOBS_SINCE"),
+    *(
+        "_CALLED",
+        "_BEGINNING",
+    ),  # a name that a person typed, or a shell completes; never on the way of a slot
+    "_HOLDERS",  # outstanding jobs only, and only while a slot is held and somebody asks for the status
 }
 
 

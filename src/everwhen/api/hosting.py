@@ -28,12 +28,13 @@ class Reload(Protocol):
 @dataclass(frozen=True, slots=True)
 class NodeHooks:
     """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process, None while it
-    does not run; `dispatch`: who runs jobs, by its configuration."""
+    does not run; `dispatch`: who runs jobs, by its configuration; `broker`: why the queue's broker does not answer."""
 
     read: Callable[[], Declarations] | None = None
     reload: Reload | None = None
     figures: Callable[[], LoopFigures | None] | None = None
     dispatch: str = "local"
+    broker: Callable[[], str | None] | None = None
 
 
 def refuse_taken(host: str, port: int) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from everwhen.api.hosting import NodeHooks
-from everwhen.cli.api_server import api_settings, open_api_server, token_file_option
+from everwhen.cli.api_server import address_options, api_settings, open_api_server, token_file_option
 from everwhen.cli.configuration import database_options, is_missing, this_host
 from everwhen.cli.main import collect_seldom
+from everwhen.cli.node_log import node_logging, use_log
 from everwhen.cli.node_resources import watching
 from everwhen.cli.reloader import Reloader
-from everwhen.cli.serving import show_log
 from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -25,18 +25,28 @@ from everwhen.wiring import open_node_stack
 @click.command(name="api")
 @database_options
 @token_file_option
-def command(path: Path, database: str | None, token_file: Path | None) -> None:
+@address_options
+def command(
+    path: Path, database: str | None, token_file: Path | None, host: str | None, port: int | None
+) -> None:
     """Serve the API of a database until Ctrl-C. Schedulers and workers on the same database do the rest.
 
     The command reads the service and api sections of a configuration file, and the plugins, agents and workflows that
     schedules may name. Its start does not apply the schedules of the file: a scheduler does that.
     """
-    show_log()
     collect_seldom()
+    with node_logging():
+        _serve(path, database, token_file, host=host, port=port)
+
+
+def _serve(
+    path: Path, database: str | None, token_file: Path | None, *, host: str | None, port: int | None
+) -> None:
     configuration = (
         examine(path, this_host(), Report()) if is_missing(path) else read_configuration(path, this_host())
     )
-    settings = api_settings(configuration)
+    use_log(configuration.settings.log)
+    settings = api_settings(configuration, host=host, port=port)
     url = database or configuration.settings.database
     stack = open_node_stack(url, timezone=configuration.settings.timezone)
     try:
@@ -54,11 +64,13 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
                 node_hooks=NodeHooks(look, take, dispatch=configuration.settings.dispatch),
                 changes=stack.changes,
             )
-            secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
+            secho(
+                f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True, event="node.started"
+            )
             wait_until(stopped)
-            secho("stopping …", err=True)
+            secho("stopping …", err=True, event="node.stopping")
             server.stop()
-        secho("stopped", err=True)
+        secho("stopped", err=True, event="node.stopped")
     finally:
         stack.close()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,9 +36,29 @@ token_file_option = click.option(
 )
 
 
-def api_settings(configuration: Configuration) -> ApiSettings:
-    """Return the API settings of the file and the environment; refuse those that cannot be served."""
+def address_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--host` and `--port`."""
+    host_help = "Serve the API on this address; overrides api.host."
+    port_help = "Serve the API on this port, 0 for any free one; overrides api.port."
+    with_port = click.option("--port", type=click.IntRange(0, 65_535), metavar="PORT", help=port_help)(
+        command
+    )
+    return click.option("--host", metavar="HOST", help=host_help)(with_port)
+
+
+def api_settings(
+    configuration: Configuration, *, host: str | None = None, port: int | None = None
+) -> ApiSettings:
+    """Return the API settings of the file and the environment, overridden by the options of the command.
+
+    Settings that cannot be served are refused.
+    """
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
+    settings = replace(
+        settings,
+        host=settings.host if host is None else host,
+        port=settings.port if port is None else port,
+    )
     settings.refuse_exposure()
     refuse_unusable_tls(settings.tls)
     return settings
@@ -91,7 +111,12 @@ def open_api_server(
     except BaseException:
         server.stop()
         raise
-    secho(f"API on {server.url}/api/v1/, documented at {server.url}/api/docs", err=True, bold=True)
+    secho(
+        f"API on {server.url}/api/v1/, documented at {server.url}/api/docs",
+        err=True,
+        bold=True,
+        event="api.started",
+    )
     return server
 
 

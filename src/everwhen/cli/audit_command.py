@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import reaching, schedule_option
+from everwhen.cli.marks import mark_of_event
 from everwhen.cli.screen import (
     Text,
     datetime_text,
@@ -19,18 +20,15 @@ from everwhen.cli.screen import (
     print_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import print_json, print_json_line
+from everwhen.cli.terminal import has_reader, print_json, print_json_line
 
 LOOK_EVERY = 1.0
 PORTION = 200
-_RED = frozenset(
-    "died lost opened missed denied rejected invalidated stalled failed timed_out failing overdue reached".split()
-)
 
 
 @click.command(name="audit")
 @reaching
-@click.option("--schedule", "schedule_id", help="List only events of this schedule.")
+@schedule_option("List only events of this schedule.")
 @click.option("--job", "job_id", help="List only events of this job.")
 @click.option(
     "--type",
@@ -39,7 +37,7 @@ _RED = frozenset(
     metavar="TYPE",
     help="List only events of this type, such as schedule.skipped; may be repeated.",
 )
-@from_option("List events from this instant on; without offset in this machine's zone.")
+@from_option("List events from this instant on; without an offset it is read in this machine's zone.")
 @limit_option
 @click.option(
     "-f", "--follow", is_flag=True, help="Continue until Ctrl-C; with --json print one object per line."
@@ -55,6 +53,8 @@ def command(
     **filters: str | None,
 ) -> None:
     """List what happened, the newest last."""
+    if filters["schedule_id"] is not None:
+        filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
     wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start)}
     if follow:
         behind = client.get("/audit/", limit=1)["last_event_id"]
@@ -79,6 +79,8 @@ def _follow(
     while True:
         page = client.get("/audit/", limit=PORTION, after=behind, **wanted)
         _tell([event for event in page["items"] if event not in printed], as_json)
+        if not has_reader():
+            return
         if page["last_event_id"] == behind:
             printed = []
             pause.wait(LOOK_EVERY)
@@ -100,16 +102,12 @@ def _line(event: dict[str, Any]) -> Text:
     of = event["schedule_id"] or ""
     slot = f"  slot {datetime_text(event['slot_at'])}" if event["slot_at"] else ""
     job = f"  {event['job_id']}" if event["job_id"] else ""
+    mark = mark_of_event(event["type"])
     return Text.assemble(
         (datetime_text(event["at"]), "dim"),
         "  ",
-        (event["type"], _style(event["type"])),
+        (f"{mark.sign} {event['type']}", mark.colour),
         f"{reason}{count}  ",
         (of, "bold"),
         (f"{slot}{job}{who}", "dim"),
     )
-
-
-def _style(kind: str) -> str:
-    what = kind.rpartition(".")[2]
-    return "red" if what in _RED else "yellow" if what in ("skipped", "paused", "cancelled") else "green"

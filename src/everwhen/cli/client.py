@@ -6,7 +6,7 @@ Both accept the same calls, so that a command has one code path. A user who can 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -37,6 +37,16 @@ class ApiError(SchedulerError):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
+
+
+class AmbiguousNameError(SchedulerError):
+    """Several schedules have the name that a user typed."""
+
+    def __init__(self, name: str, found: Sequence[Mapping[str, Any]]) -> None:
+        lines = "\n".join(f"  {one['key'] or one['id']}" for one in found)
+        super().__init__(
+            f'{len(found)} schedules are named "{name}"; name one of them by its id or key:\n{lines}'
+        )
 
 
 Send = Callable[[str, str, bytes | None, Mapping[str, str]], ApiResponse]
@@ -82,21 +92,47 @@ class Client:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ApiResponse:
-        """Send one request; raise RefusedError with the message of the problem when the service refuses it."""
+        """Send one request; raise ApiError with the message of the problem when the service refuses it."""
         asked = {key: _word(value) for key, value in (query or {}).items() if value is not None}
         target = f"{PREFIX}{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
         raw = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         sent = {"content-type": "application/json"} if raw is not None else {}
         answer = self._send(method, target, raw, {**sent, **(headers or {})})
+        if answer.status == 404 and (meant := self._path_meant(path)) not in (None, path):
+            return self.call(method, str(meant), body, query, headers)
         if answer.status >= 400:
             raise ApiError(answer.status, _complaint(answer, path))
         return answer
+
+    def _path_meant(self, path: str) -> str | None:
+        """Return the path with the id of the schedule that its key or name means; None for other paths."""
+        root, noun, *rest = path.split("/")
+        if root or noun != "schedules" or len(rest) < 2 or not rest[0]:
+            return None
+        return "/".join(("", noun, part(self.schedule_id(unquote(rest[0]))), *rest[1:]))
+
+    def schedule_id(self, name: str) -> str:
+        """Return the id of the schedule with this id, key or unique name; the text itself when there is none."""
+        if not name:
+            raise click.UsageError(EMPTY)
+        try:
+            found = self.get("/find/", schedule=name)["items"]
+        except ApiError as error:
+            if error.status in (404, 422):  # a service of an earlier release; a text that cannot be a name
+                return name
+            raise
+        if len(found) > 1:
+            raise AmbiguousNameError(name, found)
+        return str(found[0]["id"]) if found else name
+
+
+EMPTY = "an id is empty; is a variable of the shell unset?"
 
 
 def part(text: str) -> str:
     """Quote a text as one segment of a path; refuse an empty one."""
     if not text:
-        raise click.UsageError("an id is empty; is a variable of the shell unset?")
+        raise click.UsageError(EMPTY)
     return quote(text, safe="")
 
 
@@ -109,7 +145,8 @@ def _word(value: object) -> str | list[str]:
 def _complaint(answer: ApiResponse, path: str) -> str:
     """Return the message of a problem with a line for each fault; add hints for people, which programs do not need."""
     if answer.status == 401:
-        return f"{_detail(answer)} Here: --token or EVERWHEN_TOKEN; `everwhen token create NAME` makes one"
+        hint = "Give a token with --token or EVERWHEN_TOKEN; `everwhen token create NAME` creates one"
+        return f"{_detail(answer)} {hint}"
     if answer.status == 404 and path.startswith("/schedules/"):
         return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` lists all'
     return _detail(answer)
@@ -126,7 +163,7 @@ def _detail(answer: ApiResponse) -> str:
 
 
 @contextmanager
-def http_sender(url: str, token: str | None) -> Iterator[Send]:
+def http_sender(url: str, token: str | None, patience: float = TIMEOUT) -> Iterator[Send]:
     """Send calls over HTTP, all on one connection."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection  # not needed for a local database
 
@@ -136,7 +173,7 @@ def http_sender(url: str, token: str | None) -> Iterator[Send]:
             f"--url {shown_url(url)} is not the address of a service; write http://127.0.0.1:8750"
         )
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = connect(parts.hostname, parts.port, timeout=TIMEOUT)
+    connection = connect(parts.hostname, parts.port, timeout=patience)
     base = parts.path.rstrip("/")
 
     def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,25 +18,23 @@ from everwhen.cli.configuration import (
     show_warnings,
     this_host,
 )
+from everwhen.cli.connection import named_service, service_options
 from everwhen.cli.reloader import spelled
-from everwhen.cli.screen import Answers, answering, json_option
-from everwhen.cli.terminal import echo, print_json, print_lines, secho, styled
+from everwhen.cli.screen import Answers, ProgressBar, answering, counted, datetime_text, json_option
+from everwhen.cli.terminal import SentenceGroup, echo, print_json, print_lines, secho, styled
 from everwhen.config.problems import Location, Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.schema import json_schema
 from everwhen.config.show import effective
 from everwhen.config.yaml_text import written
 from everwhen.model.declare import Declarations
-from everwhen.model.instants import SECOND
-from everwhen.operations.apply import KeyChange, changed_sections
+from everwhen.operations.apply import Applied, changed_sections
 from everwhen.operations.apply import reload as reload_operation
-from everwhen.operations.diff import ScheduleChange
 from everwhen.operations.diff import diff as compared
-from everwhen.timetable.civil_time import Zone, zone
-from everwhen.views.system import ScheduleChange as ScheduleChangeView
+from everwhen.views.system import diff_to_json
 
 
-@click.group(name="config")
+@click.group(name="config", cls=SentenceGroup)
 def command() -> None:
     """Check the configuration file, show it, compare it with what runs, reload it."""
 
@@ -69,13 +68,9 @@ def _show_report(path: Path, report: Report, count: int) -> None:
     for problem in report.errors:
         echo(str(problem))
     if report.errors:
-        secho(f"{path}: {_counted(len(report.errors), 'mistake')}", err=True, fg="red")
+        secho(f"{path}: {counted(len(report.errors), 'mistake')}", err=True, fg="red")
     else:
-        secho(f"{path}: valid, {_counted(count, 'schedule')}", err=True, fg="green")
-
-
-def _counted(count: int, noun: str, nouns: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+        secho(f"{path}: valid, {counted(count, 'schedule')}", err=True, fg="green")
 
 
 @command.command()
@@ -85,14 +80,28 @@ def schema() -> None:
 
 
 @command.command()
+@service_options
 @database_options
 @click.option("--yes", is_flag=True, help="Remove schedules even when they are more than half of all.")
 @answering
-def reload(path: Path, database: str | None, yes: bool) -> Answers:
+def reload(url: str | None, token: str | None, path: Path, database: str | None, yes: bool) -> Answers:
     """Load the file as it is now. A running service applies it at once.
 
-    A file with mistakes is refused as a whole, and the old configuration stays in force.
+    A file with mistakes is refused as a whole, and the old configuration stays in force. With --url the service reads
+    its own file.
     """
+    with named_service(url, token) as client:
+        if client is not None:
+            applied = Applied(
+                **{key: tuple(ids) for key, ids in client.post("/config/reload/", {"yes": yes}).items()}
+            )
+        else:
+            applied = _reload(path, database, yes=yes)
+    yield asdict(applied)
+    secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+
+
+def _reload(path: Path, database: str | None, *, yes: bool) -> Applied:
     configuration: list[Configuration] = []
 
     def read() -> Declarations:
@@ -102,8 +111,7 @@ def reload(path: Path, database: str | None, yes: bool) -> Answers:
     with opened(path, database) as runtime:
         applied = reload_operation(runtime, read, actor="config reload", may_remove_most=yes)
     show_warnings(configuration[0].warnings)
-    yield asdict(applied)
-    secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+    return applied
 
 
 @command.command()
@@ -118,53 +126,62 @@ def show(path: Path) -> Answers:
 
 
 @command.command()
+@service_options
 @database_options
 @json_option
-def diff(path: Path, database: str | None, as_json: bool) -> None:
+def diff(url: str | None, token: str | None, path: Path, database: str | None, as_json: bool) -> None:
     """Show what a reload would change, and which firings of the next 7 days move, vanish or appear.
 
-    Exit code 0: nothing; 1: the file is invalid; 3: something.
+    Nothing is written. With --url the service compares its own file. Exit code 0: nothing would change; 1: the file is
+    invalid; 3: something would change.
     """
-    configuration = read_configuration(path, this_host())
-    with opened(path, database, may_create=False) as runtime:
-        changes = compared(runtime, configuration.declared)
-        sections = changed_sections(runtime, configuration.declared)
+    with named_service(url, token) as client:
+        found = client.post("/config/diff/") if client is not None else _compared(path, database)
+    changes, sections = found["items"], found["sections"]
     if as_json:
-        fields = [ScheduleChangeView.of(change) for change in changes]
-        print_json({"changes": fields, "sections": [asdict(one) for one in sections]})
+        print_json({"changes": changes, "sections": sections})
     else:
         _show_changes(changes)
         _show_sections(sections)
-        others = f", and {_counted(len(sections), 'other entry', 'other entries')}" if sections else ""
-        secho(_counted(len(changes), "schedule") + f"{others} would change", err=True, bold=True)
+        others = f", and {counted(len(sections), 'other entry', 'other entries')}" if sections else ""
+        secho(counted(len(changes), "schedule") + f"{others} would change", err=True, bold=True)
     if changes or sections:
         raise SystemExit(3)
 
 
-# The output of `everwhen config diff` for people.
+def _compared(path: Path, database: str | None) -> dict[str, Any]:
+    declared = read_configuration(path, this_host()).declared
+    with opened(path, database, may_create=False) as runtime, ProgressBar("comparing") as bar:
+        changes = compared(runtime, declared, bar.show)
+        return diff_to_json(changes, changed_sections(runtime, declared))
+
+
+# The output of `everwhen config diff` for people, from the answer of the API.
 
 FEW = 3
 _SIGNS = {"created": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
 
 
-def _show_changes(changes: Iterable[ScheduleChange]) -> None:
+def _show_changes(changes: Iterable[dict[str, Any]]) -> None:
     for change in changes:
-        sign, colour = _SIGNS[change.what]
-        where = f"  {change.place}" if change.place else ""
-        echo(styled(f"{sign} {change.schedule_id}", fg=colour, bold=True), styled(where, dim=True))
-        if change.what == "changed":
-            for key, before, after in ((one.key, one.before, one.after) for one in change.keys):
-                echo(f"    {key}: {_spelled(key, before)} → {_spelled(key, after)}")
+        sign, colour = _SIGNS[change["what"]]
+        where = f"  {change['place']}" if change["place"] else ""
+        echo(styled(f"{sign} {change['schedule_id']}", fg=colour, bold=True), styled(where, dim=True))
+        if change["what"] == "changed":
+            for one in change["keys"]:
+                echo(
+                    f"    {one['key']}: {_spelled(one['key'], one['before'])} → {_spelled(one['key'], one['after'])}"
+                )
         for line in _firings(change):
             echo(f"    {line}")
 
 
-def _show_sections(changes: Iterable[KeyChange]) -> None:
+def _show_sections(changes: Iterable[dict[str, Any]]) -> None:
     for change in changes:
-        what = "created" if change.before is None else "removed" if change.after is None else "changed"
+        what = "created" if change["before"] is None else "removed" if change["after"] is None else "changed"
         sign, colour = _SIGNS[what]
-        echo(styled(f"{sign} {change.key}", fg=colour, bold=True))
-        for word, value in (("was", change.before), ("is", change.after)):
+        echo(styled(f"{sign} {change['key']}", fg=colour, bold=True))
+        for word, value in (("was", change["before"]), ("is", change["after"])):
             if value is not None:
                 echo(f"    {word} {value}")
 
@@ -177,25 +194,25 @@ def _spelled(key: str, value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _firings(change: ScheduleChange) -> list[str]:
-    found, where = change.firings, zone(change.timezone)
-    span = "of the next 7 days" if found.until is None else f"until {_time(found.until, where)}"
-    if found.is_same:
-        return [f"the firings {span} stay as they are"] if change.what == "changed" else []
+def _firings(change: dict[str, Any]) -> list[str]:
+    found, where = change["firings"], change["timezone"]
+    span = "of the next 7 days" if found["until"] is None else f"until {datetime_text(found['until'], where)}"
+    if not (found["moved"] or found["vanished"] or found["appeared"]):
+        return [f"the firings {span} stay as they are"] if change["what"] == "changed" else []
     lines = []
-    if found.moved:
-        pairs = [f"{_time(old, where)} → {_time(new, where)}" for old, new in found.moved[:FEW]]
-        lines.append(_line(len(found.moved), span, "move", pairs))
-    for word, instants in (("vanish", found.vanished), ("appear", found.appeared)):
+    if found["moved"]:
+        pairs = [
+            f"{datetime_text(old, where)} → {datetime_text(new, where)}" for old, new in found["moved"][:FEW]
+        ]
+        lines.append(_line(len(found["moved"]), span, "move", pairs))
+    for word, instants in (("vanish", found["vanished"]), ("appear", found["appeared"])):
         if instants:
-            lines.append(_line(len(instants), span, word, [_time(at, where) for at in instants[:FEW]]))
+            lines.append(
+                _line(len(instants), span, word, [datetime_text(at, where) for at in instants[:FEW]])
+            )
     return lines
 
 
 def _line(count: int, span: str, word: str, shown: Sequence[str]) -> str:
     verb, rest = f"{word}s" if count == 1 else word, ", …" if count > len(shown) else ""
-    return f"{_counted(count, 'firing')} {span} {verb}: {', '.join(shown)}{rest}"
-
-
-def _time(instant: int, where: Zone) -> str:
-    return f"{where.datetime(instant // SECOND):%a %d %b %H:%M:%S %Z}"
+    return f"{counted(count, 'firing')} {span} {verb}: {', '.join(shown)}{rest}"

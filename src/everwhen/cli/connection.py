@@ -19,10 +19,28 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from everwhen.cli.client import Client, http_sender
+from everwhen.cli.client import TIMEOUT, Client, http_sender
+from everwhen.cli.terminal import SentenceGroup
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from everwhen.model.kinds import Key
+
+
+BOTH = "--url names a service, --database and --config name a database; give one of them"
+_URL = click.option(
+    "--url",
+    envvar="EVERWHEN_URL",
+    metavar="URL",
+    help="Use the running service at this address (EVERWHEN_URL).",
+)
+_TOKEN = click.option(
+    "--token",
+    envvar="EVERWHEN_TOKEN",
+    metavar="TOKEN",
+    help="Use this token of the service (EVERWHEN_TOKEN).",
+)
 
 
 def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,8 +54,8 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(client, **rest)
 
     options = (
-        click.option("--url", envvar="EVERWHEN_URL", help="Use the running service at this address."),
-        click.option("--token", envvar="EVERWHEN_TOKEN", help="Use this token of the service."),
+        _URL,
+        _TOKEN,
         click.option(
             "--config",
             "path",
@@ -51,7 +69,7 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-class CallingGroup(click.Group):
+class CallingGroup(SentenceGroup):
     """A group of commands that call a service, or a database without one."""
 
     def call(self, name: str, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
@@ -59,29 +77,79 @@ class CallingGroup(click.Group):
         return lambda command: self.command(name=name, **more)(reaching(command))
 
 
+def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--url` and `--token` to a command that works on a file or a database otherwise."""
+    return _URL(_TOKEN(command))
+
+
+@contextmanager
+def named_service(url: str | None, token: str | None) -> Iterator[Client | None]:
+    """Open a client of the service that `--url` or EVERWHEN_URL names; None where a file or a database is meant."""
+    source = click.get_current_context().get_parameter_source
+    typed = [name for name in ("path", "database") if source(name) is ParameterSource.COMMANDLINE]
+    if url is None or (typed and source("url") is not ParameterSource.COMMANDLINE):
+        yield None
+        return
+    if typed:
+        raise click.UsageError(BOTH)
+    with http_sender(url, token) as send:
+        yield Client(send)
+
+
 def _meant(url: str | None, path: Path | None, database: str | None) -> str | None:
     """Return the URL of the service, or None when a database is named; refuse a command line with both."""
     if url is None or (path is None and database is None):
         return url
     if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE:
-        message = "--url names a service, --database and --config name a database; give one of them"
-        raise click.UsageError(message)
+        raise click.UsageError(BOTH)
     return None
 
 
 @contextmanager
 def opened_client(
-    url: str | None, token: str | None, path: Path | None, database: str | None
+    url: str | None,
+    token: str | None,
+    path: Path | None,
+    database: str | None,
+    *,
+    patience: float = TIMEOUT,
 ) -> Iterator[Client]:
-    """Open a client of the service, or of the database."""
+    """Open a client of the service, or of the database; `patience`: how long to wait for an answer of the service."""
     if url is not None:
-        with http_sender(url, token) as send:
+        with http_sender(url, token, patience) as send:
             yield Client(send)
         return
     from everwhen.cli import local  # imported late: a call to a service does not need it
 
     with local.sender(token, path, database) as send:
         yield Client(send)
+
+
+# A schedule on the command line, which shells complete.
+
+
+def complete_schedule(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a schedule for a shell."""
+    from everwhen.cli import completion  # needed by shells alone
+
+    return completion.complete_schedule(ctx, param, incomplete)
+
+
+def schedule_argument(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the argument SCHEDULE."""
+    return click.argument("schedule", shell_complete=complete_schedule, **more)
+
+
+schedules_argument = click.argument(
+    "schedules", nargs=-1, required=True, metavar="SCHEDULE...", shell_complete=complete_schedule
+)
+
+
+def schedule_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option `--schedule`."""
+    return click.option(
+        "--schedule", "schedule_id", metavar="SCHEDULE", help=about, shell_complete=complete_schedule
+    )
 
 
 # Request bodies from the command line: keys, a JSON file, or both.

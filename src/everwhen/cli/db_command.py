@@ -16,8 +16,8 @@ import click
 
 from everwhen.cli.configuration import database_options, read_settings
 from everwhen.cli.local import warn_of_move
-from everwhen.cli.screen import Answers, ProgressBar, answering_line, json_option
-from everwhen.cli.terminal import echo, print_json_line, secho, styled
+from everwhen.cli.screen import Answers, ProgressBar, answering_line, counted, json_option
+from everwhen.cli.terminal import SentenceGroup, echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
 from everwhen.model.instants import SECOND, to_datetime
@@ -31,7 +31,7 @@ from everwhen.wiring import Stack, migrate_database, move_database, open_stack, 
 FAULTS_SHOWN = 50
 
 
-@click.group(name="db")
+@click.group(name="db", cls=SentenceGroup)
 def command() -> None:
     """Maintain the database. The service may be running, except during a restore or a copy."""
 
@@ -97,9 +97,18 @@ def _age(context: click.Context, parameter: click.Parameter, value: str | None) 
         raise click.BadParameter(str(error), context, parameter) from None
 
 
+_KEPT = {
+    "jobs": "jobs that have ended",
+    "audit": "audit events",
+    "breaker_transitions": "changes of circuit breakers",
+    "messages": "messages",
+    "output": "the output of jobs",
+}
+
+
 def _ages(command: Any) -> Any:
     for age in reversed([field.name for field in fields(Retention)]):
-        flag, about = f"--{age.replace('_', '-')}", f"Keep {age} for this long."
+        flag, about = f"--{age.replace('_', '-')}", f"Keep {_KEPT[age]} for this long."
         command = click.option(flag, age, metavar="AGE", callback=_age, help=about)(command)
     return command
 
@@ -118,14 +127,16 @@ def prune(settings: Settings, dry_run: bool, **ages: int | None) -> Answers:
     from everwhen.operations import maintenance
 
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
+    word = "counting" if dry_run else "pruning"
     with _opened(settings) as stack:
-        echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
-        rows = maintenance.prune(stack.runtime, kept, dry_run=dry_run)
+        echo(f"{word} {shown_url(settings.database)} …", err=True)
+        with ProgressBar(word) as bar:
+            rows = maintenance.prune(stack.runtime, kept, dry_run=dry_run, progress=bar.show)
     yield {"dry_run": dry_run, "rows": rows, "total": sum(rows.values())}
     for what, count in rows.items():
         age = describe_seconds(getattr(kept, what, kept.audit) // SECOND)
         echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
-    echo(f"{sum(rows.values()):,} rows {'would go' if dry_run else 'forgotten'}")
+    echo(f"{counted(sum(rows.values()), 'row')} {'would be deleted' if dry_run else 'deleted'}")
 
 
 @command.command()
@@ -169,13 +180,12 @@ def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
         "at": _datetime_text(done.at),
     }
     yield {"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values}
-    echo(
-        f"restored {shown_url(url)} as it was at {_datetime_text(done.backed_up_at)}: {done.schedules:,} schedules"
-    )
+    then, schedules = _datetime_text(done.backed_up_at), counted(done.schedules, "schedule")
+    echo(f"restored {shown_url(url)} as it was at {then}: {schedules}")
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
     if any(ended.values()):
         echo("ended: " + ", ".join(f"{count:,} {what}" for what, count in ended.items() if count))
-    echo("tokens that were revoked since then are good again: see `everwhen token list`", err=True)
+    echo("tokens that were revoked after the backup are valid again; see `everwhen token list`", err=True)
 
 
 @command.command(name="copy")
@@ -218,7 +228,10 @@ def _report_to_json(report: LedgerReport) -> dict[str, Any]:
 
 
 def _tell_report(report: LedgerReport) -> None:
-    seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
+    seen = ", ".join(
+        counted(count, noun)
+        for count, noun in ((report.schedules, "schedule"), (report.slots, "slot"), (report.jobs, "job"))
+    )
     if report.is_clean:
         secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
         return
@@ -227,7 +240,7 @@ def _tell_report(report: LedgerReport) -> None:
         echo(styled(fault.kind, fg="red"), f"  {fault.schedule_id}{when}: {fault.sentence}")
     if report.fault_count > FAULTS_SHOWN:
         echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
-    secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
+    secho(f"{seen}: {counted(report.fault_count, 'fault')}", fg="red")
 
 
 def _received_to_json(received: Received, source: str, target: str) -> dict[str, Any]:
@@ -252,7 +265,7 @@ def _tell_received(received: Received, source: str, target: str) -> None:
         echo(f"… and {received.replaced_count - len(received.replaced):,} more")
     for table in received.foreign:
         secho(f"left behind: the table {table}, which is not everwhen's", fg="yellow")
-    news = "" if received.is_new else "it was there already; "
+    news = "" if received.is_new else "the copy was complete already; "
     secho(
         f"{news}{shown_url(source)} is marked as moved; set service.database to {shown_url(target)}, "
         "and start everwhen there",

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from everwhen.cli.screen import Answers, answering
-from everwhen.cli.terminal import echo, print_lines, secho
+from everwhen.cli.screen import Answers, ProgressBar, answering
+from everwhen.cli.terminal import SentenceGroup, echo, print_lines, secho
 from everwhen.compat.importers import Imported, written_as_python
 from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
 from everwhen.compat.importers.celery_beat import import_celery
@@ -24,7 +24,7 @@ from everwhen.errors import ConfigError
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 
 
-@click.group(name="import")
+@click.group(name="import", cls=SentenceGroup)
 def command() -> None:
     """Make an everwhen.yaml from another scheduler's file, and list what differs; --json prints both as one object.
 
@@ -129,7 +129,9 @@ def _text(file: Path) -> str:
 def _show_imported(imported: Imported, source: Path | str) -> Answers:
     yield {"document": imported.document, "notes": imported.notes}
     echo(f"# imported from {source}; `everwhen config check` checks whether it is complete")
-    print_lines(written(imported.document))
+    with ProgressBar("importing") as bar:
+        text = written(imported.document, bar.show)
+    print_lines(text)
     _show_notes(imported)
 
 

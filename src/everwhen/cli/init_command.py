@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from everwhen.cli.screen import Answers, answering
 from everwhen.cli.terminal import echo, secho
 
 FILE = """\
@@ -61,8 +62,9 @@ json.dump({"status": "ok", "result": greeting, "state_updates": {"count": count}
 
 @click.command(name="init")
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
-def command(directory: Path) -> None:
-    """Write a starter everwhen.yaml and a sample plugin into DIRECTORY; existing files are never overwritten."""
+@answering
+def command(directory: Path) -> Answers:
+    """Write a starter everwhen.yaml and a sample plugin into DIRECTORY. Existing files are never overwritten."""
     plugin = directory / "plugins" / "hello"
     files = {
         directory / "everwhen.yaml": FILE.format(name=_name(directory)),
@@ -75,11 +77,14 @@ def command(directory: Path) -> None:
     plugin.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
-        echo(f"wrote {path}")
     (plugin / "hello.py").chmod(0o755)
     where = "" if directory == Path() else f"cd {directory} && "
+    following = f"{where}everwhen up"
+    yield {"directory": str(directory), "files": [str(path) for path in files], "next": following}
+    for path in files:
+        echo(f"wrote {path}")
     echo(err=True)
-    secho(f"next: {where}everwhen up", err=True, bold=True)
+    secho(f"next: {following}", err=True, bold=True)
 
 
 def _name(directory: Path) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, get_args
 
 import click
 
-from everwhen.cli.client import Client, part
-from everwhen.cli.connection import CallingGroup
+from everwhen.cli.client import ApiError, Client, part, path_of
+from everwhen.cli.connection import CallingGroup, complete_schedule, schedule_option
+from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -27,10 +29,11 @@ from everwhen.cli.screen import (
     status_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
+from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json, print_lines, secho
 from everwhen.model.job import JobStatus, Origin
 
 LOOK_EVERY = 0.5
+_JOB_ID = re.compile(r"sched-.+-n\d+-rc\d+")
 
 
 @click.group(name="jobs", cls=CallingGroup)
@@ -43,16 +46,18 @@ def _path(job: str, *more: str) -> str:
 
 
 @command.call("list")
-@click.option("--schedule", "schedule_id", help="List only jobs of this schedule.")
+@schedule_option("List only jobs of this schedule.")
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
 @click.option("--status", help=f"List only jobs of this status: {', '.join(get_args(JobStatus))}.")
 @click.option("--origin", help=f"List only jobs of this origin: {', '.join(get_args(Origin))}.")
-@from_option("List only slots from this instant on; without offset in this machine's zone.")
+@from_option("List only slots from this instant on; without an offset it is read in this machine's zone.")
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
 @limit_option
 @answering
 def list_(client: Client, start: str | None, end: str | None, limit: int, **filters: str | None) -> Answers:
     """List jobs, newest first."""
+    if filters["schedule_id"] is not None:
+        filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
     span = {"from": instant_option("--from", start), "to": instant_option("--to", end)}
     found = list(client.pages("/jobs/", limit, **filters, **span))
     if not found and filters["schedule_id"] is not None:
@@ -86,15 +91,20 @@ def show(client: Client, job: str) -> Answers:
 
 
 @command.call("logs")
-@click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
+@click.argument("job", metavar="JOB|SCHEDULE", shell_complete=complete_schedule)
+@click.option("-f", "--follow", is_flag=True, help="Print what is added until the job has ended.")
 @click.option("--raw", is_flag=True, help="Print the bytes unchanged, including control characters.")
 @json_option
 def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> None:
-    """Print the output of a job; with -f while it runs.
+    """Print the output of a job. The name of a schedule means its newest job, which is followed until it ends.
 
     Of the control characters, a terminal gets colours, line breaks and tabs; the others are escaped.
+
+    \b
+    everwhen jobs logs report
+    everwhen jobs logs -f sched-8d1f3a2b9c04-n12-rc0
     """
+    job, is_newest = _job_meant(client, job)
     if as_json:
         if raw:
             raise click.UsageError("--raw and --json exclude each other; give one of them")
@@ -103,13 +113,32 @@ def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> No
     write = _print_raw if raw else _Pieces()
     try:
         with until_interrupted():
-            if follow:
-                _follow(client, job, write)
+            if follow or is_newest:
+                has_output = _follow(client, job, write)
+                if is_newest:
+                    _tell_end(client, job, has_output=has_output)
             else:
                 write(client.text(_path(job, "log")), err=False)
     finally:
         if isinstance(write, _Pieces):
             write.close()
+
+
+def _job_meant(client: Client, text: str) -> tuple[str, bool]:
+    """Return the id of a job, or of the newest job of the schedule that is named; and whether it is the latter."""
+    if _JOB_ID.match(text):
+        return text, False
+    schedule_id = client.schedule_id(text)
+    found = client.get("/jobs/", schedule_id=schedule_id, limit=1)["items"]
+    if not found:
+        client.get(path_of(schedule_id))  # refuse a schedule that does not exist
+        raise ApiError(404, f"{text} has not run yet; run it now with: everwhen schedules trigger {text}")
+    secho(
+        f"job {found[0]['id']} of {found[0]['schedule_id']}, slot {datetime_text(found[0]['slot_at'])}",
+        err=True,
+        dim=True,
+    )
+    return str(found[0]["id"]), True
 
 
 def _print_raw(text: str, *, err: bool) -> None:
@@ -130,15 +159,25 @@ class _Pieces:
             stream.close()
 
 
-def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
-    pause, after = threading.Event(), None
+def _tell_end(client: Client, job: str, *, has_output: bool) -> None:
+    """Print how the job ended on stderr, with its result or error where it printed nothing."""
+    one = client.get(_path(job))
+    said = "" if has_output else one["error"] or one["result"] or "it printed nothing"
+    line = marked(one["status"], f"{one['status']}: {said.strip()}" if said else None)
+    print_lines(line, err=True, fg=mark_of(one["status"]).colour or None)
+
+
+def _follow(client: Client, job: str, write: Callable[..., None]) -> bool:
+    """Print the output until the job has ended; return whether there was any."""
+    pause, after, has_output = threading.Event(), None, False
     while True:
         found = client.get(_path(job, "log"), after=after)
         for piece in found["items"]:
             write(piece["text"], err=piece["stream"] == "stderr")
+            has_output = True
         after = found["next_after"] or None
-        if found["is_over"]:
-            return
+        if found["is_over"] or not has_reader():
+            return has_output
         pause.wait(LOOK_EVERY)
 
 

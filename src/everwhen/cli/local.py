@@ -39,6 +39,16 @@ class LocalSettings(NamedTuple):
     timezone: str = "UTC"
     dispatch: str = "local"
     service: str | None = None  # where the service of this machine would be
+    redis: str | None = None
+    celery_broker: str | None = None
+
+    def fault_of_broker(self) -> str | None:
+        """Return why the broker of the queue does not answer; None when it does, or when there is no queue."""
+        if self.dispatch == "local":
+            return None
+        from everwhen.wiring import fault_of_broker
+
+        return fault_of_broker(self.dispatch, redis=self.redis, celery_broker=self.celery_broker)
 
 
 @contextmanager
@@ -54,7 +64,7 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
     stack = open_stack(_existing(settings.database), timezone=settings.timezone, is_deferred=True)
     try:
         warn_of_move(stack)
-        with database_sender(stack.runtime, found, settings.dispatch) as send:
+        with database_sender(stack.runtime, found, settings) as send:
             yield send
     finally:
         stack.close()
@@ -83,7 +93,12 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
     scheme = "https" if api.tls else "http"
     name = "127.0.0.1" if api.host in ("0.0.0.0", "::") else api.host
     return LocalSettings(
-        database or settings.database, settings.timezone, settings.dispatch, f"{scheme}://{name}:{api.port}"
+        database or settings.database,
+        settings.timezone,
+        settings.dispatch,
+        service=f"{scheme}://{name}:{api.port}",
+        redis=settings.redis,
+        celery_broker=settings.celery_broker,
     )
 
 
@@ -113,12 +128,14 @@ def _answers(send: Send) -> bool:
 
 
 @contextmanager
-def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Send]:
+def database_sender(runtime: Runtime, path: Path, settings: LocalSettings) -> Iterator[Send]:
     """Send calls to a database as the user of this machine; build the application for the calls that need it."""
     from everwhen.operations.access import Caller
 
     token = _who(runtime)
-    reader = LocalReader(runtime, Caller(token), dispatch=dispatch)
+    reader = LocalReader(
+        runtime, Caller(token), dispatch=settings.dispatch, fault_of_broker=settings.fault_of_broker
+    )
     with ExitStack() as opened:
 
         @cache

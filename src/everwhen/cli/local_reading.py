@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     dispatch: str
     name: str  # the id of one object
     query: Mapping[str, list[str]]
+    fault_of_broker: Callable[[], str | None]
 
     def word(self, key: str, known: Collection[str] | None = None) -> Any:
         """Return a parameter; if `known` is given, it must be one of them."""
@@ -84,7 +85,15 @@ def _is_plain(word: str) -> bool:
 class LocalReader:
     """Answers the reading calls on one database, with the rights of a local user."""
 
-    def __init__(self, runtime: Runtime, caller: Caller, *, dispatch: str) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        caller: Caller,
+        *,
+        dispatch: str,
+        fault_of_broker: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._fault_of_broker = fault_of_broker
         self._runtime = runtime
         self._caller = caller
         self._dispatch = dispatch
@@ -99,7 +108,14 @@ class LocalReader:
         given = parse_qs(query, keep_blank_values=True)
         if set(given) - set(known):
             return None
-        asked = Asked(self._runtime, self._caller, self._dispatch, name, given)
+        asked = Asked(
+            self._runtime,
+            self._caller,
+            self._dispatch,
+            name=name,
+            query=given,
+            fault_of_broker=self._fault_of_broker,
+        )
         try:
             found = read(asked)
         except UnsureError:
@@ -143,6 +159,19 @@ def _schedule(asked: Asked) -> Object:
 
     entry = get_entry(asked.runtime, asked.name, asked.caller)
     return schedule_to_json(entry, _places(asked.runtime)(entry))
+
+
+def _find(asked: Asked) -> Object:
+    from everwhen.operations.access import complete_schedules, find_schedules
+    from everwhen.views.system import ScheduleName
+
+    if (beginning := asked.query.get("beginning")) is not None:
+        if len(beginning) > 1 or len(beginning[0]) > LONGEST_WORD or "\0" in beginning[0]:
+            raise UnsureError
+        found = complete_schedules(asked.runtime, beginning[0], asked.caller)
+    else:
+        found = find_schedules(asked.runtime, asked.word("schedule") or "", asked.caller)
+    return list_to_json([ScheduleName.of(names) for names in found])
 
 
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
@@ -238,7 +267,8 @@ def _status(asked: Asked) -> Object:
     from everwhen.operations.system import system_status
     from everwhen.views.system import status_to_json
 
-    return status_to_json(system_status(asked.runtime), None, unready=None, dispatch=asked.dispatch)
+    found, broker = system_status(asked.runtime), asked.fault_of_broker()
+    return status_to_json(found, None, unready=None, dispatch=asked.dispatch, broker=broker)
 
 
 def _breakers(asked: Asked) -> Object:
@@ -264,6 +294,7 @@ CALLS: dict[tuple[str, ...], Call] = {
     ("schedules", "*"): (_schedule, ()),
     ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
     ("schedules", "*", "why"): (_why, ("at",)),
+    ("find",): (_find, ("schedule", "beginning")),
     ("upcoming",): (_upcoming, ("limit",)),
     ("jobs",): (_jobs, ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor")),
     ("jobs", "*"): (_job, ()),

@@ -7,14 +7,19 @@ of them.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
-from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback
+from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback, survive_closed_pipe
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "init": "Create a starter everwhen.yaml and a sample plugin.",
@@ -23,6 +28,9 @@ COMMANDS = {
     "worker": "Run only workers; any number of nodes may share one database.",
     "api": "Run only the API; schedulers and workers are other processes.",
     "config": "Check, show, compare and reload the configuration file.",
+    "status": "Show whether the service works, and what is late, held or broken (system status).",
+    "upcoming": "List what fires next (schedules upcoming).",
+    "logs": "Print the output of a job, or of the newest job of a schedule (jobs logs).",
     "schedules": "List, show, create, change, pause, trigger and backfill schedules.",
     "next": "Explain a cron expression or an interval, with its next instants.",
     "why": "Explain why a slot fired, or why not.",
@@ -34,9 +42,18 @@ COMMANDS = {
     "token": "Create, list and revoke tokens of the API.",
     "db": "Migrate, check, prune, back up, restore and copy the database.",
     "bench": "Measure the speed on this machine.",
-    "import": "Convert a crontab, or a file of Ductile, herdctl or Celery, to an everwhen.yaml.",
+    "import": "Convert the schedules of cron, Celery, APScheduler, Ductile or herdctl to an everwhen.yaml.",
+    "completion": "Print the completion script of a shell: bash, zsh or fish.",
 }
-_NODES = ("up", "scheduler", "worker")  # in one module
+# Commands that share a module with others, and short forms of commands of a group: module and name there.
+_SHARED = {
+    "up": ("node", "up"),
+    "scheduler": ("node", "scheduler"),
+    "worker": ("node", "worker"),
+    "status": ("system", "status"),
+    "upcoming": ("schedules", "upcoming"),
+    "logs": ("jobs", "logs"),
+}
 
 
 class LazyGroup(EscapingGroup):
@@ -48,10 +65,17 @@ class LazyGroup(EscapingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = "node" if cmd_name in _NODES else cmd_name.replace("-", "_")
-        found = import_module(f"everwhen.cli.{module}_command")
-        command: click.Command = getattr(found, cmd_name if cmd_name in _NODES else "command")
+        module, name = _SHARED.get(cmd_name, (cmd_name.replace("-", "_"), "command"))
+        command: click.Command = getattr(import_module(f"everwhen.cli.{module}_command"), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, or an option, without importing a command."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=COMMANDS[name]) for name in names), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -67,8 +91,11 @@ def everwhen() -> None:
 def main() -> None:
     """Run the command line; print an error of everwhen as one sentence on stderr, with exit code 1."""
     sys.excepthook = print_traceback
+    survive_closed_pipe()
     collect_seldom()  # imports make many objects, and no garbage
     try:
+        if os.environ.get("_EVERWHEN_COMPLETE"):
+            import_module("everwhen.cli.completion").complete(everwhen)
         everwhen(prog_name="everwhen")
     except SchedulerError as error:
         print_lines(f"error: {error}", err=True, fg="red")

@@ -33,7 +33,9 @@ MOST = 1_000
     "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="Show this many instants."
 )
 @click.option(
-    "--after", metavar="TIME", help="Start at this instant instead of now; without offset it is read in --tz."
+    "--after",
+    metavar="TIME",
+    help="Start at this instant instead of now; without an offset it is read in --tz.",
 )
 @answering
 def command(expression: str, timezone: str, count: int, after: str | None) -> Answers:
@@ -67,7 +69,7 @@ def command(expression: str, timezone: str, count: int, after: str | None) -> An
     for slot_at in instants:
         _show_instant(where, begin, slot_at, describe_dst(series, slot_at))
     if not instants:
-        echo("  never again")
+        echo("  no further instant")
 
 
 def parse_expression(text: str) -> Trigger:

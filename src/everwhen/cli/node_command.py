@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
-from everwhen.cli.api_server import token_file_option
+from everwhen.cli.api_server import address_options, token_file_option
 from everwhen.cli.configuration import database_options
 from everwhen.cli.serving import NodeSettings, run_node
 
-_MOVED = "Start also on a database that `everwhen db copy` moved to another address."
+_MOVED = "Start even on a database that `everwhen db copy` moved to another address."
 
 
 def _scheduling_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a node that applies a file: those of every node, `--watch`, `--yes` and `--force`."""
     for option in (
         click.option("--force", is_flag=True, help=_MOVED),
-        click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules."),
+        click.option("--yes", is_flag=True, help="Start even when the file drops most of its schedules."),
         click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes."),
         database_options,
     ):
@@ -30,12 +30,19 @@ def _scheduling_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(name="up")
 @_scheduling_options
 @token_file_option
+@address_options
+@click.option("--no-api", is_flag=True, help="Do not serve the API.")
 def up(**options: Any) -> None:
-    """Run the schedules of a configuration file until Ctrl-C. A restart resumes where the last run stopped.
+    """Run the schedules of a configuration file, and serve their API, until Ctrl-C. A restart resumes where the last
+    run stopped.
 
     SIGHUP reloads the file; a file with mistakes is refused, and the old configuration stays in force. SIGTERM and
     Ctrl-C let running jobs end, for at most service.shutdown_timeout; the second one kills them.
     """
+    if options["no_api"] and (options["host"] is not None or options["port"] is not None):
+        raise click.UsageError(
+            "--no-api serves no API, so --host and --port have no meaning; give one of them"
+        )
     run_node(NodeSettings("up", **options))
 
 

@@ -120,7 +120,7 @@ def chain_links(role: Role, settings: Settings) -> Links | None:
 
 
 def tell_of_workers() -> None:
-    secho(f"schedules go on by RQ; start a worker with: {WORKER}", err=True)
+    secho(f"RQ advances the schedules; start a worker with: {WORKER}", err=True)
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class Reloader:
         with self._turn, _yielding():
             applied = reload(self._runtime, self._declared, actor=actor, may_remove_most=may_remove_most)
             self._be(self._newest)
-        secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+        secho(f"reloaded: {spelled(applied)}", err=True, bold=True, event="config.reloaded")
         return applied
 
     def look(self) -> Declarations:
@@ -109,10 +109,10 @@ class Reloader:
             with self._turn, _yielding():
                 step()
         except ConfigError as error:
-            secho("reload refused, the old configuration stays in force:", err=True, fg="red", bold=True)
-            print_lines(str(error), err=True, fg="red")
+            message = f"reload refused, the old configuration stays in force:\n{error}"
+            print_lines(message, err=True, fg="red", event="config.refused")
         except SchedulerError as error:  # the database is unavailable; the next request may succeed
-            print_lines(f"reload failed: {error}", err=True, fg="red")
+            print_lines(f"reload failed: {error}", err=True, fg="red", event="config.refused")
 
     def _take(self) -> None:
         if self._applies:
@@ -121,7 +121,7 @@ class Reloader:
             self._declared()
             said = "plugins and workflows as the file has them"
         self._be(self._newest)
-        secho(f"reloaded: {said}", err=True, bold=True)
+        secho(f"reloaded: {said}", err=True, bold=True, event="config.reloaded")
 
     def _loaded_external(self) -> str | None:
         """Return the digest that another process loaded since the last check, if this node runs with another one."""

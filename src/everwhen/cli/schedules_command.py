@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from typing import Any
 
 import click
 
-from everwhen.cli.client import Client, path_of
-from everwhen.cli.connection import CallingGroup, KeyedCommand, body_options, submission
+from everwhen.cli.client import ApiError, Client, part, path_of
+from everwhen.cli.connection import (
+    CallingGroup,
+    KeyedCommand,
+    body_options,
+    schedule_argument,
+    schedules_argument,
+    submission,
+)
 from everwhen.cli.screen import (
     Answers,
+    ProgressBar,
     Text,
     answering,
     away,
+    counted,
     datetime_text,
     from_option,
     instant_option,
     json_option,
+    limit_of,
     print_fields,
     print_firing,
     print_table,
@@ -26,14 +37,17 @@ from everwhen.cli.screen import (
     status_text,
 )
 from everwhen.cli.terminal import echo, escape_controls, print_json, secho
+from everwhen.errors import SchedulerError
 
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
 
 
 @click.group(name="schedules", cls=CallingGroup)
 def command() -> None:
-    """Manage schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
-    upcoming."""
+    """List, show, create, change, pause, trigger and backfill schedules.
+
+    A SCHEDULE is named by its id, its key, or its name where only one schedule has it.
+    """
 
 
 # -- reading --
@@ -48,7 +62,7 @@ def command() -> None:
     help="List only schedules of this target: command, http, python, message, plugin, agent, workflow.",
 )
 @click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
+@limit_of(100)
 @answering
 def list_(client: Client, limit: int, **filters: str | None) -> Answers:
     """List schedules, newest first."""
@@ -72,20 +86,24 @@ def _row(one: dict[str, Any], *, is_stopped: bool) -> tuple[str | Text, ...]:
 
 
 def _called(one: dict[str, Any]) -> str:
-    """Return the id, with the name as well when the id was generated."""
+    """Return what a user would type: the key, or else the id, with the name as well when the id was generated."""
+    if one["key"]:
+        return str(one["key"])
     return f"{one['id']}  {one['name']}" if one["name"] and one["source"] == "api" else str(one["id"])
 
 
 def _last(one: dict[str, Any]) -> Text:
     if one["running_jobs"]:
-        return Text(f"{one['running_jobs']} running", "cyan")
+        return status_text("running", f"{one['running_jobs']} running")
     if one["last_error"] and one["last_completed_at"] != one["last_success_at"]:
-        return Text(f"failed {away(one['last_completed_at'])}", "red")
-    return Text(away(one["last_success_at"]), "dim")
+        return status_text("failed", f"failed {away(one['last_completed_at'])}")
+    if one["last_success_at"] is None:
+        return Text()
+    return status_text("succeeded", away(one["last_success_at"]))
 
 
 @command.call("show")
-@click.argument("schedule")
+@schedule_argument()
 @answering
 def show(client: Client, schedule: str) -> Answers:
     """Show one schedule: its definition, its state and its last runs."""
@@ -109,13 +127,13 @@ _SHOWN_OTHERWISE = frozenset(
 
 
 @command.call("upcoming")
-@click.argument("schedule", required=False)
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
+@schedule_argument(required=False)
+@limit_of(20, 500)
 @answering
 def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
     """List what fires next, of one SCHEDULE or of all.
 
-    The instants have their jitter, and the skips that are certain are told.
+    The instants include the jitter. Slots that are certain to be skipped are marked.
     """
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
     answer = client.get(path, limit=limit)
@@ -137,7 +155,7 @@ def _prospect(one: dict[str, Any]) -> Text:
         return Text(f"will be skipped: {one['skip_reason']}{until}", "yellow")
     if one.get("hold_reason"):
         return Text(f"will be held: {one['hold_reason']}{until}", "yellow")
-    estimate = "about then: it is counted from the end of a run or a pause"
+    estimate = "approximate: counted from the end of a run or a pause"
     return Text(estimate if one["is_estimate"] else "", "dim")
 
 
@@ -145,19 +163,38 @@ def _prospect(one: dict[str, Any]) -> Text:
 
 
 @command.call("create", cls=KeyedCommand)
+@click.option(
+    "--id",
+    "key",
+    metavar="NAME",
+    help="Give the schedule this name, by which every command finds it (its key).",
+)
 @body_options
 @answering
-def create(client: Client, **given: Any) -> Answers:
-    """Create a schedule from keys, a file, or both. Lists and objects are JSON.
+def create(client: Client, key: str | None, **given: Any) -> Answers:
+    """Create a schedule from options, a JSON file, or both. Lists and objects are written as JSON.
 
     \b
-    everwhen schedules create --name report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
+    everwhen schedules create --id report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
     """
-    return _show_changed([client.post("/schedules/", submission(**given))], "created")
+    fields = submission(**given)
+    made = client.post("/schedules/", fields) if key is None else _create_with_key(client, key, fields)
+    return _show_changed([made], "created")
+
+
+def _create_with_key(client: Client, key: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Create a schedule under the user's own key; refuse one that names a schedule already."""
+    taken = client.get("/find/", schedule=key)["items"] if key else []
+    if any(key in (one["id"], one["key"]) for one in taken):
+        raise SchedulerError(
+            f'"{key}" names a schedule already; change it with: everwhen schedules update {key}'
+        )
+    made: dict[str, Any] = client.call("PUT", f"/schedules/key/{part(key)}/", fields).fields
+    return made
 
 
 @command.call("update", cls=KeyedCommand)
-@click.argument("schedule")
+@schedule_argument()
 @body_options
 @answering
 def update(client: Client, schedule: str, **given: Any) -> Answers:
@@ -178,12 +215,12 @@ def _show_changed(schedules: list[dict[str, Any]], what: str) -> Answers:
 
 
 @command.call("pause")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @click.option("--note", help="Record the reason with the pause.")
 @click.option(
     "--until",
     metavar="TIME",
-    help="Resume automatically at this instant; without offset in this machine's zone.",
+    help="Resume automatically at this instant; without an offset it is read in this machine's zone.",
 )
 @answering
 def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: str | None) -> Answers:
@@ -193,7 +230,7 @@ def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: s
 
 
 @command.call("resume")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @answering
 def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Fire schedules again: an interval one interval from now, cron at its next match."""
@@ -201,7 +238,7 @@ def resume(client: Client, schedules: tuple[str, ...]) -> Answers:
 
 
 @command.call("approve")
-@click.argument("schedule")
+@schedule_argument()
 @click.option(
     "--revision", type=click.IntRange(1), required=True, help="Name the revision that you reviewed."
 )
@@ -215,7 +252,7 @@ def approve(client: Client, schedule: str, revision: int) -> Answers:
 
 
 @command.call("decline")
-@click.argument("schedule")
+@schedule_argument()
 @click.option("--note", help="Record the reason in the audit.")
 @answering
 def decline(client: Client, schedule: str, note: str | None) -> Answers:
@@ -226,7 +263,7 @@ def decline(client: Client, schedule: str, note: str | None) -> Answers:
 
 
 @command.call("revive")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @answering
 def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
     """Start dead or done schedules again, with repeats and retries at zero."""
@@ -234,7 +271,7 @@ def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
 
 
 @command.call("trigger")
-@click.argument("schedule")
+@schedule_argument()
 @click.option("--payload", metavar="JSON", help="Override keys of the schedule's payload with these.")
 @click.option(
     "--if-running",
@@ -256,16 +293,24 @@ def trigger(client: Client, schedule: str, payload: str | None, if_running: str 
 
 
 @command.call("backfill")
-@click.argument("schedule")
-@from_option("Start at this instant; without offset in the schedule's zone.", required=True)
+@schedule_argument()
+@from_option("Start at this instant; without an offset it is read in the schedule's zone.", required=True)
 @click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
-@click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
+@click.option(
+    "--if-running",
+    type=click.Choice(["skip", "queue", "cancel", "allow"]),
+    help="Override the schedule's own if_running for these jobs.",
+)
 @click.option("--dry-run", is_flag=True, help="Only list the slots.")
+@click.option("--yes", is_flag=True, help="Fill more than 1,000 slots, in several steps.")
 @answering
 def backfill(
-    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool
+    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool, yes: bool
 ) -> Answers:
-    """Run past slots of a SCHEDULE that have no job."""
+    """Run past slots of a schedule that have no job.
+
+    More than 1,000 need --yes. Slots that an interrupted command has filled already are not filled again.
+    """
     where = client.get(path_of(schedule))["timezone"]
     body: dict[str, Any] = {
         "from": instant_option("--from", start, where),
@@ -274,17 +319,41 @@ def backfill(
     }
     if if_running is not None:
         body["if_running"] = if_running
-    found = client.post(path_of(schedule, "backfill"), body)
+    path = path_of(schedule, "backfill")
+    found = _backfill_in_steps(client, path, body) if yes else client.post(path, body)
     yield found
     for slot in found["slots"]:
         echo(datetime_text(slot, where))
     if found["skipped"]:
         echo(f"skipped: {found['skipped']}")
-    secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
+    secho(f"{counted(found['count'], 'slot')} {'would be filled' if dry_run else 'queued'}", err=True)
+
+
+def _backfill_in_steps(client: Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Fill a long span piece by piece: a call fills at most 1,000 slots, so a piece that has more is cut in two."""
+    first, last = (datetime.fromisoformat(body[key]) for key in ("from", "to"))
+    pieces, total = [(first, last)], (last - first).total_seconds()
+    found: dict[str, Any] = {"count": 0, "slots": [], "skipped": None}
+    with ProgressBar("filling") as bar:
+        while pieces:
+            start, end = pieces.pop()
+            try:
+                step = client.post(path, {**body, "from": start.isoformat(), "to": end.isoformat()})
+            except ApiError as error:
+                middle = start + (end - start) / 2
+                if "use a shorter span" not in str(error) or (end - start).total_seconds() < 2:
+                    raise
+                pieces += [(middle, end), (start, middle)]  # the earlier one first
+                continue
+            found["count"] += step["count"]
+            found["slots"] += step["slots"]
+            found["skipped"] = found["skipped"] or step["skipped"]
+            bar.show((end - first).total_seconds() / total)
+    return found
 
 
 @command.call("delete")
-@click.argument("schedules", nargs=-1, required=True)
+@schedules_argument
 @click.option("--cancel", is_flag=True, help="Also end its running jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line
-from everwhen.clock import local_zone_name, localized, now
+from everwhen.clock import SystemClock, local_zone_name, localized, now
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
@@ -31,23 +32,7 @@ if TYPE_CHECKING:
 
 WIDTH = 200  # where there is no terminal
 # Letters that take one place each, wherever they are shown.
-_PLAIN = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff–—…→×]*")
-
-STATUS_STYLES = {
-    "active": "green",
-    "succeeded": "green",
-    "running": "cyan",
-    "queued": "blue",
-    "paused": "yellow",
-    "cancelled": "yellow",
-    "done": "dim",
-    "invalid": "red",
-    "dead": "red",
-    "failed": "red",
-    "timed_out": "red",
-    "lost": "red",
-}
-
+_PLAIN = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff–—…→×✓✗●○]*")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -84,7 +69,12 @@ def from_option(about: str, **more: Any) -> Callable[[Callable[..., Any]], Calla
     return click.option("--from", "start", metavar="TIME", help=about, **more)
 
 
-limit_option = click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+def limit_of(default: int, most: int = 100_000, *, what: str = "List") -> Callable[..., Any]:
+    about, kind = f"{what} at most this many.", click.IntRange(1, most)
+    return click.option("--limit", default=default, show_default=True, type=kind, metavar="N", help=about)
+
+
+limit_option = limit_of(50)
 
 
 @contextmanager
@@ -226,19 +216,32 @@ def _field_text(name: str, value: Any) -> str | Text | None:
 
 
 class ProgressBar:
-    """A progress bar on stderr; it prints nothing where stderr is not a terminal."""
+    """A progress bar on stderr, with the time that is left; it prints nothing where stderr is not a terminal."""
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, monotonic: Callable[[], float] | None = None) -> None:
         self._word = word
         self._is_shown = sys.stderr.isatty()
         self._last = ""
+        self._monotonic = monotonic or SystemClock().monotonic
+        self._began = self._monotonic()
 
-    def show(self, share: float) -> None:
-        done = int(max(0.0, min(share, 1.0)) * 30)
-        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}"
-        if self._is_shown and line != self._last:
+    def show(self, share: float, note: str = "") -> None:
+        """Show which share of the work is done, and a note about it."""
+        if not self._is_shown:
+            return
+        share = max(0.0, min(share, 1.0))
+        done = int(share * 30)
+        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}{self._left(share)}{note}"
+        if line != self._last:
             self._last = line
             redraw_line(line)
+
+    def _left(self, share: float) -> str:
+        """Return how long the rest will take at this pace, once there is a pace."""
+        spent = self._monotonic() - self._began
+        if spent < 2 or not 0 < share < 1:
+            return ""
+        return f", about {span_text(max(round(spent * (1 - share) / share), 1)).replace('.0s', 's')} left"
 
     def __enter__(self) -> Self:
         return self
@@ -248,8 +251,18 @@ class ProgressBar:
             redraw_line()
 
 
-def status_text(status: str) -> Text:
-    return Text(status, STATUS_STYLES.get(status, ""))
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "schedule"), counted(1200, "entry", "entries")
+    ('1 schedule', '1,200 entries')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def status_text(status: str, text: str | None = None) -> Text:
+    """Return an outcome or a state, or a text about it, with its mark and its colour."""
+    return Text(marked(status, text), mark_of(status).colour)
 
 
 def print_firing(found: Mapping[str, Any]) -> None:
@@ -257,7 +270,7 @@ def print_firing(found: Mapping[str, Any]) -> None:
     if found["job"] is None:
         echo(f"skipped: {found['skipped']}")
     else:
-        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+        echo(f"job {found['job']['id']}; its output: everwhen logs -f {found['job']['id']}")
 
 
 # Instants for people: as local time of a zone, and as the distance from now.

@@ -7,9 +7,7 @@ otherwise it has no effect.
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from everwhen.api.hosting import NodeHooks, refuse_taken
 from everwhen.cli.api_server import api_settings, load_api_server, open_api_server
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
 from everwhen.cli.main import collect_seldom
+from everwhen.cli.node_log import JobLines, node_logging, use_log
 from everwhen.cli.node_resources import (
     NodeResources,
     chain_links,
@@ -31,31 +30,28 @@ from everwhen.cli.node_resources import (
     tell_of_workers,
 )
 from everwhen.cli.reloader import Reloader, spelled
-from everwhen.cli.screen import STATUS_STYLES
-from everwhen.cli.terminal import echo, print_lines, secho, styled
-from everwhen.clock import now
+from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import ApiSettings, Settings
 from everwhen.engine.service import ServiceOptions
-from everwhen.errors import SchedulerShutdownError, shown, shown_url
+from everwhen.errors import SchedulerShutdownError, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
-from everwhen.model.outcome import Outcome
 from everwhen.model.queue import Links, Queue
 from everwhen.operations.apply import apply
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures
 from everwhen.signals import ProcessSignals, wait_until
-from everwhen.target import Run, Several
+from everwhen.target import Several
 from everwhen.telemetry.durations import JobDurations
-from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
+from everwhen.telemetry.engine_log import EngineLog
+from everwhen.wiring import Stack, build_service, fault_of_queue, open_node_stack, open_queue
 
 _WORKERS = {
     "rq": "rq worker -c everwhen.queue_workers.rq QUEUE …",
     "celery": "celery -A everwhen.queue_workers.celery worker -Q QUEUE,…",
 }
-_COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +66,9 @@ class NodeSettings:
     yes: bool = False  # the file may drop most of its schedules
     force: bool = False  # the database may have been moved
     token_file: Path | None = None
+    host: str | None = None  # of the API; None: as the file says
+    port: int | None = None
+    no_api: bool = False
 
 
 def run_node(options: NodeSettings) -> None:
@@ -77,9 +76,8 @@ def run_node(options: NodeSettings) -> None:
 
     A scheduler applies the file to the database; a worker only reads its settings from the file.
     """
-    show_log()
     collect_seldom()
-    with ProcessSignals() as signals:
+    with node_logging(), ProcessSignals() as signals:
         _run(options, signals)
 
 
@@ -88,9 +86,10 @@ def _run(options: NodeSettings, signals: ProcessSignals) -> None:
     signals.on(signal.SIGHUP, hangups.receive)
     configuration = _configuration(options)
     settings = configuration.settings if configuration is not None else read_settings(options.path)
+    use_log(settings.log)
     url = options.database or settings.database
     refuse_unusable(url, settings)
-    api = api_settings(configuration) if options.role == "up" and configuration is not None else None
+    api = _api_settings(options, configuration)
     if api is not None:
         refuse_taken(api.host, api.port)
         load_api_server()  # before anything is due: the import takes a second, which the loop would have to share
@@ -125,6 +124,13 @@ def _configuration(options: NodeSettings) -> Configuration | None:
     configuration = read_configuration(path, this_host())
     show_warnings(configuration.warnings)
     return configuration
+
+
+def _api_settings(options: NodeSettings, configuration: Configuration | None) -> ApiSettings | None:
+    """Return the settings of the API that a node serves; None where it serves none."""
+    if options.role != "up" or options.no_api or configuration is None:
+        return None
+    return api_settings(configuration, host=options.host, port=options.port)
 
 
 def _worker_hint(settings: Settings) -> str:
@@ -166,6 +172,7 @@ class NodeProcess:
                 retention=settings.retention,
                 observer=Several(JobLines(), self._durations),
                 name=settings.name,
+                on_decided=EngineLog().decided if settings.log.level == "debug" else None,
             ),
             target_registry=self._resources.target_registry,
             groups=self._resources.groups,
@@ -177,6 +184,7 @@ class NodeProcess:
     def run(self, signals: ProcessSignals, hangups: _Hangups, api: ApiSettings | None) -> None:
         """Run until a signal stops the node; `api` has the settings of the API that it serves."""
         service = self.service
+        use_log(self._settings.log, node=service.node)
         stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         service.prepare(self._reconcile)
         if self._queue is not None:
@@ -205,7 +213,7 @@ class NodeProcess:
             title = f"{title}: {len(schedules)} schedule{'' if len(schedules) == 1 else 's'}"
             news = f" ({spelled(applied)})"
         url = shown_url(self._options.database or self._settings.database)
-        secho(f"{title} on {url}{news}; Ctrl-C stops", err=True, bold=True)
+        secho(f"{title} on {url}{news}; Ctrl-C stops", err=True, bold=True, event="node.started")
 
     @contextmanager
     def _reloading(self, hangups: _Hangups) -> Iterator[Reloader | None]:
@@ -243,7 +251,13 @@ class NodeProcess:
             changes=self._stack.changes,
             node=self.service,
             durations=self._durations,
-            node_hooks=NodeHooks(look, take, self._figures, dispatch),
+            node_hooks=NodeHooks(
+                look,
+                take,
+                self._figures,
+                dispatch,
+                broker=partial(fault_of_queue, self._queue or self._links),
+            ),
         )
         try:
             yield
@@ -257,13 +271,13 @@ class NodeProcess:
     def _stop(self) -> None:
         timeout, running = self._settings.shutdown_timeout, self.service.worker.running_count
         waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
-        secho(f"stopping{waiting if running else ''} …", err=True)
+        secho(f"stopping{waiting if running else ''} …", err=True, event="node.stopping")
         try:
             self.service.stop(timeout=timeout)
         except SchedulerShutdownError as error:
-            secho(str(error), err=True, fg="red")
+            secho(str(error), err=True, fg="red", event="node.stopped")
             raise SystemExit(1) from None
-        secho("stopped", err=True)
+        secho("stopped", err=True, event="node.stopped")
 
 
 class _Hangups:
@@ -289,47 +303,3 @@ class _Hangups:
             self._ask = ask
             if self._is_pending:
                 ask("SIGHUP")
-
-
-# -- lines about jobs, and the log of the engine --
-
-
-class JobLines:
-    """Prints one line when a job starts and one when it ends."""
-
-    def started(self, run: Run) -> None:
-        late = "" if run.origin == "schedule" else f" ({run.origin})"
-        line = f"{clock_time()}  {shown(run.schedule_name):<24} started{late}  "
-        echo(line, styled(run.job_id, dim=True), err=True)
-
-    def ended(self, run: Run, outcome: Outcome) -> None:
-        word = styled(outcome.status, fg=STATUS_STYLES[outcome.status])
-        text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
-        first = shown(text.splitlines()[0]) if text else ""
-        tail = f"  {first}" if first else ""
-        echo(f"{clock_time()}  {shown(run.schedule_name):<24} ", word, tail, err=True)
-
-
-def clock_time() -> str:
-    """Return the local time: the time of day on a terminal, in a log file with the date and the offset."""
-    moment = now().astimezone()
-    return f"{moment:%H:%M:%S}" if sys.stderr.isatty() else moment.isoformat(timespec="milliseconds")
-
-
-def show_log() -> None:
-    """Print the log of the engine as lines like those about jobs."""
-    logger = logging.getLogger("everwhen")
-    logger.handlers = [_Lines()]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-
-
-_TRACES = logging.Formatter()
-
-
-class _Lines(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        word = styled(record.levelname.lower(), fg=_COLOURS.get(record.levelno))
-        echo(f"{clock_time()}  ", word, f"  {record.getMessage()}", err=True)
-        if record.exc_info:
-            print_lines(_TRACES.formatException(record.exc_info), err=True)

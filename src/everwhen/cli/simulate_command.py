@@ -36,7 +36,7 @@ MOST_DAYS = 3_650
     help="Read from this file how long runs take, which of them fail, and outages.",
 )
 @click.option(
-    "--history", "from_history", is_flag=True, help="Let runs take as long, and fail, as they did on record."
+    "--history", "from_history", is_flag=True, help="Take the durations and failures of runs from the record."
 )
 @answering
 def command(

@@ -8,21 +8,25 @@ import click
 
 from everwhen.cli.client import ApiError, Client, part
 from everwhen.cli.connection import CallingGroup
+from everwhen.cli.marks import BAD, GOOD, PASSED
 from everwhen.cli.screen import (
     Answers,
     Text,
     answering,
     away,
     datetime_text,
+    json_option,
+    limit_of,
     print_table,
     print_text,
     seconds_between,
     span_text,
+    status_text,
 )
-from everwhen.cli.terminal import echo
-from everwhen.model.queue import RQ_CHAIN
+from everwhen.cli.terminal import echo, print_json
 
 LATE = 5.0  # seconds of lag that an operator should see
+MOST_HOLDERS = 3
 
 
 @click.group(name="system", cls=CallingGroup)
@@ -31,16 +35,29 @@ def command() -> None:
 
 
 @command.call("status")
-@answering
-def status(client: Client) -> Answers:
-    """Show whether the service works, and what it does.
+@json_option
+def status(client: Client, as_json: bool) -> None:
+    """Show whether the service works, and what is late, held or broken. Exit code 1 when something is wrong.
 
-    That is the last tick, the lag, the next job, nodes, the queue, overdue and held slots, and open breakers.
+    Something is wrong when no scheduler or no worker runs, a slot is late, the broker does not answer, the disk is
+    nearly full, a clock differs, a circuit breaker is open, or a schedule is invalid or dead. A pause is not wrong.
     """
     found = client.get("/system/status/")
-    yield found
+    if as_json:
+        print_json(found)
+    else:
+        _show_status(found)
+    if found["problems"]:
+        raise SystemExit(1)
+
+
+def _show_status(found: dict[str, Any]) -> None:
     print_text(_headline(found))
+    for problem in found["problems"][0 if found["is_paused"] else 1 :]:
+        print_text(Text(f"{BAD.sign} {problem}", BAD.colour))
     print_table(("", ""), _figures(found))
+    _show_late(found["late"])
+    _show_held(found["held_slots"])
     if found["nodes"]:
         echo()
         columns = ("node", "role", "version", "heartbeat", ">clock skew", "since")
@@ -49,19 +66,13 @@ def status(client: Client) -> Answers:
 
 def _headline(found: dict[str, Any]) -> Text:
     if found["is_paused"]:
-        return Text(f"paused since {datetime_text(found['paused_at'])}: nothing fires", "bold yellow")
-    alive = [node for node in found["nodes"] if node["is_alive"]]
-    dispatch = found.get("dispatch", "local")
-    if found.get("unready"):
-        return Text(f"not ready: {found['unready']}", "bold red")
-    if dispatch != RQ_CHAIN and not any(node["role"] in ("up", "scheduler") for node in alive):
-        return Text("no scheduler is running: nothing fires; start one with everwhen up", "bold red")
-    # Workers of a queue are nodes only while they run a job; only the queue knows about idle ones.
-    if dispatch == "local" and not any(node["role"] in ("up", "worker") for node in alive):
-        return Text("no worker is running: slots fire, and their jobs wait", "bold yellow")
-    if found["lag"] > LATE or found["overdue"]:
-        return Text(f"late by {span_text(found['lag'])}", "bold yellow")
-    return Text("alive and on time", "bold green")
+        since = datetime_text(found["paused_at"])
+        return Text(
+            f"{PASSED.sign} paused since {since}: nothing fires until everwhen system resume", "bold yellow"
+        )
+    if found["problems"]:
+        return Text(f"{BAD.sign} {found['problems'][0]}", f"bold {BAD.colour}")
+    return Text(f"{GOOD.sign} alive and on time", f"bold {GOOD.colour}")
 
 
 def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
@@ -78,7 +89,47 @@ def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
         ("overdue", Text(f"{found['overdue']:,}", "red" if found["overdue"] else "")),
         ("breakers not closed", _breakers(found["breakers"])),
     ]
+    if found["dispatch"] != "local":
+        rows.append(("broker", f"{found['dispatch']}: {found['broker'] or 'answers'}"))
+    if disk := found["disk"]:
+        rows.append(("disk", f"{disk['free_gib']:,.1f} GiB free ({disk['free_percent']} %)"))
+    backup = found["last_backup_at"]
+    rows.append(("last backup", f"{datetime_text(backup)}, {away(backup)}" if backup else "never"))
     return [(Text(name, "dim"), value) for name, value in rows]
+
+
+def _show_late(late: list[dict[str, Any]]) -> None:
+    if late:
+        echo()
+        rows = [
+            (Text(one["schedule_id"], "bold"), datetime_text(one["due_at"]), away(one["due_at"]))
+            for one in late
+        ]
+        print_table(("late", "due", ""), rows)
+
+
+def _show_held(held: list[dict[str, Any]]) -> None:
+    if held:
+        echo()
+        print_table(("held", "slot", "since", "reason", "by"), [_held(one) for one in held])
+
+
+def _held(one: dict[str, Any]) -> tuple[str | Text, ...]:
+    by = [f"{job['job_id']} ({job['status']}{_where(job)})" for job in one["by"][:MOST_HOLDERS]]
+    more = len(one["by"]) - len(by)
+    names = "\n".join([*by, *([f"and {more} more"] if more > 0 else [])])
+    return (
+        Text(one["schedule_id"], "bold"),
+        datetime_text(one["slot_at"]),
+        away(one["since"]),
+        one["reason"],
+        names,
+    )
+
+
+def _where(job: dict[str, Any]) -> str:
+    since = f" since {away(job['started_at']).removesuffix(' ago')}" if job["started_at"] else ""
+    return f" on {job['node']}{since}" if job["node"] else since
 
 
 def _last_sign(found: dict[str, Any]) -> str | None:
@@ -155,9 +206,7 @@ def resume(client: Client) -> Answers:
     metavar="C",
     help="Show the breaker of one command of the plugin (default: all of them).",
 )
-@click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="Show this many changes."
-)
+@limit_of(20, 500, what="Show the last changes,")
 @click.option("--reset", is_flag=True, help="Close the breaker.")
 @answering
 def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool) -> Answers:
@@ -175,10 +224,11 @@ def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
     if name is not None:
         return [f"{plugin}:{name}"]
     known = [one["key"] for one in client.get("/breakers/")["items"]]
-    of_plugin = [key for key in known if key == plugin or key.startswith(f"{plugin}:")]
+    names = (plugin, client.schedule_id(plugin))
+    of_plugin = [key for key in known if key in names or key.startswith(f"{plugin}:")]
     if not of_plugin:
         others = ", ".join(known) or "none"
-        raise ApiError(404, f'no breaker of "{plugin}" ever counted a failure; those that did: {others}')
+        raise ApiError(404, f'no breaker of "{plugin}" has counted a failure; breakers that have: {others}')
     return of_plugin
 
 
@@ -190,12 +240,11 @@ def _one(client: Client, key: str, limit: int, reset: bool) -> dict[str, Any]:
 
 
 def _show_breaker(one: dict[str, Any]) -> None:
-    style = {"closed": "green", "open": "red"}.get(one["state"], "yellow")
     since = f" since {datetime_text(one['opened_at'])}" if one["opened_at"] else ""
     failures = f", {one['failure_count']} failures in a row" if one["failure_count"] else ""
-    print_text(Text.assemble((one["key"], "bold"), "  ", (one["state"], style), f"{since}{failures}"))
+    print_text(Text.assemble((one["key"], "bold"), "  ", status_text(one["state"]), f"{since}{failures}"))
     rows = [
         (datetime_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
         for t in one["transitions"]
     ]
-    print_table(("when", "change", "reason", "job"), rows, empty="  it never moved")
+    print_table(("when", "change", "reason", "job"), rows, empty="  it has never changed")

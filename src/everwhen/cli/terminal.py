@@ -9,17 +9,21 @@ similar functions in every other module. Styles are passed as values and rendere
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # C0, DEL and C1; marks that change the text direction; line separators and surrogates.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -53,16 +57,45 @@ def escape_controls(text: str, *, keep: str = "") -> str:
     return _CONTROLS.sub(escape, text)
 
 
-def echo(*parts: str | Styled, err: bool = False) -> None:
+# Takes a line for stderr, with its colour and its event, and returns whether it did: the log of a node.
+TakeLine = Callable[[str, str | None, str | None], bool]
+_take_line: TakeLine | None = None
+
+
+def on_stderr_line(take: TakeLine | None) -> None:
+    """Have a function take the lines for stderr."""
+    global _take_line  # noqa: PLW0603 - stderr, too, exists once
+    _take_line = take
+
+
+def echo(*parts: str | Styled, err: bool = False, event: str | None = None) -> None:
     """Print one line; a line break in a value is escaped, so that a value cannot forge a line.
 
     A line for stderr that cannot be written is lost: a full disk, or a reader that went away, must not stop the work
-    that the line is about.
+    that the line is about. `event` names the event in the log of a node; a line with an empty one is printed as it is.
     """
-    line = "".join(_render(part) for part in parts)
-    if not err:
-        click.echo(line)
+    if err and event != "" and _take_line is not None and _is_taken(parts, event):
         return
+    line = "".join(_render(part) for part in parts)
+    if err:
+        _write_stderr(line)
+    else:
+        click.echo(line)
+
+
+def _is_taken(parts: Sequence[str | Styled], event: str | None) -> bool:
+    assert _take_line is not None
+    text = "".join(part.text if isinstance(part, Styled) else part for part in parts)
+    colours = (part.style.get("fg") for part in parts if isinstance(part, Styled))
+    return not text or _take_line(text, next(filter(None, colours), None), event)
+
+
+def write_json_log(value: object) -> None:
+    """Write one object of a log on a line of stderr."""
+    _write_stderr(_to_json(value))
+
+
+def _write_stderr(line: str) -> None:
     try:
         click.echo(line, err=True)
     except (OSError, ValueError):
@@ -82,15 +115,21 @@ def _discard_stderr() -> None:
         os.close(nowhere)
 
 
-def secho(text: str, *, err: bool = False, **style: Any) -> None:
+def secho(text: str, *, err: bool = False, event: str | None = None, **style: Any) -> None:
     """Print one line in one style."""
-    echo(Styled(text, style), err=err)
+    echo(Styled(text, style), err=err, event=event)
 
 
 def _render(part: str | Styled) -> str:
     if isinstance(part, Styled):
-        return click.style(escape_controls(part.text, keep="\t"), **part.style)
+        style = part.style if may_colour() else {key: part.style[key] for key in part.style if key != "fg"}
+        return click.style(escape_controls(part.text, keep="\t"), **style)
     return escape_controls(part, keep="\t")
+
+
+def may_colour() -> bool:
+    """Return whether the user has not declined colours (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR")
 
 
 def redraw_line(line: str = "") -> None:
@@ -98,10 +137,12 @@ def redraw_line(line: str = "") -> None:
     click.echo(f"\r\x1b[K{escape_controls(line)}", err=True, nl=False, color=True)
 
 
-def print_lines(text: str, *, err: bool = False, **style: Any) -> None:
+def print_lines(text: str, *, err: bool = False, event: str | None = None, **style: Any) -> None:
     """Print a text whose line breaks are intended: the problems of a file, a document."""
+    if err and event != "" and _take_line is not None and _is_taken([Styled(text, style)], event):
+        return
     for line in text.removesuffix("\n").split("\n"):
-        secho(line, err=err, **style)
+        secho(line, err=err, event="", **style)
 
 
 def print_json(value: object) -> None:
@@ -150,6 +191,8 @@ class OutputText:
 
     def _print(self, text: str) -> None:
         text = text.replace("\r\n", "\n")
+        if self._has_colours and not may_colour():
+            text = _COLOUR.sub("", text)
         if not self._has_colours:
             click.echo(escape_controls(text, keep="\n\t"), err=self._err, nl=False)
             return
@@ -170,6 +213,53 @@ def print_bytes(raw: bytes, *, err: bool = False) -> None:
     click.echo(raw, err=err, nl=False, color=True)
 
 
+# -- a reader of a pipe that goes away --
+
+
+class _PipeEnd(io.FileIO):
+    """Stdout into a pipe; once its reader has gone away (`| head -1`), what is written is discarded.
+
+    So the command ends as it would have ended: quietly, and with its own exit code.
+    """
+
+    has_reader = True
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            self.has_reader = False
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.fileno())
+                os.close(nowhere)
+            return len(data)
+
+
+def survive_closed_pipe() -> None:
+    """Replace stdout, if it is a pipe, with a stream that does not fail when its reader goes away."""
+    if not isinstance(sys.stdout, io.TextIOWrapper) or sys.stdout.isatty() or _pipe_end() is not None:
+        return
+    try:
+        raw = _PipeEnd(sys.stdout.fileno(), "wb", closefd=False)
+    except (OSError, ValueError):  # stdout is closed
+        return
+    sys.stdout.flush()
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=False)
+
+
+def _pipe_end() -> _PipeEnd | None:
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw if isinstance(raw, _PipeEnd) else None
+
+
+def has_reader() -> bool:
+    """Return whether somebody still reads stdout; a command that follows something ends when nobody does."""
+    end = _pipe_end()
+    return end is None or end.has_reader
+
+
 class EscapingGroup(click.Group):
     """A group whose usage errors are escaped like all other output: they quote what was typed or pasted."""
 
@@ -180,6 +270,37 @@ class EscapingGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _escaped_errors():
             return super().invoke(ctx)
+
+
+class SentenceGroup(click.Group):
+    """A group that shows the first sentence of each command whole; click would cut it to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(self._sentences(ctx))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        rows = [row for row in self._sentences(ctx) if row[0].startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=about) for name, about in rows), *options]
+
+    def _sentences(self, ctx: click.Context) -> list[tuple[str, str]]:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        return [
+            (name, first_sentence(command.help or "")) for name, command in commands if command is not None
+        ]
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a help text.
+
+    >>> first_sentence("Run it. It ends\\nby itself."), first_sentence("Keep .yaml\\nfiles, e.g. two.\\n\\nMore.")
+    ('Run it.', 'Keep .yaml files, e.g. two.')
+    """
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return re.split(r"(?<=[.)])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
 
 
 @contextmanager

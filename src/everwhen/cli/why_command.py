@@ -7,24 +7,18 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, path_of
-from everwhen.cli.connection import reaching
+from everwhen.cli.connection import reaching, schedule_argument
+from everwhen.cli.marks import mark_of
 from everwhen.cli.screen import Answers, Text, answering, datetime_text, instant_option, print_text
-
-_STYLES = {
-    "fired": "green",
-    "skipped": "yellow",
-    "missed": "red",
-    "caught_up": "yellow",
-    "held": "yellow",
-    "pending": "cyan",
-}
 
 
 @click.command(name="why")
 @reaching
-@click.argument("schedule")
+@schedule_argument()
 @click.option(
-    "--at", metavar="TIME", help="Name the slot (default: the last); without offset in the schedule's zone."
+    "--at",
+    metavar="TIME",
+    help="Explain the slot at this instant, not the last one; without an offset it is read in the schedule's zone.",
 )
 @answering
 def command(client: Client, schedule: str, at: str | None) -> Answers:
@@ -38,13 +32,20 @@ def command(client: Client, schedule: str, at: str | None) -> Answers:
     where = client.get(path)["timezone"] if at else None
     found = client.get(path, at=instant_option("--at", at, where))
     yield found
-    print_text(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
+    mark = mark_of(_outcome(found))
+    print_text(Text(f"{mark.sign} {found['sentence']}".lstrip(), f"bold {mark.colour}".strip()))
     for fact in found["evidence"]:
-        print_text(Text(f"  {_fact(fact, found['timezone'])}", "dim"))
+        print_text(Text(f"  {_fact(fact, found['timezone'], is_ahead=found['fate'] == 'pending')}", "dim"))
 
 
-def _fact(fact: dict[str, Any], where: str) -> str:
-    """Format one piece of evidence, in the time zone of the sentence above it."""
+def _outcome(found: dict[str, Any]) -> str:
+    """Return how the last job of the slot ended, or else what became of the slot."""
+    ended = [fact["job"]["status"] for fact in found["evidence"] if "job" in fact]
+    return str(ended[-1] if ended else found["fate"])
+
+
+def _fact(fact: dict[str, Any], where: str, *, is_ahead: bool) -> str:
+    """Format one piece of evidence, in the time zone of the sentence above it; `is_ahead`: about a slot to come."""
     match fact:
         case {"job": job}:
             ended = f", ended {datetime_text(job['ended_at'], where)}" if job["ended_at"] else ""
@@ -59,5 +60,5 @@ def _fact(fact: dict[str, Any], where: str) -> str:
         case {"revision": number, "cause": "upgraded"}:
             return f"revision {number} was in force, written by an upgrade of everwhen"
         case {"revision": number}:
-            return f"revision {number} was in force"
+            return f"revision {number} {'is' if is_ahead else 'was'} in force"
     return ", ".join(f"{key} {value}" for key, value in fact.items())

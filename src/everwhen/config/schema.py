@@ -160,6 +160,12 @@ RETENTION = Record(
         "output": Key(DURATION, "What jobs printed.", "7d"),
     }
 )
+LOG = Record(
+    {
+        "format": Key(Word(("text", "json")), "Lines for people, or a JSON object per line.", "text"),
+        "level": Key(Word(("debug", "info", "warning", "error")), "The least that is logged.", "info"),
+    }
+)
 SERVICE = Record(
     {
         "name": Key(NAME_TEXT, "The name of this service, in its nodes and metrics.", "everwhen"),
@@ -194,6 +200,7 @@ SERVICE = Record(
         "redis": Key(Text("redis://127.0.0.1:6379/0"), "For rq and rq-chain."),
         "celery_broker": Key(Text("redis://127.0.0.1:6379/1"), "For celery."),
         "retention": Key(RETENTION, "How long the record is kept."),
+        "log": Key(LOG, "What a node writes to standard error."),
     }
 )
 API = Record(

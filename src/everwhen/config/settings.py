@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any
+from typing import Any, Literal
 
 from everwhen.config.document import Block, Document, DocumentNode
 from everwhen.config.problems import Report
-from everwhen.config.schema import API, SERVICE
+from everwhen.config.schema import API, LOG, SERVICE
 from everwhen.config.yaml_text import core_value
 from everwhen.errors import ConfigError
 from everwhen.model.instants import SECOND
@@ -21,6 +21,14 @@ from everwhen.timetable.interval import parse_seconds
 
 PREFIX = "EVERWHEN_"
 API_PREFIX = f"{PREFIX}API_"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How a node writes its log."""
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class Settings:
     redis: str | None = None
     celery_broker: str | None = None
     retention: Retention = field(default_factory=Retention)
+    log: LogSettings = LogSettings()
 
 
 _DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
@@ -82,7 +91,13 @@ def settings_of(values: Mapping[str, Any], *, local_zone: Callable[[], str]) -> 
     chosen |= {key: float(seconds_of(values[key])) for key in _DURATIONS if key in values}
     ages = chosen.pop("retention", None) or {}
     kept = {age.name: seconds_of(ages[age.name]) * SECOND for age in fields(Retention) if age.name in ages}
-    return Settings(**chosen, retention=Retention(**kept))
+    log = LogSettings(**(chosen.pop("log", None) or {}))
+    return Settings(**chosen, retention=Retention(**kept), log=log)
+
+
+def log_settings_of(environ: Mapping[str, str]) -> LogSettings:
+    """Return the settings of the log until the file is read; a variable with a mistake is reported then."""
+    return LogSettings(**twins(LOG, f"{PREFIX}LOG_", environ, Report()))
 
 
 def seconds_of(value: str | int) -> int:

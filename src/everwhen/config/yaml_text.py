@@ -8,7 +8,7 @@ the process, and costs four times as much. Types are those of YAML 1.2's core sc
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import yaml
@@ -277,13 +277,32 @@ for _kind, _represent in (
     _Dumper.add_multi_representer(_kind, _represent)
 
 
-def written(document: Mapping[str, Any]) -> str:
-    """Return the document as YAML, with an empty line between sections.
+_STYLE: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": 110}
+_PORTION = 200
+
+
+def _portions(items: list[Any]) -> list[list[Any]]:
+    """Cut a list into portions, of which none but the only one is short: a short list is written on one line."""
+    cuts = list(range(0, max(len(items) - _PORTION // 2, 1), _PORTION))
+    return [items[start:end] for start, end in zip(cuts, [*cuts[1:], len(items)], strict=True)]
+
+
+def written(document: Mapping[str, Any], progress: Callable[[float], None] = lambda _share: None) -> str:
+    """Return the document as YAML, with an empty line between sections; a long list is written in portions.
 
     >>> print(written({"service": {"name": "no"}}), end="")
     service: {name: 'no'}
     """
-    style: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False, "width": 110}
-    sections = [yaml.dump({key: value}, Dumper=_Dumper, **style) for key, value in document.items()]
+    total = max(sum(len(value) if isinstance(value, list) else 1 for value in document.values()), 1)
+    sections, done = [], 0
+    for key, value in document.items():
+        portions = _portions(value) if isinstance(value, list) else [value]
+        text = ""
+        for portion in portions:
+            found = yaml.dump({key: portion}, Dumper=_Dumper, **_STYLE)
+            text += found.partition("\n")[2] if text else found
+            done += len(portion) if isinstance(value, list) else 1
+            progress(done / total)
+        sections.append(text)
     # Hidden characters are always in double quotes, where they can be escaped.
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", "\n".join(sections))

@@ -172,6 +172,7 @@ class Hold(NamedTuple):
     due_at: int
     reason: str
     since: int
+    key: str | None = None  # of the limit that it waits for
 
 
 class Derived(NamedTuple):

@@ -38,6 +38,15 @@ STATUS_WORDS: dict[str, Status] = {
 }
 
 
+class ScheduleNames(NamedTuple):
+    """The names of a schedule; `key` has the owner before it, as it is stored."""
+
+    schedule_id: str
+    key: str | None
+    name: str
+    owner: str | None
+
+
 class ScheduleFilter(NamedTuple):
     """A filter for schedules: all conditions that are set must hold."""
 

@@ -19,6 +19,18 @@ class Signs(NamedTuple):
     gathered: Mapping[str, int] = MappingProxyType({})  # skips on rows, in no event yet (L5), by reason
 
 
+class Holder(NamedTuple):
+    """An outstanding job that has a place of a limit."""
+
+    job_id: str
+    schedule_id: str
+    status: str
+    node: str | None
+    started_at: int | None
+    guard_key: str | None
+    capacity_key: str | None
+
+
 class Mark(NamedTuple):
     """The position up to which was counted; its numbers have a meaning for one kind of database only."""
 

@@ -14,7 +14,7 @@ from everwhen.errors import AccessError, SubmissionError, UnknownScheduleError, 
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
-from everwhen.model.queries import Entry, EventFilter, ScheduleFilter
+from everwhen.model.queries import Entry, EventFilter, ScheduleFilter, ScheduleNames
 from everwhen.model.token import Token, actor_of
 from everwhen.store.opened import store_of
 
@@ -144,6 +144,30 @@ def get_entry_by_key(runtime: Runtime, key: str, caller: Caller, owner: str | No
     return get_entry(runtime, found, caller)
 
 
+MOST_CALLED, MOST_BEGINNING = 20, 200
+
+
+def find_schedules(runtime: Runtime, text: str, caller: Caller) -> list[ScheduleNames]:
+    """Return the schedules that a person may mean by a text, among those that the caller may see.
+
+    That is the schedule with this id; or else the one with this key, the caller's own before those of others; or else
+    all with this name. More than one means that the text is ambiguous.
+    """
+    catalogue, owner = store_of(runtime).catalogue, caller.token.owner
+    of_id = catalogue.names_of(text)
+    if of_id is not None and caller.token.sees(of_id.owner):
+        return [of_id]
+    found = catalogue.called(text, owner=owner, limit=MOST_CALLED)
+    own = [one for one in found if one.key == f"{owner or ''}/{text}"]
+    return own or [one for one in found if key_of(one) == text] or found
+
+
+def complete_schedules(runtime: Runtime, start: str, caller: Caller) -> list[ScheduleNames]:
+    """Return schedules whose id or key begins with a text, among those that the caller may see."""
+    found = store_of(runtime).catalogue.beginning(start, owner=caller.token.owner, limit=MOST_BEGINNING)
+    return [one for one in found if (key_of(one) or one.schedule_id).startswith(start)]
+
+
 def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
     """Return the uid of an id that the caller may read, also when its schedule is deleted.
 
@@ -172,7 +196,7 @@ def _is_a_name(schedule_id: str) -> bool:
     return plain.isascii() and plain.isalnum() and len(schedule_id) <= 201
 
 
-def key_of(entry: Entry) -> str | None:
+def key_of(entry: Entry | ScheduleNames) -> str | None:
     """Return the caller's own key of a schedule, without the owner in front of it."""
     return None if entry.key is None else entry.key.rpartition("/")[2]
 

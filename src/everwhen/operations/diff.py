@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from everwhen.decide import edit
@@ -34,19 +36,31 @@ class ScheduleChange:
     firings: FiringChanges
 
 
-def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
-    """Return everything that applying would change, by schedule, without writing."""
+def diff(
+    runtime: Runtime, declared: Declarations, progress: Callable[[float], None] | None = None
+) -> list[ScheduleChange]:
+    """Return everything that applying would change, by schedule, without writing; tell `progress` the share done."""
     now = runtime.clock.now()
     changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
     stored = {one.state.schedule_id: one for one in store_of(runtime).catalogue.of_source("config")}
-    found = [_created(one, policies, now) for one in changes.created]
-    found += [_removed(schedule, now) for schedule in changes.removed]
     edited = {change.declared.schedule_id: change.after for change in changes.changed}
-    for one in _touched(declared, changes, stored):
+
+    def change_of(one: Declared) -> ScheduleChange:
         schedule = stored[one.schedule_id]
         after = edited.get(one.schedule_id, schedule.definition)
-        found.append(_changed(one, schedule, after, policies, now))
+        return _changed(one, schedule, after, policies, now)
+
+    steps: list[Callable[[], ScheduleChange]] = [
+        partial(_created, one, policies, now) for one in changes.created
+    ]
+    steps += [partial(_removed, schedule, now) for schedule in changes.removed]
+    steps += [partial(change_of, one) for one in _touched(declared, changes, stored)]
+    found = []
+    for step in steps:
+        found.append(step())
+        if progress is not None:
+            progress(len(found) / len(steps))
     return sorted(found, key=lambda change: change.schedule_id)
 
 

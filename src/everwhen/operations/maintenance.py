@@ -12,7 +12,7 @@ from everwhen.decide.retention import cutoffs
 from everwhen.errors import BackupError, CopyError, SchedulerError, UncertainCopyError
 from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.node import SILENT
-from everwhen.model.retention import PASS_START, Kept, Portion, Retention, RetentionPosition
+from everwhen.model.retention import ORDER, PASS_START, Kept, Portion, Retention, RetentionPosition
 from everwhen.model.vitals import Move, Received
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.opened import store_of
@@ -43,6 +43,7 @@ def back_up(
         _sync(growing)
         _put_in_place(growing, path, may_replace)
         _sync(path.parent)
+        _note_backup(runtime)
         return path.stat().st_size
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror}; nothing was changed", path) from error
@@ -50,6 +51,12 @@ def back_up(
         for suffix in ("", "-journal"):
             with suppress(OSError):  # a folder that cannot be written to has none
                 Path(f"{growing}{suffix}").unlink(missing_ok=True)
+
+
+def _note_backup(runtime: Runtime) -> None:
+    """Record the backup for `system status`; a database that cannot be written, or is older, goes without."""
+    with suppress(SchedulerError):
+        store_of(runtime).upkeep.note_backup(runtime.clock.now())
 
 
 def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
@@ -93,9 +100,11 @@ def prune(
     *,
     dry_run: bool = False,
     tell: Callable[[Portion], None] = lambda _portion: None,
+    progress: Progress = lambda _share: None,
 ) -> dict[Kept, int]:
     """Delete everything beyond retention; return the number of deleted rows by kind (a dry run only counts them)."""
     before = cutoffs(retention or Retention(), runtime.clock.now())
+    last_rows: dict[Kept, int] = {}  # of the tables, as they are when the pass reaches them
     rows: dict[Kept, int] = {}
     place: RetentionPosition | None = PASS_START
     while place is not None:
@@ -103,6 +112,11 @@ def prune(
         rows[portion.what] = rows.get(portion.what, 0) + portion.rows
         tell(portion)
         place = portion.next
+        if place is not None:
+            if place.what not in last_rows:
+                last_rows[place.what] = store_of(runtime).upkeep.last_row(place.what)
+            share = min(place.after / max(last_rows[place.what], 1), 1.0)
+            progress((ORDER.index(place.what) + share) / len(ORDER))
     return rows
 
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import NamedTuple
 
 from everwhen.errors import QueueError, StoreError, StoreFault
-from everwhen.model.instants import DAY, MINUTE
+from everwhen.model.events import Hold
+from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.limits import Breaker
 from everwhen.model.node import SILENT, Node
 from everwhen.model.queries import Counts
+from everwhen.model.queue import RQ_CHAIN
 from everwhen.model.schedule import Schedule
-from everwhen.model.vitals import Mark, Signs, Tally
+from everwhen.model.vitals import Holder, Mark, Signs, Tally
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
+from everwhen.timetable.describe import describe_seconds
 
 MOST_NODES = 100
 SHOWN_FOR = DAY  # how long a dead node is listed
 OVERDUE = MINUTE
 MOST_OVERDUE = 1_000
+MOST_NAMED = 10  # late schedules, held slots
+MOST_HOLDERS = 100
+MOST_SKEW = 2 * SECOND
+LEAST_DISK = 5  # percent
+LATE = 5 * SECOND  # of lag that an operator should see
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,24 @@ class LoopFigures:
     check_count: int
     trigger_count: int
     last_check_at: int | None
+
+
+class HeldSlot(NamedTuple):
+    """A slot that waits, and the jobs that have the places that it waits for."""
+
+    hold: Hold
+    by: list[Holder]
+
+
+class Disk(NamedTuple):
+    """The disk of the database, where it is on this machine."""
+
+    free: int  # bytes
+    total: int
+
+    @property
+    def free_percent(self) -> int:
+        return 100 * self.free // max(self.total, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +73,10 @@ class SystemStatus:
     nodes: list[Node]
     breakers: list[Breaker]  # those that are not closed
     soonest: Schedule | None
+    late: list[Schedule] = dataclass_field(default_factory=list)  # some of those that are overdue
+    holds: list[HeldSlot] = dataclass_field(default_factory=list)  # some of those that are held
+    last_backup_at: int | None = None
+    disk: Disk | None = None
 
 
 def system_status(runtime: Runtime) -> SystemStatus:
@@ -54,17 +86,96 @@ def system_status(runtime: Runtime) -> SystemStatus:
     due_at = soonest[0].state.next_run_at if soonest else None
     waits = 0 if due_at is None or paused_at is not None else max(now - due_at, 0)
     late = store.catalogue.soonest(MOST_OVERDUE) if waits > OVERDUE else []
+    overdue = [schedule for schedule in late if (schedule.state.next_run_at or now) < now - OVERDUE]
+    counts = store.ledger.counts()
     heard_of = [node for node in store.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
     return SystemStatus(
         now=now,
         paused_at=paused_at,
         lag=waits,
-        overdue=sum((schedule.state.next_run_at or now) < now - OVERDUE for schedule in late),
-        counts=store.ledger.counts(),
+        overdue=len(overdue),
+        counts=counts,
         nodes=heard_of[: -MOST_NODES - 1 : -1],  # the newest first
         breakers=[breaker for breaker in store.ledger.breakers() if breaker.state != "closed"],
         soonest=soonest[0] if soonest else None,
+        late=overdue[:MOST_NAMED],
+        holds=_held_slots(runtime) if counts.held else [],
+        last_backup_at=store.upkeep.last_backup_at(),
+        disk=_disk_of(runtime.directory),
     )
+
+
+def _held_slots(runtime: Runtime) -> list[HeldSlot]:
+    firings = store_of(runtime).firings
+    holds = firings.holds(limit=MOST_NAMED)
+    keys = {hold.key for hold in holds if hold.key is not None}
+    holders = firings.holders(keys, limit=MOST_HOLDERS) if keys else []
+    return [
+        HeldSlot(
+            hold,
+            [one for one in holders if hold.key in (one.guard_key, one.capacity_key)] if hold.key else [],
+        )
+        for hold in holds
+    ]
+
+
+def _disk_of(directory: str | None) -> Disk | None:
+    if directory is None:
+        return None
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return None
+    return Disk(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+
+def list_problems(
+    found: SystemStatus, *, unready: str | None, dispatch: str, broker: str | None
+) -> list[str]:
+    """Return a sentence for everything that is wrong, the worst first; none while the system is paused on purpose.
+
+    `unready`: why this process is not ready; `broker`: why the queue's broker does not answer.
+    """
+    problems = [] if found.paused_at is not None else _problems_of_nodes(found, unready, dispatch)
+    if broker is not None:
+        problems.append(f"the broker of {dispatch} does not answer: {broker}")
+    if found.disk is not None and found.disk.free_percent < LEAST_DISK:
+        problems.append(f"the disk of the database is nearly full: {found.disk.free_percent} % is free")
+    problems += [
+        f"the clock of node {node.node} is {abs(node.clock_skew) / SECOND:.1f} s "
+        f"{'ahead of' if node.clock_skew > 0 else 'behind'} the database's"
+        for node in found.nodes
+        if is_alive(node, found.now) and abs(node.clock_skew) > MOST_SKEW
+    ]
+    problems += [
+        f"the circuit breaker {breaker.key} is open: its slots are skipped; see everwhen system breaker {breaker.key}"
+        for breaker in found.breakers
+        if breaker.state == "open"
+    ]
+    for status in ("invalid", "dead"):
+        if count := found.counts.schedules.get(status, 0):
+            noun = "1 schedule is" if count == 1 else f"{count:,} schedules are"
+            problems.append(f"{noun} {status}; see everwhen schedules list --status {status}")
+    return problems
+
+
+def _problems_of_nodes(found: SystemStatus, unready: str | None, dispatch: str) -> list[str]:
+    """Return what keeps slots from firing and jobs from running, and by how much they are late."""
+    alive = [node for node in found.nodes if is_alive(node, found.now)]
+    problems = []
+    if unready is not None:
+        problems.append(f"not ready: {unready}")
+    if dispatch != RQ_CHAIN and not any(node.is_scheduler for node in alive):
+        problems.append("no scheduler is running: nothing fires; start one with everwhen up")
+    # Workers of a queue are nodes only while they run a job; only the queue knows about idle ones.
+    elif dispatch == "local" and not any(node.role in ("up", "worker") for node in alive):
+        problems.append(
+            "no worker is running: slots fire, and their jobs wait; start one with everwhen worker"
+        )
+    if found.overdue or found.lag > LATE:
+        many = f": {found.overdue:,} schedules are overdue" if found.overdue > 1 else ""
+        problems.append(f"late by {describe_seconds(max(found.lag // SECOND, 1))}{many}")
+    return problems
 
 
 def is_alive(node: Node, now: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
 from everwhen.model.limits import Shared
-from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.model.queries import Entry, ScheduleFilter, ScheduleNames
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
 from everwhen.store.dialect import Statement, composed
@@ -39,6 +39,19 @@ WHERE r.cause IS NULL AND s.source = :source::text AND (s."group" IS NOT NULL OR
 ORDER BY s.row_id""")
 _ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
 _ENTRY_BY_ID = Statement(f"SELECT {_ENTRY} {BY_ID}")
+_NAMES = ", ".join(ScheduleNames._fields)
+# The unique keys on schedule_id and uid.
+_NAMES_OF_ID = Statement(f"SELECT {_NAMES} {BY_ID}")
+# Scans of all rows: a person asks for them, with a text that is not an id, or while a shell completes one.
+_CALLED = Statement(f"""
+SELECT {_NAMES} FROM schedules
+WHERE (:owner::text IS NULL OR owner = :owner::text) AND (name = :name::text OR key = :own::text
+    OR (:owner::text IS NULL AND substr(key, length(key) - length(:tail::text) + 1) = :tail::text))
+ORDER BY CASE WHEN key = :own::text THEN 0 WHEN key IS NULL THEN 2 ELSE 1 END, row_id DESC LIMIT :limit""")
+_BEGINNING = Statement(f"""
+SELECT {_NAMES} FROM schedules WHERE (:owner::text IS NULL OR owner = :owner::text)
+    AND (substr(schedule_id, 1, length(:start::text)) = :start::text OR strpos(key, :key::text) > 0)
+ORDER BY row_id DESC LIMIT :limit""")
 # The primary key, from its end.
 _CONFIG_PLACES = Statement("""
 SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1""")
@@ -136,6 +149,25 @@ class Catalogue(StorePart):
         """Return the id of the schedule that was created under a caller's own key."""
         with self._store.read() as tx:
             return tx.text(_ID_OF_KEY, key=key)
+
+    def names_of(self, schedule_id: str) -> ScheduleNames | None:
+        """Return the names of the schedule with this id or uid."""
+        with self._store.read() as tx:
+            found = tx.many(ScheduleNames._make, _NAMES_OF_ID, id=schedule_id)
+            return found[0] if found else None
+
+    def called(self, name: str, *, owner: str | None, limit: int) -> list[ScheduleNames]:
+        """Return the schedules with this name or key: of one owner, or of all owners when None."""
+        with self._store.read() as tx:
+            own, tail = f"{owner or ''}/{name}", f"/{name}"
+            given = {"name": name, "own": own, "tail": tail, "owner": owner, "limit": limit}
+            return tx.many(ScheduleNames._make, _CALLED, **given)
+
+    def beginning(self, start: str, *, owner: str | None, limit: int) -> list[ScheduleNames]:
+        """Return schedules whose id or key begins with a text, newest first."""
+        with self._store.read() as tx:
+            given = {"start": start, "key": f"/{start}", "owner": owner, "limit": limit}
+            return tx.many(ScheduleNames._make, _BEGINNING, **given)
 
     def entries(
         self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeVar
 
 from everwhen.model.events import FIRING_COLUMNS, PROGRESS_COLUMNS, Firing, Hold, Progress
+from everwhen.model.vitals import Holder
 from everwhen.store.dialect import Statement
 from everwhen.store.transaction import Store, StorePart
 
@@ -24,10 +25,15 @@ _PROGRESS_AFTER = Statement(
 _PROGRESS_OF = Statement(f"{_PROGRESS} WHERE j.row_id = ANY(:row_ids::integers)")
 # idx_jobs_outstanding
 _OUTSTANDING = Statement(f"{_PROGRESS} WHERE j.status IN ('queued', 'running') LIMIT :limit")
+# idx_jobs_outstanding
+_HOLDERS = Statement("""
+SELECT job_id, schedule_id, status, node, started_at, guard_key, capacity_key FROM jobs
+WHERE status IN ('queued', 'running')
+    AND (guard_key = ANY(:keys::texts) OR capacity_key = ANY(:keys::texts)) LIMIT :limit""")
 _OWNERS = Statement("SELECT uid, owner FROM schedules WHERE uid = ANY(:uids::texts)")
 # idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
 _HELD = """
-SELECT row_id, uid, schedule_id, owner, held_slot_at, held_due_at, held_reason, held_since
+SELECT row_id, uid, schedule_id, owner, held_slot_at, held_due_at, held_reason, held_since, held_key
 FROM schedules INDEXED BY {index} WHERE {waits} AND held_slot_at IS NOT NULL AND held_since IS NOT NULL
     AND (:uid::text IS NULL OR uid = :uid::text) AND (:owner::text IS NULL OR owner = :owner::text)"""
 _HELD_FOR_KEY = _HELD.format(index="idx_schedules_held", waits="held_key IS NOT NULL")
@@ -100,6 +106,10 @@ class Firings(StorePart):
     def owners(self, uids: Collection[str]) -> dict[str, str | None]:
         """Return the owners of these schedules, without those that no longer exist."""
         return dict(self._many(tuple, _OWNERS, uids=uids))
+
+    def holders(self, keys: Collection[str], *, limit: int) -> list[Holder]:
+        """Return outstanding jobs that have the places of these limits, in no order."""
+        return self._many(Holder._make, _HOLDERS, keys=keys, limit=limit)
 
     def holds(self, *, uid: str | None = None, owner: str | None = None, limit: int) -> list[Hold]:
         """Return held slots, in no order; at most `limit` of them."""

@@ -16,7 +16,7 @@ from everwhen.clock import Clock
 from everwhen.decide.retention import may_go, retained_from
 from everwhen.model.events import Event
 from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
+from everwhen.model.retention import Cutoffs, Kept, Portion, RetentionPosition, place_after
 from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.runtime import Progress
 from everwhen.store.dialect import Statement, composed
@@ -106,6 +106,17 @@ class _Going(NamedTuple):
     last: int | None
 
 
+# Primary keys, one step from their end.
+_LAST_ROWS: Mapping[Kept, Statement] = {
+    "output": Statement("SELECT coalesce(max(row_id), 0) FROM jobs"),
+    "jobs": Statement("SELECT coalesce(max(row_id), 0) FROM jobs"),
+    "audit": Statement("SELECT coalesce(max(id), 0) FROM audit_events"),
+    "breaker_transitions": Statement("SELECT coalesce(max(id), 0) FROM circuit_breaker_transitions"),
+    "messages": Statement("SELECT coalesce(max(id), 0) FROM messages"),
+    "requests": Statement("SELECT coalesce(max(id), 0) FROM requests"),
+}
+
+
 class Upkeep(StorePart):
     """Upkeep of one database."""
 
@@ -132,6 +143,12 @@ class Upkeep(StorePart):
         if place.what == "output" and not dry_run:
             self._output_until = going.last or self._output_until
         return Portion(place.what, rows, place_after(place, going.last))
+
+    def last_row(self, what: Kept) -> int:
+        """Return the last row that a pass may reach in the table of this kind, to tell how far it has come."""
+        statement = _LAST_ROWS.get(what)
+        with self._store.look() as tx:
+            return 0 if statement is None else int(tx.value(statement))
 
     def _look(self, tx: Snapshot, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
         def old(statement: Statement, until: int, after: int = place.after) -> _Old:
@@ -172,6 +189,16 @@ class Upkeep(StorePart):
                 # A subscriber that has not received them continues with the rest, so none keeps a message.
                 rows, last = old(_MESSAGES, before.messages)
                 return _Going([_Rows("messages", "id", [number for number, _, _ in rows])], last)
+
+    def last_backup_at(self) -> int | None:
+        """Return when the last backup was complete; None when there was none."""
+        with self._store.look() as tx:
+            found = tx.settings().get("last_backup")
+        return None if found is None else int(found)
+
+    def note_backup(self, now: int) -> None:
+        """Record that a backup is complete."""
+        self._store.write(Lane.API, lambda tx: tx.put_setting("last_backup", str(now)))
 
     # -- nodes --
 

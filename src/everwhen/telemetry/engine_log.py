@@ -1,6 +1,6 @@
 """The log of a program's scheduler, on the logger `everwhen`: failed jobs, missed slots, firings.
 
-A record carries `schedule_id`, `job_id` and `slot_at` in its `extra`, for loggers that write fields.
+A record carries `event`, `schedule_id`, `job_id` and `slot_at` in its `extra`, for loggers that write fields.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ class EngineLog:
 
     def started(self, run: Run) -> None:
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("job %s of %s started", run.job_id, run.schedule_id, extra=_fields_of_run(run))
+            log.debug(
+                "job %s of %s started", run.job_id, run.schedule_id, extra=_fields_of_run(run, "job.started")
+            )
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         """Log a failure with its traceback."""
         if outcome.status in _FAILURES:
             error = _writable(outcome.error or "no error is known")
             word = "timed out" if outcome.status == "timed_out" else outcome.status
-            fields = _fields_of_run(run)
+            fields = _fields_of_run(run, f"job.{outcome.status}")
             log.error("job %s of %s %s: %s", run.job_id, run.schedule_id, word, error, extra=fields)
         elif log.isEnabledFor(logging.DEBUG):
-            fields = _fields_of_run(run)
+            fields = _fields_of_run(run, f"job.{outcome.status}")
             log.debug("job %s of %s %s", run.job_id, run.schedule_id, outcome.status, extra=fields)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
@@ -56,7 +58,7 @@ def _writable(text: str) -> str:
 def _log_missed(event: Event) -> None:
     slot_at = None if event.slot_at is None else to_datetime(event.slot_at)
     many = f" and {event.slot_count - 1} more" if event.slot_count > 1 else ""
-    fields = {"schedule_id": event.schedule_id, "job_id": None, "slot_at": slot_at}
+    fields = {"event": event.type, "schedule_id": event.schedule_id, "job_id": None, "slot_at": slot_at}
     when = "a slot" if slot_at is None else f"its slot at {slot_at:%Y-%m-%d %H:%M:%S} UTC"
     log.warning("schedule %s missed %s%s: %s", event.schedule_id, when, many, event.reason, extra=fields)
 
@@ -64,9 +66,20 @@ def _log_missed(event: Event) -> None:
 def _log_fired(decision: Decision) -> None:
     schedule_id = decision.after.schedule_id
     for job in decision.jobs:
-        fields = {"schedule_id": schedule_id, "job_id": job.job_id, "slot_at": to_datetime(job.slot_at)}
+        slot_at = to_datetime(job.slot_at)
+        fields = {
+            "event": "schedule.fired",
+            "schedule_id": schedule_id,
+            "job_id": job.job_id,
+            "slot_at": slot_at,
+        }
         log.debug("schedule %s fired job %s", schedule_id, job.job_id, extra=fields)
 
 
-def _fields_of_run(run: Run) -> dict[str, object]:
-    return {"schedule_id": run.schedule_id, "job_id": run.job_id, "slot_at": to_datetime(run.slot_at)}
+def _fields_of_run(run: Run, event: str) -> dict[str, object]:
+    return {
+        "event": event,
+        "schedule_id": run.schedule_id,
+        "job_id": run.job_id,
+        "slot_at": to_datetime(run.slot_at),
+    }

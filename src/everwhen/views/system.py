@@ -13,6 +13,7 @@ from everwhen.model.policy import WhenClosed
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
 from everwhen.operations import system
+from everwhen.operations.access import key_of
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
 from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 from everwhen.views.shape import Object, View, When, each, field, when_text
@@ -80,6 +81,40 @@ class Queue(View):
     running: int = field(lambda counts: counts.jobs.get("running", 0))
 
 
+class LateSchedule(View):
+    """A schedule that should have fired."""
+
+    schedule_id: str = field("state.schedule_id")
+    due_at: When | None = field("state.next_run_at")
+
+
+class Holder(View):
+    """A job that has a place that a held slot waits for."""
+
+    job_id: str
+    schedule_id: str
+    status: str
+    node: str | None
+    started_at: When | None
+
+
+class HeldSlot(View):
+    """A slot that waits for a place, or for an opening."""
+
+    schedule_id: str = field("hold.schedule_id")
+    slot_at: When = field("hold.slot_at", via=when_text)
+    since: When = field("hold.since", via=when_text)
+    reason: str = field("hold.reason")
+    by: list[Holder] = field(via=each(Holder.of), about="The jobs that have its places.")
+
+
+class Disk(View):
+    """The disk of the database's file."""
+
+    free_gib: float = field(lambda disk: round(disk.free / (1 << 30), 1))
+    free_percent: int
+
+
 class Next(View):
     schedule_id: str
     next_run_at: When | None
@@ -113,6 +148,25 @@ class SystemStatus(View):
         lambda found: [Node.of(node, is_alive=system.is_alive(node, found.now)) for node in found.nodes],
         about="Those of the last day, newest first.",
     )
+    late: list[LateSchedule] = field(via=each(LateSchedule.of), about="The first ten that are overdue.")
+    held_slots: list[HeldSlot] = field("holds", via=each(HeldSlot.of), about="Ten of the held slots.")
+    broker: str | None = field(about="Why the broker of the queue does not answer; null when it does.")
+    disk: Disk | None = field(via=Disk.of, about="Null where the database is on another machine.")
+    last_backup_at: When | None = field(about="When `everwhen db backup` last wrote a backup.")
+    problems: list[str] = field(about="A sentence for everything that is wrong; empty when all is well.")
+
+
+class ScheduleName(View):
+    """The names of one schedule."""
+
+    id: str = field("schedule_id")
+    key: str | None = field(key_of, about="The key that its creator chose.")
+    name: str
+
+
+class ScheduleNames(View):
+    items: list[ScheduleName]
+    total: int
 
 
 class Switch(View):
@@ -128,9 +182,17 @@ class Health(View):
 
 
 def status_to_json(
-    found: system.SystemStatus, loop: system.LoopFigures | None, *, unready: str | None, dispatch: str
+    found: system.SystemStatus,
+    loop: system.LoopFigures | None,
+    *,
+    unready: str | None,
+    dispatch: str,
+    broker: str | None = None,
 ) -> Object:
-    """Return how everything stands; `loop` has the figures of this process, None where it has no loop."""
+    """Return how everything stands; `loop` has the figures of this process, None where it has no loop.
+
+    `broker` says why the broker of a queue does not answer.
+    """
     return SystemStatus.of(
         found,
         status=system.status_of(found) if loop is None else loop.status,
@@ -140,6 +202,8 @@ def status_to_json(
         last_check_at=None if loop is None else when_text(loop.last_check_at),
         unready=unready,
         dispatch=dispatch,
+        broker=broker,
+        problems=system.list_problems(found, unready=unready, dispatch=dispatch, broker=broker),
     )
 
 
@@ -218,6 +282,7 @@ class ScheduleChange(View):
     schedule_id: str
     what: Literal["created", "changed", "removed"]
     place: str | None = field(lambda change: change.place or None)
+    timezone: str = field(about="The zone of the schedule.")
     keys: list[KeyChange] = field(via=each(KeyChange.of))
     firings: Firings = field(via=Firings.of)
 

@@ -26,6 +26,7 @@ from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
 from everwhen.model.limits import BreakerState
 from everwhen.operations import breakers, schedules, system
+from everwhen.operations.access import complete_schedules, find_schedules
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
@@ -49,7 +50,8 @@ def get_system_status(context: Context, _caller: GlobalViewer) -> Response:
     node = context.node_hooks
     loop = None if node.figures is None else node.figures()
     unready = None if context.unready is None else context.unready()
-    return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
+    broker = None if node.broker is None else node.broker()
+    return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch, broker=broker))
 
 
 @router.post(
@@ -71,6 +73,31 @@ def resume_system(context: Context, caller: GlobalOperator) -> Response:
 def _switch(context: ApiContext) -> Response:
     paused_at = system_paused_at(context.runtime)
     return answer(view.Switch.made(is_paused=paused_at is not None, paused_at=when_text(paused_at)))
+
+
+# -- what a person means by a name --
+
+_MEANT = {"max_length": 300, "pattern": r"^[^\x00]*$"}
+MeantSchedule = Annotated[str, Query(description="An id, a key or a name.", examples=["report"], **_MEANT)]
+Beginning = Annotated[str | None, Query(description="The first letters of an id or a key.", **_MEANT)]
+
+
+@router.get(
+    "/find/",
+    **described("Find a schedule by id, key or name", view.ScheduleNames, "More than one: it is ambiguous."),
+)
+def find_schedule(
+    context: Context, caller: Viewer, schedule: MeantSchedule = "", beginning: Beginning = None
+) -> Response:
+    """Return the schedule with this id, or else with this key, or else all with exactly this name (at most 20).
+
+    With `beginning`: schedules whose id or key begins with it (at most 200), for shells that complete a word.
+    """
+    if beginning is not None:
+        found = complete_schedules(context.runtime, beginning, caller)
+    else:
+        found = find_schedules(context.runtime, schedule, caller)
+    return answer(list_to_json([view.ScheduleName.of(names) for names in found]))
 
 
 # -- circuit breakers: how they stand, how they came there, and closing one by hand --
