@@ -118,7 +118,7 @@ def open_stack(
 
 def _directory_of(url: str) -> str | None:
     """Return the directory of an SQLite file; None for other databases."""
-    path = None if is_postgres(url) else path_of(url)
+    path = path_of(url) if url.startswith("sqlite:") else None
     return None if path is None else str(Path(path).absolute().parent)
 
 

@@ -105,7 +105,7 @@ def test_open_breakers_and_schedules_that_need_a_person_are_problems() -> None:
 
 
 @pytest.mark.parametrize("dispatch", ["rq", "rq-chain"])
-def test_a_broker_that_does_not_answer_is_told_without_a_service(tmp_path: Path, dispatch: str) -> None:
+def test_a_broker_that_does_not_answer_is_named_without_a_service(tmp_path: Path, dispatch: str) -> None:
     url = f"sqlite:///{tmp_path}/e.db"
     open_stack(url).close()
     (tmp_path / "everwhen.yaml").write_text(

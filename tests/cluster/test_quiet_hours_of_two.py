@@ -70,7 +70,7 @@ def test_a_policy_that_is_being_deleted_is_not_named(runtime: Tenant, other: Ten
         lambda tx: remove_policy(tx, "nights"),
         lambda: name("a", every="10m", quiet_hours="nights"),
     )
-    with pytest.raises(MissingQuietHoursError, match='there are no "nights"'):
+    with pytest.raises(MissingQuietHoursError, match='there are no quiet hours "nights"'):
         naming.result(30)
     assert [one.state.revision for one in runtime.runtime.catalogue.soonest(1)] == ([] if is_new else [1])
 

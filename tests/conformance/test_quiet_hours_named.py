@@ -62,7 +62,7 @@ def test_a_schedule_never_names_quiet_hours_that_were_deleted_meanwhile(
     runtime.put_quiet_hours("08:00-09:00", "skip")
     plan = planned(runtime)
     runtime.runtime.catalogue.delete_own_policy("nights")
-    with pytest.raises(MissingQuietHoursError, match='quiet_hours: there are no "nights"'):
+    with pytest.raises(MissingQuietHoursError, match='quiet_hours: there are no quiet hours "nights"'):
         write(runtime, plan)
     assert all(one.definition.quiet_hours_id is None for one in runtime.runtime.catalogue.soonest(5))
 

@@ -82,7 +82,7 @@ def test_a_program_may_name_quiet_hours_that_are_there_and_no_others(runtime: Te
     nightly = declarations(runtime, a={"every": "1h", "quiet_hours": "nights"})
     assert apply(runtime.runtime, nightly, source="python:shop").created == ("a",)
     strange = declarations(runtime, "2", b={"every": "1h", "quiet_hours": "days"})
-    with pytest.raises(TimetableError, match='there are no "days"'):
+    with pytest.raises(TimetableError, match='there are no quiet hours "days"'):
         apply(runtime.runtime, strange, source="python:shop")
     assert runtime.runtime.catalogue.get("a") is not None
 

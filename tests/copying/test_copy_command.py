@@ -62,7 +62,7 @@ def test_its_json_says_what_arrived_and_that_it_was_there_already(tmp_path: Path
     assert first["rows"]["tokens"] == 1
     assert first["total"] == sum(first["rows"].values())
     assert (first["replaced"], first["left_behind"]) == ([], [])
-    assert "it was there already" in run("db", "copy", url, postgres_url).stdout
+    assert "the copy was complete already" in run("db", "copy", url, postgres_url).stdout
 
 
 def test_up_with_force_takes_a_moved_file_into_use(

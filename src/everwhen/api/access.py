@@ -84,7 +84,7 @@ async def authenticate_with_token(
 
 
 async def authenticate_operator(request: Request) -> Caller:
-    """The same as `Operator`, for a route that does without the framework's dependencies."""
+    """Return the same as `Operator`, for a route that does without the framework's dependencies."""
     return await authenticate(
         request, SecurityScopes(OPERATOR), await _bearer(request), await _api_key(request)
     )

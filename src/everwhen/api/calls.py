@@ -26,7 +26,7 @@ from everwhen.errors import SubmissionError
 from everwhen.errors import shown as shown_text
 from everwhen.model.instants import instant_of
 from everwhen.model.masks import MASK, masked, named_items
-from everwhen.model.queries import STATUS_WORDS, Entry
+from everwhen.model.queries import STATUS_ALIASES, Entry
 from everwhen.model.scalars import unknown
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.jobs import FiringResult, get_job
@@ -115,12 +115,12 @@ async def _context(request: Request) -> ApiContext:
 
 Context = Annotated[ApiContext, Depends(_context)]
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
-StatusWord = Annotated[str, WithJsonSchema({"enum": list(STATUS_WORDS)})]
+StatusWord = Annotated[str, WithJsonSchema({"enum": list(STATUS_ALIASES)})]
 _FIELDS = "Only these fields, and id: separated by commas, or one in each parameter."
 _INCLUDE = (
     "Only the fields of these groups, and those of `fields`: separated by commas, or one in each parameter."
 )
-NO_WORDS: list[str] = []  # the framework copies it
+NOTHING_CHOSEN: list[str] = []  # the framework copies it
 Fields = Annotated[
     list[Annotated[str, WithJsonSchema({"enum": list(FIELD_NAMES)})]],
     Query(description=_FIELDS, max_length=200),

@@ -26,7 +26,7 @@ from everwhen.model.kinds import Key, Record
 from everwhen.model.limits import BreakerState, TransitionReason
 from everwhen.model.node import Role
 from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
-from everwhen.model.queries import STATUS_WORDS
+from everwhen.model.queries import STATUS_ALIASES
 from everwhen.model.schedule import Status
 from everwhen.model.token import AccessRole
 from everwhen.model.values import (
@@ -130,7 +130,7 @@ def _parts() -> dict[str, Schema]:
         "ReportedStatus": _choice("succeeded", "failed"),
         "ScheduleField": _choice(*FIELD_NAMES),
         "ScheduleFieldGroup": _choice(*FIELD_GROUPS),
-        "ScheduleStatusFilter": _choice(*STATUS_WORDS),
+        "ScheduleStatusFilter": _choice(*STATUS_ALIASES),
         "Duration": DURATION.schema(),
         "DurationOrNone": DURATION_OR_NONE.schema(),
         "MisfireGrace": GRACE.schema(),
@@ -193,21 +193,21 @@ _ABOUT = {
 
 def body_schemas() -> dict[str, Schema]:
     """Return the bodies that are checked as a file is, from the tables of that check."""
-    run = _with_defaults_in_words(or_null(RUN.schema()))
+    run = _with_described_defaults(or_null(RUN.schema()))
     text, anything = {"type": "string"}, reference("JsonObject")
-    # Functions of a program have names that no body can give, and a message may be SYRIS's template.
+    # Functions of a program have names that no body can give, and a message may be a template of another scheduler.
     others = {
         name: {**run["properties"][name], "anyOf": [schema, {"type": "null"}]}
         for name, schema in (("python", text), ("message", anything))
     }
     stored = {**run, "properties": {**run["properties"], **others}}
     keys = {name: _of_all_shapes(key) for name, key in SUBMISSION.keys.items() if name != "run"}
-    schedule = _with_defaults_in_words(or_null(Record(keys).schema()))
+    schedule = _with_described_defaults(or_null(Record(keys).schema()))
     schedule["properties"]["run"] = {
         "anyOf": [reference("Target"), {"type": "null"}],
         "description": SUBMISSION.keys["run"].about,
     }
-    change = _with_defaults_in_words(or_null(QUIET_HOURS.schema()))
+    change = _with_described_defaults(or_null(QUIET_HOURS.schema()))
     named = {
         "type": ["string", "null"],
         "description": "A name; a UUID when none is given.",
@@ -250,7 +250,7 @@ def _of_all_shapes(key: Key) -> Key:
     return Key(key.kind, key.about, None if getattr(key, "defaults", {}) else key.default)
 
 
-def _with_defaults_in_words(schema: Schema) -> Schema:
+def _with_described_defaults(schema: Schema) -> Schema:
     """Return an object with the defaults of its properties in their descriptions only."""
     properties = dict(schema.get("properties", {}))
     for name, one in properties.items():
@@ -278,7 +278,7 @@ class _Naming:
         for form in (bare, given):
             self._names[_meaning(form, _NOTES[:-1])] = name
             self._names.setdefault(_meaning(form), name)  # of those that differ in examples alone, the first
-        found = _with_defaults_in_words(_PLAINER.get(name, given))
+        found = _with_described_defaults(_PLAINER.get(name, given))
         about = {"description": _ABOUT[name]} if name in _ABOUT else {}
         self.components[name] = {**about, **found}
 
@@ -328,7 +328,7 @@ class _Naming:
 
 
 def _meaning(schema: Mapping[str, Any], notes: Collection[str] = _NOTES) -> str:
-    """Return the text by which equal schemas are recognised; what is only said about one is no part of it."""
+    """Return the text by which equal schemas are recognised; descriptions of one do not belong to it."""
     said = {key: value for key, value in schema.items() if key not in notes}
     if said.get("additionalProperties") is True:  # as when nothing is said
         del said["additionalProperties"]

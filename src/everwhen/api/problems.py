@@ -109,7 +109,7 @@ async def on_invalid(_request: Request, error: Exception) -> Response:
     """Parameters or a body that do not have the documented shape."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    faults = [(_path(fault["loc"][1:]), _in_words(fault)) for fault in found[:MOST_FAULTS]]
+    faults = [(_path(fault["loc"][1:]), _sentence_of(fault)) for fault in found[:MOST_FAULTS]]
     if len(found) > MOST_FAULTS:
         faults.append(("", f"there are {len(found) - MOST_FAULTS:,} further problems"))
     detail = "; ".join(f"{path}: {message}" if path else message for path, message in faults)
@@ -144,7 +144,7 @@ _PATTERNS = {
 }
 
 
-def _in_words(fault: Mapping[str, Any]) -> str:
+def _sentence_of(fault: Mapping[str, Any]) -> str:
     context = fault.get("ctx") or {}
     if fault["type"] == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], str(fault["msg"]))

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Mark(NamedTuple):
+class OutcomeMark(NamedTuple):
     """A sign, and a colour that both rich and click know; no colour is the empty text."""
 
     sign: str
     colour: str
 
 
-GOOD, BAD = Mark("✓", "green"), Mark("✗", "red")
-RUNNING, WAITING = Mark("●", "cyan"), Mark("○", "blue")
-PASSED, OVER = Mark("–", "yellow"), Mark("·", "")
-NEEDS_A_PERSON = Mark("!", "red")
+GOOD, BAD = OutcomeMark("✓", "green"), OutcomeMark("✗", "red")
+RUNNING, WAITING = OutcomeMark("●", "cyan"), OutcomeMark("○", "blue")
+PASSED, OVER = OutcomeMark("–", "yellow"), OutcomeMark("·", "")
+NEEDS_A_PERSON = OutcomeMark("!", "red")
 
 MARKS = {
     # jobs
@@ -31,7 +31,7 @@ MARKS = {
     "running": RUNNING,
     "queued": WAITING,
     # schedules
-    "active": Mark("●", "green"),
+    "active": OutcomeMark("●", "green"),
     "paused": PASSED,
     "done": OVER,
     "invalid": NEEDS_A_PERSON,
@@ -51,13 +51,13 @@ MARKS = {
     "open": BAD,
     "half_open": WAITING,
 }
-_NONE = Mark("", "")
+_NONE = OutcomeMark("", "")
 _BAD_NEWS = frozenset(
     "died opened denied rejected refused invalidated stalled failing overdue reached".split()
 )
 
 
-def mark_of(state: str) -> Mark:
+def mark_of(state: str) -> OutcomeMark:
     """Return the mark of an outcome or a state; one that is not known has none."""
     return MARKS.get(state, _NONE)
 
@@ -71,7 +71,7 @@ def marked(state: str, text: str | None = None) -> str:
     return f"{mark_of(state).sign} {state if text is None else text}".lstrip()
 
 
-def mark_of_event(kind: str) -> Mark:
+def mark_of_event(kind: str) -> OutcomeMark:
     """Return the mark of an event by the last word of its type.
 
     >>> [mark_of_event(kind).sign for kind in ("schedule.missed", "breaker.opened", "schedule.created")]

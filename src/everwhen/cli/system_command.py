@@ -8,7 +8,7 @@ import click
 
 from everwhen.cli.client import ApiError, Client, part
 from everwhen.cli.connection import CallingGroup
-from everwhen.cli.marks import BAD, GOOD, PASSED
+from everwhen.cli.marks import BAD, GOOD, PASSED, mark_of
 from everwhen.cli.screen import (
     Answers,
     Text,
@@ -21,7 +21,6 @@ from everwhen.cli.screen import (
     print_text,
     seconds_between,
     span_text,
-    status_text,
 )
 from everwhen.cli.terminal import echo, print_json
 
@@ -242,7 +241,11 @@ def _one(client: Client, key: str, limit: int, reset: bool) -> dict[str, Any]:
 def _show_breaker(one: dict[str, Any]) -> None:
     since = f" since {datetime_text(one['opened_at'])}" if one["opened_at"] else ""
     failures = f", {one['failure_count']} failures in a row" if one["failure_count"] else ""
-    print_text(Text.assemble((one["key"], "bold"), "  ", status_text(one["state"]), f"{since}{failures}"))
+    mark = mark_of(one["state"])
+    state = (one["state"], mark.colour)
+    print_text(
+        Text.assemble((f"{mark.sign} ", mark.colour), (one["key"], "bold"), "  ", state, f"{since}{failures}")
+    )
     rows = [
         (datetime_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
         for t in one["transitions"]

@@ -121,7 +121,7 @@ def _take_workflow(submitted: DocumentNode, given: dict[str, Any], translated: T
 
 
 def _take_requests(
-    submitted: DocumentNode, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any] | None
+    submitted: DocumentNode, given: dict[str, Any], translated: Translated, existing: Mapping[str, Any] | None
 ) -> None:
     """Take the keys of a schedule that requests fire; refuse them where the clock does."""
     block, kind = translated.node.value, given.get("type")
@@ -130,14 +130,14 @@ def _take_requests(
         for key in (*TRIGGER_KEYS, "spec"):
             if given.get(key) is not None or block.get(key) is not None:
                 submitted.complain(f"is not allowed with type {kind}", translated.spelled.get(key, key))
-    elif beside is not None and "type" not in given and not any(key in block for key in TRIGGER_KEYS):
-        kind = beside.get("type")
+    elif existing is not None and "type" not in given and not any(key in block for key in TRIGGER_KEYS):
+        kind = existing.get("type")
     for key in ("secret", "signature"):
         if key in given and kind != "webhook":
             submitted.complain("is only for a webhook", key)
         elif key in submitted.value:
             block[key] = submitted.value[key]
-    if "signature" in given and (given.get("secret") or (beside or {}).get("secret")) is None:
+    if "signature" in given and (given.get("secret") or (existing or {}).get("secret")) is None:
         submitted.complain("requires secret", "signature")
 
 

@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 # The words of the source systems for our statuses are taken, too (SEMANTICS 7).
-STATUS_WORDS: dict[str, Status] = {
+STATUS_ALIASES: dict[str, Status] = {
     "active": "active",
     "idle": "active",
     "running": "active",

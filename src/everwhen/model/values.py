@@ -126,7 +126,7 @@ class Url(Text):
 
 
 def _url_fault(value: str) -> str | None:
-    """Return why no request can be sent to this URL; what is no URL at all is refused by its pattern."""
+    """Return why no request can be sent to this URL; a text that is not a URL at all is refused by its pattern."""
     if not value.startswith(("http://", "https://")):
         return None
     from urllib.parse import urlsplit

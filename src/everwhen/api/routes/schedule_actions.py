@@ -13,7 +13,7 @@ from everwhen.api.access import AuthenticatedRoute, Operator, Viewer
 from everwhen.api.batches import ManyResults, results_to_json
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
-    NO_WORDS,
+    NOTHING_CHOSEN,
     Context,
     Cursor,
     Fields,
@@ -303,8 +303,8 @@ def list_agent_schedules(
     context: Context,
     caller: Viewer,
     name: AgentName,
-    fields: Fields = NO_WORDS,
-    include: Include = NO_WORDS,
+    fields: Fields = NOTHING_CHOSEN,
+    include: Include = NOTHING_CHOSEN,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:

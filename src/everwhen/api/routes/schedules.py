@@ -17,7 +17,7 @@ from everwhen.api.access import Operator, Viewer, authenticate_operator
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     LONGEST_KEY,
-    NO_WORDS,
+    NOTHING_CHOSEN,
     Body,
     Context,
     Cursor,
@@ -54,7 +54,7 @@ from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDU
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declare import Declared
-from everwhen.model.queries import STATUS_WORDS, Entry, ScheduleFilter
+from everwhen.model.queries import STATUS_ALIASES, Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.token import StoredResponse
 from everwhen.operations import schedules, submissions
@@ -79,17 +79,17 @@ def list_schedules(
     target: Word = None,
     owner: Word = None,
     q: Annotated[Word, Query(description="A text that the id or the name contains.")] = None,
-    fields: Fields = NO_WORDS,
-    include: Include = NO_WORDS,
+    fields: Fields = NOTHING_CHOSEN,
+    include: Include = NOTHING_CHOSEN,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,
 ) -> Response:
     """Newest first. All filters must match; `workflow_id` selects the schedules that start this workflow."""
-    if status is not None and status not in STATUS_WORDS:
-        raise InvalidError("status", "is unknown", f"status is one of {', '.join(STATUS_WORDS)}.")
+    if status is not None and status not in STATUS_ALIASES:
+        raise InvalidError("status", "is unknown", f"status is one of {', '.join(STATUS_ALIASES)}.")
     wanted = ScheduleFilter(
-        status=None if status is None else STATUS_WORDS[status],
+        status=None if status is None else STATUS_ALIASES[status],
         group=group or workflow_id,
         owner=owner,
         type=type,

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from everwhen.api.access import ItsSession, Viewer
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
-    NO_WORDS,
+    NOTHING_CHOSEN,
     Context,
     Cursor,
     Limit,
@@ -59,7 +59,7 @@ Behind = Annotated[
 def list_audit(
     context: Context,
     caller: Viewer,
-    type: Annotated[list[EventWord], Query(description="Only events of these types.")] = NO_WORDS,
+    type: Annotated[list[EventWord], Query(description="Only events of these types.")] = NOTHING_CHOSEN,
     schedule_id: Word = None,
     job_id: Word = None,
     owner: Word = None,
