@@ -207,6 +207,7 @@ def _steps_back(
             detail = recorded.event.detail
             start, end = int(str(detail.get("from", 0))), int(str(detail.get("to", 0)))
             since_at = int(str(detail.get("since_at", end - UNNOTICED)))
-            is_meant = shown_at is None or since_at <= shown_at <= recorded.event.at
+            # Several steps between two looks are recorded as their sum: the clock may have shown any time in between.
+            is_meant = shown_at is None or since_at <= shown_at <= max(recorded.event.at, start)
             if end < start and is_meant:
                 yield start, end
