@@ -84,7 +84,9 @@ MOVES = st.one_of(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @example("a chain", [("step", 8), ("edit", 0)])  # its next slot is at the instant of the edit
 @example("a chain", [("step", 8), ("edit", 2)])
-@example("every second", [("step", -5), ("loop", 0), ("delete", 2), ("step", -5)])  # two steps are noticed as one
+@example(
+    "every second", [("step", -5), ("loop", 0), ("delete", 2), ("step", -5)]
+)  # two steps are noticed as one
 @given(st.sampled_from(sorted(KINDS)), st.lists(MOVES, max_size=40))
 def test_whatever_two_nodes_do_while_the_clock_is_set_every_slot_has_one_entry(
     kind: str, moves: list[tuple[str, int]]
