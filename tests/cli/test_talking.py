@@ -291,7 +291,7 @@ def test_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None
     shown = shell.text("system", "breaker", "fails")
     assert "closed → open" in shown and "failure_threshold" in shown
     assert shell.json("system", "breaker", "fails")[0]["transitions"][-1]["to_state"] == "open"
-    assert "fails  ✓ closed" in shell.text("system", "breaker", "fails", "--reset")
+    assert "✓ fails  closed" in shell.text("system", "breaker", "fails", "--reset")
     assert 'no breaker of "nobody" has counted a failure' in shell.refusal("system", "breaker", "nobody")
 
 

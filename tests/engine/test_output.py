@@ -59,6 +59,31 @@ def test_short_writes_become_one_piece_and_a_piece_that_grew_is_written_whole() 
     book.close()
 
 
+def test_what_a_job_printed_is_written_before_its_end_is_recorded() -> None:
+    book, shelf = a_book()
+    job = a_job()
+    book.of(job).write("stdout", b"done")
+    book.flush_ended(["another"])
+    assert shelf.writes == 0
+    book.flush_ended([job.job_id])
+    assert (shelf.text(), shelf.writes) == (b"done", 1)
+    book.close()
+
+
+def test_a_store_that_refuses_output_delays_no_end() -> None:
+    book, shelf = a_book()
+    job = a_job()
+    shelf.refuses = True
+    book.of(job).write("stdout", b"done")
+    book.flush_ended([job.job_id])
+    shelf.refuses = False
+    book.flush_ended([job.job_id])  # the thread tries again, at its own pace
+    assert shelf.writes == 0
+    book.flush()
+    assert shelf.text() == b"done"
+    book.close()
+
+
 def test_the_store_holds_the_first_and_the_last_of_a_long_stream() -> None:
     book, shelf = a_book()
     output = book.of(a_job())

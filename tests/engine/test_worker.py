@@ -428,6 +428,16 @@ def test_a_202_frees_its_worker_and_the_report_settles_the_job(stack: Stack) -> 
         service.stop()
 
 
+def test_who_sees_that_a_job_has_ended_sees_all_that_it_printed(stack: Stack) -> None:
+    service = a_service(stack, {"command": CommandTarget()})
+    service.start()
+    for name in "abc":
+        add(stack, name, "command", {"argv": ["sh", "-c", "echo out; echo err >&2"]})
+        until(lambda: any(job.status == "succeeded" for job in jobs_of(stack, name)))  # noqa: B023
+        assert len(get_output(stack.runtime, job_of(stack, name).job_id)) == 2
+    service.stop()
+
+
 def test_what_a_job_prints_can_be_read_while_it_runs(stack: Stack) -> None:
     service = a_service(stack, {"command": CommandTarget()})
     service.start()

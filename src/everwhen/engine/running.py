@@ -8,7 +8,7 @@ import logging
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -138,6 +138,8 @@ class OutputBook:
         self._write, self._clock, self._pause = write, clock, pause
         self._lock = threading.Lock()
         self._changed: dict[OutputStream, _Waiting] = {}
+        self._writing = threading.Lock()
+        self._is_refused = False  # by the store, at the last attempt
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -155,18 +157,32 @@ class OutputBook:
 
     def flush(self) -> None:
         """Write the waiting pieces; on StoreError they keep waiting."""
-        with self._lock:
-            changed = list(self._changed.values())
-            pieces = [piece for waiting in changed for piece in waiting.pieces()]
-            gaps = [gap for waiting in changed for gap in waiting.gaps()]
-        if not pieces:
+        with self._writing:
+            with self._lock:
+                changed = list(self._changed.values())
+                pieces = [piece for waiting in changed for piece in waiting.pieces()]
+                gaps = [gap for waiting in changed for gap in waiting.gaps()]
+            if not pieces:
+                return
+            self._write(self._clock.now(), pieces, gaps)
+            with self._lock:
+                for waiting in changed:
+                    waiting.forget(pieces)
+                    if waiting.is_empty:
+                        self._changed.pop(waiting.stream, None)
+
+    def flush_ended(self, job_ids: Iterable[str]) -> None:
+        """Write what these jobs have printed, before their ends are recorded: who sees the end sees all of it.
+
+        A store that refuses output does not delay the ends.
+        """
+        if not self._changed or self._is_refused:
             return
-        self._write(self._clock.now(), pieces, gaps)
+        ended = set(job_ids)
         with self._lock:
-            for waiting in changed:
-                waiting.forget(pieces)
-                if waiting.is_empty:
-                    self._changed.pop(waiting.stream, None)
+            is_waiting = any(stream.job_id in ended for stream in self._changed)
+        if is_waiting:
+            self._flushed()
 
     def close(self) -> None:
         """Write the remaining pieces and end the thread."""
@@ -185,12 +201,14 @@ class OutputBook:
     def _flushed(self) -> bool:
         try:
             self.flush()
-            return True
+            self._is_refused = False
         except StoreError as error:  # a disk may be full for hours
+            self._is_refused = True
             log.warning("output cannot be written at the moment: %s", error)
         except Exception:
+            self._is_refused = True
             log.exception("output cannot be written")
-        return False
+        return not self._is_refused
 
 
 class RunOutput:

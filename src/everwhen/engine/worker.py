@@ -136,6 +136,7 @@ class Worker:
     def _settling(self, ended: Sequence[Ended]) -> Iterator[None]:
         """Queue the outcomes again when this fails: the store may have written them; a second time changes nothing."""
         try:
+            self._output.flush_ended(running.run.job_id for running, _ in ended)
             yield
         except BaseException:
             for pair in ended:
