@@ -25,6 +25,9 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Shell
                 ("--url", service.url, "--token", service.client("admin", owner="ada").secret or "")
             ),
         }
+        bob = service.client("admin", owner="bob").secret or ""
+        reach["bob"] = Shell(("--url", service.url, "--token", bob))
+        reach["bob"].text("schedules", "create", "--id", "hers", "--name", "Bob's", *HOURLY)
         for key, name in (("report", "Daily report"), ("one", "twin"), ("two", "twin")):
             reach["service"].text("schedules", "create", "--id", key, "--name", name, *HOURLY)
         reach["ada"].text("schedules", "create", "--id", "hers", "--name", "Ada's", *HOURLY)
@@ -73,7 +76,30 @@ def test_a_name_of_several_lists_them(shell: Shell) -> None:
 def test_a_key_goes_before_a_name_and_ones_own_before_that_of_others(shells: dict[str, Shell]) -> None:
     ours, hers = (shells[who].json("schedules", "show", "report") for who in ("database", "ada"))
     assert (ours["owner"], hers["owner"]) == (None, "ada")
-    assert shells["database"].json("schedules", "show", "hers")["owner"] == "ada"
+    assert shells["database"].json("schedules", "show", "Ada's")["owner"] == "ada"
+
+
+def test_owners_that_use_one_key_are_told_apart_by_the_ids(shells: dict[str, Shell]) -> None:
+    listed = shells["bob"].json("schedules", "list"), shells["ada"].json("schedules", "list")
+    ids = {one["id"] for page in listed for one in page if one["key"] == "hers"}
+    said = shells["service"].refusal("schedules", "pause", "hers")
+    assert len(ids) == 2 and {line.strip() for line in said.splitlines()[1:]} == ids
+
+
+def test_tables_show_the_key_that_was_chosen_instead_of_the_generated_id(shell: Shell) -> None:
+    found = shell.json("schedules", "show", "one")
+    shell.text("schedules", "trigger", "one")
+    for line in ("upcoming one", "jobs list --schedule one", "audit --schedule one", "status"):
+        said = shell.run(*line.split()).stdout
+        assert found["id"] not in said.replace(f"sched-{found['id']}", ""), line
+        assert "one" in said or line == "status", line
+    assert " of one, slot " in shell.run("logs", "-f", "one", "--json").stderr
+
+
+@pytest.mark.parametrize("key", ["a/b", "a b", "-", "ü"])
+def test_a_key_with_other_characters_is_refused_with_those_that_are_allowed(shell: Shell, key: str) -> None:
+    said = shell.refusal("schedules", "create", f"--id={key}", *HOURLY)
+    assert "letters, digits, ., _, : and -" in said and "begin" in said
 
 
 def test_a_token_finds_only_what_it_may_see(shells: dict[str, Shell]) -> None:

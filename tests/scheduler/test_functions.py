@@ -96,6 +96,7 @@ def test_decorators_take_arguments_and_keep_the_function() -> None:
             r"kwargs\.name\.when\[0\] is a datetime",
         ),
         ({"args": [float("nan")]}, r"args\[0\] is a float, which is not JSON"),
+        ({"args": [object()]}, r"args\[0\] is an object, which is not JSON"),
         ({"args": [{1: 2}]}, r"args\[0\] has the key 1, and the keys of JSON are text"),
     ],
 )

@@ -63,7 +63,7 @@ def command(
         print_json(found)
         return
     with until_interrupted():
-        _tell(found, as_json)
+        _tell(client, found, as_json)
         if follow:
             _follow(client, wanted, behind, found, as_json)
 
@@ -78,7 +78,7 @@ def _follow(
     pause = threading.Event()
     while True:
         page = client.get("/audit/", limit=PORTION, after=behind, **wanted)
-        _tell([event for event in page["items"] if event not in printed], as_json)
+        _tell(client, [event for event in page["items"] if event not in printed], as_json)
         if not has_reader():
             return
         if page["last_event_id"] == behind:
@@ -87,19 +87,19 @@ def _follow(
         behind = page["last_event_id"]
 
 
-def _tell(events: list[dict[str, Any]], as_json: bool) -> None:
+def _tell(client: Client, events: list[dict[str, Any]], as_json: bool) -> None:
     for event in events:
         if as_json:
             print_json_line(event)
         else:
-            print_text(_line(event))
+            print_text(_line(client, event))
 
 
-def _line(event: dict[str, Any]) -> Text:
+def _line(client: Client, event: dict[str, Any]) -> Text:
     reason = f" ({event['reason']})" if event["reason"] else ""
     count = f" × {event['slot_count']:,}" if event["slot_count"] > 1 else ""
     who = f"  by {event['actor']}" if event["actor"] else ""
-    of = event["schedule_id"] or ""
+    of = client.name_of(event["schedule_id"]) if event["schedule_id"] else ""
     slot = f"  slot {datetime_text(event['slot_at'])}" if event["slot_at"] else ""
     job = f"  {event['job_id']}" if event["job_id"] else ""
     mark = mark_of_event(event["type"])

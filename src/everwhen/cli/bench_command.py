@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from everwhen.cli.configuration import database_option
+from everwhen.cli.configuration import database_option_with
 from everwhen.cli.screen import Answers, ProgressBar, answering, print_table
 from everwhen.cli.terminal import echo
 from everwhen.errors import shown_url
@@ -19,7 +19,9 @@ from everwhen.wiring import open_stack
 
 
 @click.command(name="bench")
-@database_option
+@database_option_with(
+    "Use this empty database, sqlite:///FILE or postgresql://…, instead of a new SQLite file."
+)
 @click.option(
     "--count",
     default=10_000,

@@ -6,6 +6,8 @@ Both accept the same calls, so that a command has one code path. A user who can 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -18,6 +20,9 @@ from everwhen.errors import SchedulerError, shown_url
 PREFIX = "/api/v1"
 TIMEOUT = 60.0
 PAGE = 500
+BY_KEY = "/schedules/key/"
+GENERATED_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MOST_NAMES = 500  # of schedules, each a call; a longer list shows ids after that
 
 
 class ApiResponse(NamedTuple):
@@ -43,7 +48,11 @@ class AmbiguousNameError(SchedulerError):
     """Several schedules have the name that a user typed."""
 
     def __init__(self, name: str, found: Sequence[Mapping[str, Any]]) -> None:
-        lines = "\n".join(f"  {one['key'] or one['id']}" for one in found)
+        keys = Counter(
+            one["key"] for one in found
+        )  # several owners may use one key; only the id tells them apart
+        words = (one["key"] if one["key"] and keys[one["key"]] == 1 else one["id"] for one in found)
+        lines = "\n".join(f"  {word}" for word in words)
         super().__init__(
             f'{len(found)} schedules are named "{name}"; name one of them by its id or key:\n{lines}'
         )
@@ -57,6 +66,7 @@ class Client:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self._names: dict[str, str] = {}
 
     def get(self, path: str, **query: object) -> Any:
         return self.call("GET", path, None, query).fields
@@ -107,7 +117,7 @@ class Client:
     def _path_meant(self, path: str) -> str | None:
         """Return the path with the id of the schedule that its key or name means; None for other paths."""
         root, noun, *rest = path.split("/")
-        if root or noun != "schedules" or len(rest) < 2 or not rest[0]:
+        if root or noun != "schedules" or len(rest) < 2 or not rest[0] or path.startswith(BY_KEY):
             return None
         return "/".join(("", noun, part(self.schedule_id(unquote(rest[0]))), *rest[1:]))
 
@@ -124,6 +134,20 @@ class Client:
         if len(found) > 1:
             raise AmbiguousNameError(name, found)
         return str(found[0]["id"]) if found else name
+
+    def name_of(self, schedule_id: str) -> str:
+        """Return what a user would type for a schedule: its key when the id was generated, or else the id."""
+        if not GENERATED_ID.fullmatch(schedule_id):
+            return schedule_id
+        if schedule_id not in self._names and len(self._names) < MOST_NAMES:
+            try:
+                found = self.get("/find/", schedule=schedule_id)["items"]
+            except ApiError as error:
+                if error.status != 404:  # a service of an earlier release
+                    raise
+                found = []
+            self._names[schedule_id] = str((found and found[0]["key"]) or schedule_id)
+        return self._names.get(schedule_id, schedule_id)
 
 
 EMPTY = "an id is empty; is a variable of the shell unset?"
@@ -147,7 +171,7 @@ def _complaint(answer: ApiResponse, path: str) -> str:
     if answer.status == 401:
         hint = "Give a token with --token or EVERWHEN_TOKEN; `everwhen token create NAME` creates one"
         return f"{_detail(answer)} {hint}"
-    if answer.status == 404 and path.startswith("/schedules/"):
+    if answer.status == 404 and path.startswith("/schedules/") and not path.startswith(BY_KEY):
         return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` lists all'
     return _detail(answer)
 

@@ -37,11 +37,15 @@ config_option = click.option(
     default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT)),
     help="Use this configuration file (default everwhen.yaml).",
 )
-database_option = click.option(
-    "--database",
-    metavar="URL",
-    callback=_some_database,
-    help="Use this database, sqlite:///FILE or postgresql://…; overrides the one of the file.",
+
+
+def database_option_with(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option `--database`."""
+    return click.option("--database", metavar="URL", callback=_some_database, help=about)
+
+
+database_option = database_option_with(
+    "Use this database, sqlite:///FILE or postgresql://…; overrides the one of the file."
 )
 
 

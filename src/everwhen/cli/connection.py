@@ -157,7 +157,7 @@ def schedule_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 def body_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--set` and `--file`; `submission` takes what they are given."""
-    set_help = "Set any key, such as jitter=30s; write lists as JSON."
+    set_help = "Set any key; write lists and objects as JSON. May be repeated."
     file_type = click.Path(dir_okay=False, allow_dash=True)
     file_help = "Read a JSON object from this file; - reads stdin."
     with_file = click.option("--file", "source", type=file_type, help=file_help)(command)

@@ -64,14 +64,14 @@ def list_(client: Client, start: str | None, end: str | None, limit: int, **filt
         client.get(f"/schedules/{part(filters['schedule_id'])}/")  # refuse a schedule that does not exist
     yield found
     columns = ("job", "schedule", "slot", "status", "origin", ">took", "")
-    print_table(columns, [_row(one) for one in found], empty="no jobs")
+    print_table(columns, [_row(client, one) for one in found], empty="no jobs")
 
 
-def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
+def _row(client: Client, one: dict[str, Any]) -> tuple[str | Text, ...]:
     said = one["error"] or one["reason"] or one["result"] or ""
     return (
         Text(one["id"], "dim"),
-        Text(one["schedule_id"], "bold"),
+        Text(client.name_of(one["schedule_id"]), "bold"),
         datetime_text(one["slot_at"]),
         status_text(one["status"]),
         one["origin"],
@@ -134,7 +134,7 @@ def _job_meant(client: Client, text: str) -> tuple[str, bool]:
         client.get(path_of(schedule_id))  # refuse a schedule that does not exist
         raise ApiError(404, f"{text} has not run yet; run it now with: everwhen schedules trigger {text}")
     secho(
-        f"job {found[0]['id']} of {found[0]['schedule_id']}, slot {datetime_text(found[0]['slot_at'])}",
+        f"job {found[0]['id']} of {client.name_of(schedule_id)}, slot {datetime_text(found[0]['slot_at'])}",
         err=True,
         dim=True,
     )

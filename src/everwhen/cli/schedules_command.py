@@ -139,7 +139,12 @@ def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
     answer = client.get(path, limit=limit)
     yield answer["items"]
     rows = [
-        (datetime_text(one["due_at"]), away(one["due_at"]), Text(one["schedule_id"], "bold"), _prospect(one))
+        (
+            datetime_text(one["due_at"]),
+            away(one["due_at"]),
+            Text(client.name_of(one["schedule_id"]), "bold"),
+            _prospect(one),
+        )
         for one in answer["items"]
     ]
     print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
@@ -184,6 +189,10 @@ def create(client: Client, key: str | None, **given: Any) -> Answers:
 
 def _create_with_key(client: Client, key: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Create a schedule under the user's own key; refuse one that names a schedule already."""
+    if "/" in key:  # the only character that would make another path of it
+        raise SchedulerError(
+            f'--id "{key}" is not valid: write letters, digits, ., _, : and -, beginning with a letter or digit'
+        )
     taken = client.get("/find/", schedule=key)["items"] if key else []
     if any(key in (one["id"], one["key"]) for one in taken):
         raise SchedulerError(

@@ -45,18 +45,18 @@ def status(client: Client, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        _show_status(found)
+        _show_status(client, found)
     if found["problems"]:
         raise SystemExit(1)
 
 
-def _show_status(found: dict[str, Any]) -> None:
+def _show_status(client: Client, found: dict[str, Any]) -> None:
     print_text(_headline(found))
     for problem in found["problems"][0 if found["is_paused"] else 1 :]:
         print_text(Text(f"{BAD.sign} {problem}", BAD.colour))
-    print_table(("", ""), _figures(found))
-    _show_late(found["late"])
-    _show_held(found["held_slots"])
+    print_table(("", ""), _figures(client, found))
+    _show_late(client, found["late"])
+    _show_held(client, found["held_slots"])
     if found["nodes"]:
         echo()
         columns = ("node", "role", "version", "heartbeat", ">clock skew", "since")
@@ -74,14 +74,14 @@ def _headline(found: dict[str, Any]) -> Text:
     return Text(f"{GOOD.sign} alive and on time", f"bold {GOOD.colour}")
 
 
-def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
+def _figures(client: Client, found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
     queue, following = found["queue"], found["next"]
     ticked = _last_sign(found)
     sign = f"{span_text(seconds_between(ticked, None))} ago" if ticked else "never"
     rows: list[tuple[str, str | Text]] = [
         ("last sign of a scheduler", sign),
         ("lag", Text(span_text(found["lag"]), "yellow" if found["lag"] > LATE else "")),
-        ("next", "nothing" if following is None else _next(following)),
+        ("next", "nothing" if following is None else _next(client, following)),
         ("jobs", f"{queue['running']:,} running, {queue['queued']:,} queued"),
         ("schedules", ", ".join(f"{count:,} {name}" for name, count in found["schedules"].items()) or "none"),
         ("held", f"{found['held']:,}"),
@@ -97,28 +97,32 @@ def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
     return [(Text(name, "dim"), value) for name, value in rows]
 
 
-def _show_late(late: list[dict[str, Any]]) -> None:
+def _show_late(client: Client, late: list[dict[str, Any]]) -> None:
     if late:
         echo()
         rows = [
-            (Text(one["schedule_id"], "bold"), datetime_text(one["due_at"]), away(one["due_at"]))
+            (
+                Text(client.name_of(one["schedule_id"]), "bold"),
+                datetime_text(one["due_at"]),
+                away(one["due_at"]),
+            )
             for one in late
         ]
         print_table(("late", "due", ""), rows)
 
 
-def _show_held(held: list[dict[str, Any]]) -> None:
+def _show_held(client: Client, held: list[dict[str, Any]]) -> None:
     if held:
         echo()
-        print_table(("held", "slot", "since", "reason", "by"), [_held(one) for one in held])
+        print_table(("held", "slot", "since", "reason", "by"), [_held(client, one) for one in held])
 
 
-def _held(one: dict[str, Any]) -> tuple[str | Text, ...]:
+def _held(client: Client, one: dict[str, Any]) -> tuple[str | Text, ...]:
     by = [f"{job['job_id']} ({job['status']}{_where(job)})" for job in one["by"][:MOST_HOLDERS]]
     more = len(one["by"]) - len(by)
     names = "\n".join([*by, *([f"and {more} more"] if more > 0 else [])])
     return (
-        Text(one["schedule_id"], "bold"),
+        Text(client.name_of(one["schedule_id"]), "bold"),
         datetime_text(one["slot_at"]),
         away(one["since"]),
         one["reason"],
@@ -137,8 +141,9 @@ def _last_sign(found: dict[str, Any]) -> str | None:
     return found["last_check_at"] or max(beats, default=None)
 
 
-def _next(following: dict[str, Any]) -> str:
-    return f"{following['schedule_id']} {away(following['next_run_at'])} ({datetime_text(following['next_run_at'])})"
+def _next(client: Client, following: dict[str, Any]) -> str:
+    name = client.name_of(following["schedule_id"])
+    return f"{name} {away(following['next_run_at'])} ({datetime_text(following['next_run_at'])})"
 
 
 def _breakers(found: list[dict[str, Any]]) -> str | Text:

@@ -406,8 +406,10 @@ class Scheduler(SchedulerOperations):
             if node is not None and not node.is_of_this_process:
                 # A thread that was inside the database's library at the fork leaves its locks locked for ever here.
                 if node.service.status != "stopped":
-                    text = "the scheduler was running when this process was forked; start it after the fork"
-                    raise SchedulerError(text)
+                    raise SchedulerError(
+                        "the scheduler was running when this process was forked, and works only in the parent;"
+                        " start it after the fork, or create a Scheduler of its own in the child"
+                    )
                 self._of_parents.append(node)
                 node = None
             if node is None:

@@ -98,7 +98,8 @@ def json_fault(value: Any, path: str, depth: int = 0) -> str | None:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
-        return f"{path} is a {type(value).__name__}, which is not JSON"
+        kind = type(value).__name__
+        return f"{path} is {'an' if kind[0] in 'AEIOaeio' else 'a'} {kind}, which is not JSON"
     return None
 
 
