@@ -568,3 +568,17 @@ with scheduler:
     assert scheduler.is_running()
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+
+
+def test_a_program_that_ends_without_a_stop_may_still_stop_at_exit_in_memory() -> None:
+    # Its own handler is registered first, so it runs after those of the libraries. Threads that nobody stopped use the
+    # connection until the end, too: SQLite crashes when it is closed under them.
+    program = (
+        "import atexit\n"
+        "atexit.register(lambda: (scheduler.stop(), print(scheduler.get_status())))\n"
+        "from everwhen import Scheduler\n"
+        "scheduler = Scheduler('sqlite://', name='t')\n"
+        "scheduler.start()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "stopped\n", "")

@@ -280,7 +280,9 @@ class MemoryConnection:
         self.where = "in memory"
         self.lock = nullcontext()
         self._connection = connect_memory()
-        weakref.finalize(self, self._connection.close)
+        # Not at the end of the program: threads that nobody stopped still use the connection then, and SQLite crashes
+        # when it is closed in the middle of a call.
+        weakref.finalize(self, self._connection.close).atexit = False
 
     def wait_at_most(self, seconds: float) -> None:
         pass
