@@ -132,6 +132,10 @@ def test_the_output_of_the_newest_job_is_printed_by_the_name_of_its_schedule(tmp
     with Scheduler(url, name="logs", max_workers=1) as scheduler:
         scheduler.add("says", every="1h", run={"command": ["echo", "hello"]})
         until(lambda: scheduler.get_schedule("says").last_success_at)
+        at_once = Shell(("--database", url)).run(
+            "jobs", "logs", "says"
+        )  # a node writes output twice a second
     answer = Shell(("--database", url)).run("jobs", "logs", "says")
+    assert (at_once.stdout, at_once.stderr) == (answer.stdout, answer.stderr)
     assert answer.stdout == "hello\n" and answer.stderr.startswith("job sched-")
     assert json.loads(Shell(("--database", url)).text("jobs", "logs", "says", "--json"))["is_over"]
