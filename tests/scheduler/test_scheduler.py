@@ -582,3 +582,22 @@ def test_a_program_that_ends_without_a_stop_may_still_stop_at_exit_in_memory() -
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "stopped\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check_interval": -1}, "check_interval must be a number of seconds above 0, not -1"),
+        ({"check_interval": 0}, "check_interval must be a number of seconds above 0, not 0"),
+        ({"check_interval": "1s"}, "check_interval must be a number of seconds above 0, not '1s'"),
+        ({"lease": float("nan")}, "lease must be a number of seconds above 0, not nan"),
+        ({"max_workers": 0}, "max_workers must be at least 1, not 0"),
+        ({"queues": "default"}, 'queues must be a list, as in queues=["default"]'),
+    ],
+)
+def test_an_option_that_no_scheduler_could_work_with_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Scheduler("sqlite://", **options)
+    assert str(refused.value) == message

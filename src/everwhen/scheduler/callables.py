@@ -192,6 +192,15 @@ def _main_name() -> str:
     return Path(file).stem if file else "main"
 
 
+def checked_figures(*, check_interval: float, max_workers: int, lease: float) -> None:
+    """Refuse figures with which a scheduler would never rest, never run a job, or lose each job at once."""
+    for what, seconds in (("check_interval", check_interval), ("lease", lease)):
+        if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+            raise ConfigError(f"{what} must be a number of seconds above 0, not {seconds!r}")
+    if not isinstance(max_workers, int) or max_workers < 1:
+        raise ConfigError(f"max_workers must be at least 1, not {max_workers!r}")
+
+
 def checked_name(what: str, name: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ConfigError(f'{what} "{shown(name)}" {NO_NAME}')

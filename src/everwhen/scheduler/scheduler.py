@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from everwhen.clock import local_zone_name
 from everwhen.engine.service import Service, ServiceOptions
-from everwhen.errors import SchedulerError
+from everwhen.errors import ConfigError, SchedulerError, shown
 from everwhen.model.instants import optional_datetime
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role
 from everwhen.model.values import bound_queue
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import SchedulerState
-from everwhen.scheduler.callables import callee_of, checked_name, id_of
+from everwhen.scheduler.callables import callee_of, checked_figures, checked_name, id_of
 from everwhen.scheduler.declaring import (
     Agents,
     Task,
@@ -94,6 +94,9 @@ class Scheduler(SchedulerOperations):
     ) -> None:
         """`context` makes a context manager that each function runs inside, in the thread or task that runs it."""
         checked_name("name", name)
+        checked_figures(check_interval=check_interval, max_workers=max_workers, lease=lease)
+        if isinstance(queues, str):
+            raise ConfigError(f'queues must be a list, as in queues=["{shown(queues)}"]')
         super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._runtime_of_calls)
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
         self._queues = [
