@@ -79,7 +79,7 @@ def test_a_key_goes_before_a_name_and_ones_own_before_that_of_others(shells: dic
     assert shells["database"].json("schedules", "show", "Ada's")["owner"] == "ada"
 
 
-def test_owners_that_use_one_key_are_told_apart_by_the_ids(shells: dict[str, Shell]) -> None:
+def test_schedules_of_several_owners_with_one_key_are_listed_by_their_ids(shells: dict[str, Shell]) -> None:
     listed = shells["bob"].json("schedules", "list"), shells["ada"].json("schedules", "list")
     ids = {one["id"] for page in listed for one in page if one["key"] == "hers"}
     said = shells["service"].refusal("schedules", "pause", "hers")
