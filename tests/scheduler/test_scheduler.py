@@ -252,6 +252,19 @@ def test_what_is_declared_while_it_runs_takes_effect_at_once() -> None:
 # -- life --
 
 
+def test_what_is_declared_while_it_runs_removes_nothing_of_another_process_of_its_name(url: str) -> None:
+    """As during a rolling deployment: only a start removes what it does not declare."""
+    older, newer = Scheduler(url, name="app"), Scheduler(url, name="app")
+    older.every("1h", id="one")(_module_level)
+    newer.every("1h", id="two")(_module_level)
+    older.start()
+    newer.start()  # removes `one`
+    older.every("1h", id="three")(_module_level)
+    assert sorted(one.id for one in newer.schedules()) == ["three", "two"]
+    older.stop()
+    newer.stop()
+
+
 def test_its_state_is_shown_before_while_and_after_it_runs() -> None:
     scheduler = Scheduler("sqlite://")
     scheduler.every("1h", id="poll")(_module_level)

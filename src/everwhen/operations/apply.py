@@ -73,10 +73,13 @@ def apply(
     *,
     source: str = "config",
     actor: str | None = None,
+    may_remove: bool = True,
     may_remove_most: bool = False,
     may_be_past: bool = True,
 ) -> Applied:
     """Make the schedules of a source those that are declared; change nothing when any part of it is refused.
+
+    With `may_remove=False` they are only added and changed.
 
     The source is the file (`config`), or a program by its name (`python:app`). Each source removes only its own
     schedules.
@@ -86,6 +89,8 @@ def apply(
     for _ in range(MOST_TRIES):
         based_on, digest = store.catalogue.config_revision(source)
         changes = preview(runtime, declared, source)
+        if not may_remove:
+            changes = replace(changes, removed=(), removed_policies=())
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
         taken = [one for one in changes.created if store.catalogue.get(one.schedule_id) is not None]

@@ -40,11 +40,23 @@ def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
     around = rules_of(runtime, tasks.name)
     declared = [_read_task(task, tasks.name, around) for task in tasks]
     declared += read_agents(agents, around, has_host=tasks.has_host)
+    _apply(runtime, tasks.name, declared, may_remove=True)
+
+
+def declare_late(runtime: Runtime, tasks: Tasks, task: Task) -> None:
+    """Add or change one schedule, after the start: those of other processes of this name stay."""
+    declared = [_read_task(task, tasks.name, rules_of(runtime, tasks.name))]
+    _apply(runtime, tasks.name, declared, may_remove=False)
+
+
+def _apply(runtime: Runtime, name: str, declared: list[Declared], *, may_remove: bool) -> None:
     said = [[one.schedule_id, dict(one.fields), one.target.spec] for one in declared]
     text = json.dumps(said, sort_keys=True, default=str).encode(errors="surrogatepass")
     found = Declarations(tuple(declared), digest=hashlib.sha256(text).hexdigest()[:16])
-    source = f"python:{tasks.name}"
-    applied = apply(runtime, found, source=source, may_remove_most=True, may_be_past=False)
+    source = f"python:{name}"
+    applied = apply(
+        runtime, found, source=source, may_remove=may_remove, may_remove_most=True, may_be_past=False
+    )
     for note in upgrade_notes(applied):
         log.warning(note)
 

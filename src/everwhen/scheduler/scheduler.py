@@ -27,6 +27,7 @@ from everwhen.scheduler.declaring import (
     Task,
     Tasks,
     check_declarations,
+    declare_late,
     declare_on,
     judge_task,
     named,
@@ -386,7 +387,8 @@ class Scheduler(SchedulerOperations):
             try:
                 judge_task(task, self._name, self.timezone)
                 if self.is_running():
-                    self._reconcile()
+                    declare_late(self._node.stack.runtime, self._tasks, task)
+                    self._node.local_functions.begin()
             except BaseException:
                 self._tasks.drop(task.schedule_id)
                 raise
