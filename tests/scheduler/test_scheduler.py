@@ -257,12 +257,9 @@ def test_what_is_declared_while_it_runs_removes_nothing_of_another_process_of_it
     older, newer = Scheduler(url, name="app"), Scheduler(url, name="app")
     older.every("1h", id="one")(_module_level)
     newer.every("1h", id="two")(_module_level)
-    older.start()
-    newer.start()  # removes `one`
-    older.every("1h", id="three")(_module_level)
-    assert sorted(one.id for one in newer.schedules()) == ["three", "two"]
-    older.stop()
-    newer.stop()
+    with older, newer:  # the second start removes `one`
+        older.every("1h", id="three")(_module_level)
+        assert sorted(one.id for one in newer.schedules()) == ["three", "two"]
 
 
 def test_its_state_is_shown_before_while_and_after_it_runs() -> None:

@@ -56,7 +56,7 @@ class Ticker:
         self._on_decided = on_decided  # called after the commit; it must not raise
         self.counts = TickCounts()
         self.alive_since: int | None = None  # when the node of this ticker was first recorded
-        self._decided = 0
+        self._decided = self._fired = 0
         self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
@@ -64,7 +64,7 @@ class Ticker:
 
         `is_over` returns whether firing has to end: a stopping node does not process its backlog first (G1).
         """
-        before = self._decided
+        before, fired = self._decided, self._fired
         report = self._first_second(is_over)
         if report is None or not is_over():
             report = self._tick(behind=False)
@@ -73,6 +73,7 @@ class Ticker:
         if not report.more and not report.none_due:
             report = self._tick(behind=True)
         self.note_check()
+        self.counts.fired += self._fired - fired
         if self._decided != before:
             self.counts.advanced = self.counts.checked
         return report.more
@@ -96,8 +97,8 @@ class Ticker:
     def _tick(self, *, behind: bool, now: int | None = None) -> TickReport:
         now = self._clock.now() if now is None else now
         report = self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
-        self.counts.fired += report.fired
         self._decided += report.schedules
+        self._fired += report.fired
         if self._on_decided is not None and report.decisions:
             self._on_decided(report.decisions)
         return report
