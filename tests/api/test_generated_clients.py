@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.api.serving import Service
+from tests.npm_packages import npm_modules
 
 LIFE = Path(__file__).parent / "clients" / "life.ts"
 PACKAGES = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3")
@@ -158,26 +159,7 @@ def test_the_python_client_drives_a_schedule_through_its_life(
 
 @pytest.fixture(scope="module")
 def npm_packages() -> Path:
-    """The pinned packages, installed once into this environment, where another run finds them."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is missing: apt-get install npm")
-    folder = Path(sys.prefix) / "-".join(package.replace("@", "-") for package in PACKAGES)
-    if not (folder / "node_modules" / ".bin" / "tsc").exists():
-        folder.mkdir(exist_ok=True)
-        install = [
-            "npm",
-            "install",
-            "--silent",
-            "--no-package-lock",
-            "--fetch-retries=0",
-            "--prefix",
-            str(folder),
-        ]
-        done = subprocess.run([*install, *PACKAGES], check=False, capture_output=True, text=True, timeout=110)
-        if done.returncode:
-            why = done.stderr.strip()[-200:] or "it does not say why"
-            pytest.skip(f"npm cannot install {', '.join(PACKAGES)}: {why}")
-    return folder / "node_modules"
+    return npm_modules(*PACKAGES)
 
 
 def test_the_typescript_client_is_sound_and_drives_a_schedule_through_its_life(

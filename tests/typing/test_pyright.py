@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.npm_packages import npm_modules
 
 ROOT = Path(__file__).parents[2]
 PINNED = "pyright@1.1.400"
@@ -26,30 +27,10 @@ scheduler.update("greet", evry="5m")
 scheduler.trigger("greet").wait("30s")
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is missing: apt-get install npm")
-
 
 @pytest.fixture(scope="module")
 def pyright() -> Path:
-    """Install the pinned version once into this environment, where another run finds it."""
-    folder = Path(sys.prefix) / PINNED.replace("@", "-")
-    found = folder / "node_modules" / ".bin" / "pyright"
-    if not found.exists():
-        folder.mkdir(exist_ok=True)
-        install = [
-            "npm",
-            "install",
-            "--silent",
-            "--no-package-lock",
-            "--fetch-retries=0",
-            "--prefix",
-            str(folder),
-            PINNED,
-        ]
-        done = subprocess.run(install, check=False, capture_output=True, text=True, timeout=110)
-        if done.returncode:
-            pytest.skip(f"npm cannot install {PINNED}: {done.stderr.strip()[-200:] or 'it does not say why'}")
-    return found
+    return npm_modules(PINNED) / ".bin" / "pyright"
 
 
 def complaints(pyright: Path, program: Path) -> list[str]:

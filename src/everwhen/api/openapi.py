@@ -93,33 +93,35 @@ def _choice(*words: str) -> Schema:
     return {"type": "string", "enum": list(words)}
 
 
+_ENUMERATIONS = {
+    "AccessRole": AccessRole,
+    "BarKind": Kind,
+    "BreakerState": BreakerState,
+    "CatchUp": CatchUp,
+    "Difference": What,
+    "FirstRun": FirstRun,
+    "Fold": Fold,
+    "Gap": Gap,
+    "IfRunning": IfRunning,
+    "IntervalFrom": IntervalFrom,
+    "JobStatus": JobStatus,
+    "NodeRole": Role,
+    "OnExhausted": OnExhausted,
+    "OnLost": OnLost,
+    "Origin": Origin,
+    "RevisionCause": Cause,
+    "ScheduleStatus": Status,
+    "ScheduleType": ScheduleType,
+    "SignatureScheme": SignatureScheme,
+    "SlotFate": Fate,
+    "TransitionReason": TransitionReason,
+    "WhenClosed": WhenClosed,
+}
+
+
 def _parts() -> dict[str, Schema]:
     """Return what bodies and answers consist of; one that contains another comes after it."""
-    enumerations = {
-        "AccessRole": AccessRole,
-        "BarKind": Kind,
-        "BreakerState": BreakerState,
-        "CatchUp": CatchUp,
-        "Difference": What,
-        "FirstRun": FirstRun,
-        "Fold": Fold,
-        "Gap": Gap,
-        "IfRunning": IfRunning,
-        "IntervalFrom": IntervalFrom,
-        "JobStatus": JobStatus,
-        "NodeRole": Role,
-        "OnExhausted": OnExhausted,
-        "OnLost": OnLost,
-        "Origin": Origin,
-        "RevisionCause": Cause,
-        "ScheduleStatus": Status,
-        "ScheduleType": ScheduleType,
-        "SignatureScheme": SignatureScheme,
-        "SlotFate": Fate,
-        "TransitionReason": TransitionReason,
-        "WhenClosed": WhenClosed,
-    }
-    found = {name: _choice(*get_args(words)) for name, words in enumerations.items()}
+    found = {name: _choice(*get_args(words)) for name, words in _ENUMERATIONS.items()}
     found |= {
         "CatchUpChoice": FIELDS["catch_up"].kind.schema(),
         "EventType": _choice(*TYPES),
