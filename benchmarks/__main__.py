@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.catalog import BENCHMARKS
+from benchmarks.charts import draw, picture_of
 from benchmarks.children import measure
 from benchmarks.comparison import beside
 from benchmarks.model import DATABASES, Benchmark
@@ -34,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for benchmark in chosen_ones
     ]
     is_whole = chosen_ones == list(BENCHMARKS) and not options.quick
-    write(RESULTS if is_whole else PARTIAL, run, summaries)
+    folder = RESULTS if is_whole else PARTIAL
+    write(folder, run, summaries)
+    results = folder / "latest.json"
+    draw(results, picture_of(results) if is_whole else results.with_suffix(".svg"))
     print(as_markdown(run, summaries))
     return 0
 

@@ -12,6 +12,7 @@ from benchmarks.model import (
     Limit,
 )
 
+ALONE = "everwhen, nobody calls"
 NONE_MISSED = Limit(amount="slots missed", at_most=0, unit="slots", over="worst")
 
 
@@ -27,6 +28,22 @@ def steady(database: Database, task: str = "steady", of_what: str = "") -> Bench
             Contestant(peer, "benchmarks.workers.apscheduler_lag", (), environment),
         ),
         goals=(Goal(against=peer, at_most=0.2 if is_sqlite else 0.1),),
+        limits=(NONE_MISSED,),
+        most_rounds=5,
+        database=database,
+    )
+
+
+def runaway(database: Database) -> Benchmark:
+    return Benchmark(
+        number="B6",
+        what="lag p99, 1,000 schedules every second, while a token creates and triggers beyond its limits on the API "
+        f"of the same process, {database}, 12 s a round (quick: 2 s)",
+        contestants=(
+            Contestant(EVERWHEN, "benchmarks.workers.lag", ("runaway",)),
+            Contestant(ALONE, "benchmarks.workers.lag", ("steady",)),
+        ),
+        goals=(Goal(against=ALONE, at_most=2),),
         limits=(NONE_MISSED,),
         most_rounds=5,
         database=database,
@@ -49,5 +66,6 @@ BENCHMARKS = (
     *[steady(database) for database in DATABASES],
     # The transaction that fires a message also writes it and settles its job: more work before the commit.
     *[steady(database, "messages", "of messages ") for database in DATABASES],
+    *[runaway(database) for database in DATABASES],
     *[backlog(database) for database in DATABASES],
 )

@@ -2,7 +2,7 @@
 
 from benchmarks.loading import RAW
 from benchmarks.loading import contestant as loading
-from benchmarks.model import DATABASES, EVERWHEN, Benchmark, Contestant, Database, Goal
+from benchmarks.model import DATABASES, EVERWHEN, Benchmark, Contestant, Database, Goal, Limit
 
 A_THOUSAND = "everwhen, 1,000 schedules"
 
@@ -35,8 +35,24 @@ def creating(database: Database) -> Benchmark:
     )
 
 
+def showing(database: Database) -> Benchmark:
+    return Benchmark(
+        number="B21",
+        what=f"p99 of the dashboard's calls with 100,000 schedules (quick: 10,000), {database}",
+        contestants=(Contestant(EVERWHEN, "benchmarks.workers.rest", ("many", "dashboard")),),
+        limits=(
+            Limit(amount="slowest call of the first page, ms", at_most=1_000, unit="ms"),
+            Limit(amount="slowest call of the list, ms", at_most=300, unit="ms"),
+        ),
+        parts=5,
+        most_rounds=5,
+        database=database,
+    )
+
+
 BENCHMARKS = (
     *[reading(database, "indexed", 2) for database in DATABASES],
     *[reading(database, "scanned", None) for database in DATABASES],
+    *[showing(database) for database in DATABASES],
     *[creating(database) for database in DATABASES],
 )

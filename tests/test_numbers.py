@@ -84,8 +84,10 @@ def test_settings_that_a_file_leaves_out_are_what_the_contract_says() -> None:
         "lease": "30s",
         "when_cut_off": "continue",
         "dispatch": "local",
+        "approval_ttl": "7d",
     }
     ages = {"jobs": "30d", "audit": "90d", "breaker_transitions": "90d", "messages": "30d", "output": "7d"}
+    ages |= {"alerts": "90d", "deliveries": "30d"}
     assert {age: one.default for age, one in RETENTION.keys.items()} == ages
     assert settings_of({**said, "retention": ages}, local_zone=lambda: "UTC") == Settings()
     assert (API.keys["port"].default, API.keys["max_payload"].default) == (8750, "64KiB")

@@ -34,6 +34,10 @@ NO_VERBS = frozenset(
     ).split()
 )
 IS_NONE = re.compile(r"(?<!here )\b(?:is|are|was|were) no (?!longer|more)\w+")
+# Programs report, send and receive.
+SPEECH = re.compile(r"\b(?:tells?|told|hears?|heard|speaks?|spoken|greets?|whoever)\b", re.IGNORECASE)
+# Numbers of rules and names of documents that only the authors have.
+RULE = re.compile(r"\((?:(?!B\d)[A-Z]{1,3}\d{1,2}|(?:SEMANTICS|CONTRACT|ALERTS|AGENTS) \w+)(?:, [A-Z]\d+)*\)")
 OTHERS = re.compile("pipelit|syris|herdctl|ductile", re.IGNORECASE)
 NAMES_OTHERS = (
     "src/everwhen/compat/",
@@ -211,6 +215,48 @@ def test_the_docstring_of_a_function_begins_with_a_verb(trees: list[tuple[str, a
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node))
         if text.split()[0].strip("`,:;.").lower() in NO_VERBS
+    ]
+    assert found == []
+
+
+def test_no_program_tells_hears_or_speaks_in_a_docstring(trees: list[tuple[str, ast.Module]]) -> None:
+    """But in a doctest, whose names are those of its example."""
+    found = [
+        f"{path}:{getattr(node, 'lineno', 1)} {line.strip()}"
+        for path, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+        for line in without_doctests(ast.get_docstring(node) or "")
+        if SPEECH.search(line)
+    ]
+    assert found == []
+
+
+def without_doctests(text: str) -> list[str]:
+    """Return the lines of a docstring before its first doctest."""
+    return text.partition(">>>")[0].splitlines()
+
+
+def test_no_line_names_a_rule_of_a_document_that_is_not_here() -> None:
+    found = [
+        f"{path}:{number} {line.strip()}"
+        for path in FILES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if RULE.search(line)
+    ]
+    assert found == []
+
+
+def test_a_free_port_stays_reserved_from_the_moment_a_test_chooses_it() -> None:
+    """Another process takes a port that was chosen and released: a test would then talk to that process's server."""
+    choosing = re.compile(r"\.bind\(\(.*, 0\)\)|def free_port")
+    own = TESTS / "servers" / "ports.py"
+    found = [
+        f"{path}:{number} {line.strip()}"
+        for path in sorted(TESTS.rglob("*.py"))
+        if path not in (own, Path(__file__))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if choosing.search(line)
     ]
     assert found == []
 

@@ -37,6 +37,16 @@ WANTED = (
         ("/usr/lib/*/faketime/libfaketime.so.1",),
         "the comparison with Debian's cron (tests/debian_cron)",
     ),
+    Package(
+        "chromium",
+        ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"),
+        "the dashboard in a browser (tests/browser)",
+    ),
+    Package(
+        "fonts-liberation",
+        ("/usr/share/fonts/truetype/liberation*",),
+        "the dashboard in a browser (tests/browser)",
+    ),
     Package("gcc", ("/usr/bin/cc", "/usr/local/bin/cc"), "clocks that are set (tests/proof)"),
     Package("libc6-dev", ("/usr/include/stdio.h",), "clocks that are set (tests/proof)"),
     Package(

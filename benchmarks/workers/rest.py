@@ -1,6 +1,7 @@
 """The worker of B21: lists, filters and single schedules over REST, from one client that keeps its connection."""
 
 import argparse
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 
@@ -12,6 +13,7 @@ from everwhen.version import __version__
 
 FEW, MANY, QUICK_MANY = 1_000, 100_000, 10_000
 REQUESTS = 200  # of each kind, in one round
+FEWER = 50  # of those that the dashboard sends
 PAUSED = 20
 INDEXED = {
     "list of 50": "/schedules/",
@@ -27,6 +29,22 @@ SCANNED = {
     "filter by target that is rare": "/schedules/?target=http",
     "filter by text": "/schedules/?q=s{number}",
 }
+# What the dashboard asks: the calls of its first page, and those of a search, a filter and an order of its list.
+FIRST_PAGE = {
+    "health": "/system/status/",
+    "time line of 6 hours": "/timeline/?from={past}&to={future}&rows=60",
+    "map of the day": "/timeline/?from={midnight}&to={next_midnight}&stretch=360&rare=0",
+    "up next": "/upcoming/?limit=12",
+    "failing": "/schedules/?failing=true&limit=6&sort=-last_fired_at",
+}
+LIST = {
+    "list with all facets": "/schedules/?recent=true&facets=status,group,owner,type",
+    "search by name": "/schedules/?q=s{number}&recent=true&facets=status,group,owner,type",
+    "search that matches many": "/schedules/?q=9&sort=-last_fired_at&recent=true&facets=status,group,owner,type",
+    "order by name": "/schedules/?sort=name&recent=true",
+    "order by next run": "/schedules/?sort=next_run_at&recent=true",
+}
+CALLS = {"indexed": INDEXED, "scanned": SCANNED, "dashboard": {**FIRST_PAGE, **LIST}}
 
 
 class Reading:
@@ -47,7 +65,12 @@ class Reading:
         ids = [item["id"] for item in page["items"]]
         self.surface.post("/schedules/batch-pause/", {"schedule_ids": ids[:PAUSED]})
         middle = self.surface.get(f"/schedules/?limit=1&offset={self.count // 2}")
-        given = {"id": ids[300], "number": self.count // 2, "cursor": middle["next_cursor"]}
+        given = {
+            "id": ids[300],
+            "number": self.count // 2,
+            "cursor": middle["next_cursor"],
+            **instants(),
+        }
         self.calls = {name: path.format(**given) for name, path in self.calls.items()}
         for path in self.calls.values():
             self.surface.get(path)
@@ -59,16 +82,33 @@ class Reading:
         self.surface.get("/me/")
         for name, path in self.calls.items():
             before = cpu_seconds(self.surface.server.pid)
-            durations = [self.timed(path) for _ in range(REQUESTS // parts)]
+            requests = FEWER if name in CALLS["dashboard"] else REQUESTS
+            durations = [self.timed(path) for _ in range(requests // parts)]
             spent = cpu_seconds(self.surface.server.pid) - before
             self.amounts[f"CPU of {name}, ms"] = 1_000 * spent / len(durations)
             found[name] = (percentile(durations, 99), 1)
+        for group, names in (("first page", FIRST_PAGE), ("list", LIST)):
+            if slowest := [found[name][0] for name in names if name in found]:
+                self.amounts[f"slowest call of the {group}, ms"] = 1_000 * max(slowest)
         return found
 
     def timed(self, path: str) -> float:
         began = perf_counter()
         self.surface.get(path)
         return perf_counter() - began
+
+
+def instants() -> dict[str, str]:
+    """Return the window that the dashboard opens with, and the day, as it asks for them."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    midnight = now.replace(hour=0, minute=0, second=0)
+    found = {
+        "past": now - timedelta(hours=6.6),
+        "future": now + timedelta(hours=5.4),
+        "midnight": midnight,
+        "next_midnight": midnight + timedelta(days=1),
+    }
+    return {name: instant.strftime("%Y-%m-%dT%H:%M:%SZ") for name, instant in found.items()}
 
 
 def cpu_seconds(process: int) -> float:
@@ -80,13 +120,12 @@ def cpu_seconds(process: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("size", choices=("few", "many"))
-    parser.add_argument("calls", choices=("indexed", "scanned"))
+    parser.add_argument("calls", choices=tuple(CALLS))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     many = QUICK_MANY if options.quick else MANY
     with a_place() as place:
-        calls = INDEXED if options.calls == "indexed" else SCANNED
-        task = Reading(place, FEW if options.size == "few" else many, calls)
+        task = Reading(place, FEW if options.size == "few" else many, CALLS[options.calls])
         try:
             answer_until_end(task)
         finally:

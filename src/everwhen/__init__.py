@@ -6,9 +6,11 @@ imports below, Python reads `_MODULES`, and a test compares the two. Every error
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from everwhen.version import NOT_ON_WINDOWS
 from everwhen.version import __version__ as __version__
 
 # Sorted, they would be a statement each.
@@ -35,9 +37,12 @@ if TYPE_CHECKING:
         BackupError as BackupError,
         ConfigError as ConfigError,
         CopyError as CopyError,
+        CostError as CostError,
+        CostLimitError as CostLimitError,
         CronParseError as CronParseError,
         DuplicatePolicyError as DuplicatePolicyError,
         DuplicateScheduleError as DuplicateScheduleError,
+        ExistingKeyError as ExistingKeyError,
         FiringLimitError as FiringLimitError,
         IntervalParseError as IntervalParseError,
         LimitError as LimitError,
@@ -67,13 +72,16 @@ if TYPE_CHECKING:
         TokenError as TokenError,
         UncertainCopyError as UncertainCopyError,
         UncommittedRequestError as UncommittedRequestError,
+        UnknownAlertError as UnknownAlertError,
         UnknownBreakerError as UnknownBreakerError,
         UnknownGroupError as UnknownGroupError,
         UnknownJobError as UnknownJobError,
         UnknownPolicyError as UnknownPolicyError,
         UnknownScheduleError as UnknownScheduleError,
         UnknownTokenError as UnknownTokenError,
+        UnknownWebhookError as UnknownWebhookError,
         UnseenRevisionError as UnseenRevisionError,
+        WebhookQuotaError as WebhookQuotaError,
         WorkSourceError as WorkSourceError,
     )
     from everwhen.model.reasons import (
@@ -170,6 +178,8 @@ if not TYPE_CHECKING:  # a type checker shall see the names above and no others
     def __getattr__(name: str) -> object:
         if name == "__all__":
             value = __dir__()
+        elif sys.platform == "win32" and name in _MODULE_OF:
+            raise ImportError(NOT_ON_WINDOWS)
         elif name in _MODULE_OF or name in _error_names():
             value = getattr(import_module(_MODULE_OF.get(name, _ERRORS)), name)
         else:

@@ -108,6 +108,9 @@ def open_stack(
         outbox=part("outbox.Outbox"),
         event_cursors=_part(backend, True, "event_cursors.EventCursors"),  # few programs need it
         requests=part("requests.Requests"),
+        alerts=_part(backend, True, "alerts.Alerts"),  # only the notifier and calls about alerts need it
+        webhooks=_part(backend, True, "webhooks.Webhooks"),
+        feed_delays=part("feed_delay.FeedDelays", clock=backend.clock),
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,

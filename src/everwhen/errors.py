@@ -7,7 +7,7 @@ Expected results (a lost claim, a skipped slot, a failed job) are values, not er
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from reprlib import Repr
 from typing import Any, Literal
 
@@ -34,6 +34,10 @@ class IntervalParseError(SchedulerError, ValueError):
     def __init__(self, message: str, *, interval: object) -> None:
         super().__init__(message)
         self.interval = interval
+
+
+class CostError(SchedulerError, ValueError):
+    """A cost that is not an amount with a unit."""
 
 
 class CronParseError(SchedulerError, ValueError):
@@ -137,6 +141,22 @@ class UnknownPolicyError(SchedulerError):
         self.policy_id = policy_id
 
 
+class UnknownAlertError(SchedulerError):
+    """No alert, delivery or rule of alerts has this name, or the caller may not see it."""
+
+    def __init__(self, what: str, name: str, advice: str = "") -> None:
+        super().__init__(f'there is no {what} "{shown(name)}"{advice}')
+        self.name = name
+
+
+class UnknownWebhookError(SchedulerError):
+    """No webhook has this id, or the caller may not see it."""
+
+    def __init__(self, webhook_id: str) -> None:
+        super().__init__(f'there is no webhook "{shown(webhook_id)}"')
+        self.webhook_id = webhook_id
+
+
 class DuplicatePolicyError(SchedulerError):
     """Quiet hours with this id exist already."""
 
@@ -193,6 +213,18 @@ class PreconditionError(SchedulerError):
         )
         self.expected = expected
         self.revision = revision
+
+
+class ExistingKeyError(SchedulerError):
+    """A schedule with the caller's key exists, and the request is for a new one; `problems` says how they differ."""
+
+    def __init__(self, key: str, schedule_id: str, problems: Sequence[tuple[str, str]]) -> None:
+        others = f" with another definition ({', '.join(path for path, _ in problems)})" if problems else ""
+        text = f'a schedule with the key "{key}" exists{others}: {schedule_id}'
+        super().__init__(text)
+        self.key = key
+        self.schedule_id = schedule_id
+        self.problems = tuple(problems)
 
 
 class UnseenRevisionError(SchedulerError):
@@ -260,15 +292,32 @@ class QuotaError(LimitError):
         self.most = most
 
 
+class WebhookQuotaError(LimitError):
+    """The token has as many webhooks as it may have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"this token may have at most {counted(most, 'webhook')}; delete one first", limit="webhooks"
+        )
+        self.most = most
+
+
 class FiringLimitError(LimitError):
     """The token has caused as many firings as it may in an hour or a day; `retry_after` is in seconds."""
 
+    def __init__(self, retry_after: int, message: str | None = None, limit: str = "fires") -> None:
+        text = f"this token has reached its limit of firings; try again in {retry_after}s"
+        super().__init__(message or text, limit=limit)
+        self.retry_after = retry_after
+
+
+class CostLimitError(FiringLimitError):
+    """The token has spent as much as it may in a day or a month; `retry_after` is in seconds."""
+
     def __init__(self, retry_after: int) -> None:
         super().__init__(
-            f"this token has reached its limit of firings; try again in {retry_after}s",
-            limit="fires",
+            retry_after, f"this token has reached its limit of cost; try again in {retry_after}s", "cost"
         )
-        self.retry_after = retry_after
 
 
 class RepeatedRequestError(SchedulerError):

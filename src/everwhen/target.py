@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
+from everwhen.model.cost import Cost
 from everwhen.model.job import Origin
 from everwhen.model.outcome import Outcome
 
@@ -66,7 +67,8 @@ class Run:
     """The argument of every target: which job, of which slot, with which payload, and its deadline.
 
     A target that cannot be stopped (a thread) fills `still_running`: work that continues after the run has ended and
-    keeps its worker occupied until then (R9). `stopping` is set when its node receives the request to stop.
+    keeps its worker occupied until then. `stopping` is set when its node receives the request to stop.
+    `max_cost`: the most that its budgets allow for one run.
     """
 
     job_id: str
@@ -84,6 +86,7 @@ class Run:
     stopping: StopFlag = field(default_factory=StopFlag, compare=False)
     output: Output = field(default_factory=Nowhere, compare=False)
     still_running: list[Future[Any]] = field(default_factory=list, compare=False)
+    max_cost: Cost | None = None
 
     @property
     def catch_up(self) -> bool:
@@ -102,7 +105,7 @@ class Run:
         return self.stopping.is_set()
 
     async def until_cancelled(self, work: Future[T]) -> T:
-        """Return the result of work that cannot be stopped; on cancellation, leave it running (R9)."""
+        """Return the result of work that cannot be stopped; on cancellation, leave it running."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         work.add_done_callback(partial(_wake, ended))
         try:

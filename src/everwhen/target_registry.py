@@ -15,6 +15,7 @@ from everwhen.model.group import Workflows
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Definition, local_id
 from everwhen.model.work_item import WorkItem
+from everwhen.operations.agent_runs import AgentRuns
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.target import Run, Target
@@ -47,7 +48,7 @@ class TargetRegistry:
     is_on_job_thread: Callable[[], bool] = lambda: False  # whether the caller is a function that it runs
 
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
-        """Return why this node cannot run a schedule; None when it can (R7)."""
+        """Return why this node cannot run a schedule; None when it can."""
         return fault_of(self.targets, schedule_id, definition)
 
 
@@ -61,6 +62,7 @@ def open_target_registry(
     functions: Functions | None = None,
     on_trigger: TriggerCallback | None = None,
     loop: CallableLoop | None = None,
+    agent_runs: AgentRuns | None = None,
 ) -> TargetRegistry:
     """Assemble the targets of this package and of installed packages; this package's kinds override others.
 
@@ -82,6 +84,7 @@ def open_target_registry(
         functions=functions,
         host=None if on_trigger is None else partial(_hand_over, call_executor, on_trigger, context),
         allow_private_urls=allow_private_urls,
+        agent_runs=agent_runs,
     )
     targets = make_targets(resources, installed_targets())
     greet = resources.processes.guardian.greet

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from everwhen.alerts.channels import open_channels
 from everwhen.clock import Clock, SystemClock
 from everwhen.database import Stack as Stack
 from everwhen.database import is_postgres as is_postgres
@@ -18,14 +19,20 @@ from everwhen.database import open_stack as open_stack
 from everwhen.engine.chain import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
+from everwhen.engine.heartbeat import OutsideHeartbeat
+from everwhen.engine.notifier import Notifier, Rules
 from everwhen.engine.service import Service, ServiceOptions
+from everwhen.engine.webhooks import Post, WebhookSender
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
+from everwhen.model.alerts import Sent
 from everwhen.model.group import Groups
-from everwhen.model.instants import to_datetime
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.message import Subscriber
 from everwhen.model.plugin import Plugins
 from everwhen.model.queue import RQ_CHAIN, Links, Queue
 from everwhen.model.vitals import Move, Received
+from everwhen.model.webhooks import WebhookDelivery
+from everwhen.operations.approval import tidy_up
 from everwhen.operations.groups import restore_valid_schedules
 from everwhen.operations.maintenance import copy_database
 from everwhen.runtime import Progress
@@ -125,7 +132,7 @@ def restore_database(
     clock: Clock | None = None,
     progress: Progress = lambda _share: None,
 ) -> Restored:
-    """Replace a database by a backup of the same kind (R5); the database may be empty, or not exist."""
+    """Replace a database by a backup of the same kind; the database may be empty, or not exist."""
     if is_postgres(url):
         now = None if clock is None else clock.now
         found: Restored = load_postgres().restore(url, path, now, catch_up=catch_up, progress=progress)
@@ -187,6 +194,43 @@ def open_links(url: str | None) -> Links:
 def http_subscriber(stack: Stack, subscriber_id: str, fields: Mapping[str, Any]) -> Subscriber:
     """Create a subscriber that posts every message to a server."""
     return HttpSubscriber(subscriber_id, fields, lambda: HttpTarget(stack.runtime.clock.now))
+
+
+def open_notifier(
+    stack: Stack,
+    rules: Rules,
+    *,
+    allow_private_urls: Callable[[], bool] = lambda: False,
+    public_url: Callable[[], str | None] = lambda: None,
+) -> Notifier:
+    """Build the notifier of a node; `rules` returns those of the configuration in force, `public_url` its `api.url`."""
+    channels = open_channels(stack.runtime.clock.now, allow_private_urls=allow_private_urls)
+    return Notifier(stack.runtime, rules, channels, public_url=public_url)
+
+
+def open_webhook_sender(
+    stack: Stack, *, allow_private_urls: Callable[[], bool] = lambda: False
+) -> WebhookSender:
+    """Build what delivers events to webhooks; its client is imported with the first delivery."""
+    made: list[Post] = []
+
+    def post(delivery: WebhookDelivery, now: int) -> Sent:
+        if not made:
+            module = import_module("everwhen.alerts.webhook")
+            made.append(module.WebhookPoster(stack.runtime.clock.now, allow_private_urls))
+        return made[0](delivery, now)
+
+    return WebhookSender(stack.runtime, post)
+
+
+def open_heartbeat(url: str, every: float, unreadiness: Callable[[], str | None]) -> OutsideHeartbeat:
+    """Build the heartbeat to the outside; its client is imported with the first call."""
+
+    def call() -> Sent:
+        found: Sent = import_module("everwhen.alerts.http").call_url(url)
+        return found
+
+    return OutsideHeartbeat(call, every, unreadiness)
 
 
 def python_fault(name: str) -> str | None:
@@ -267,6 +311,8 @@ def build_service(
     subscribers: Sequence[Subscriber] = (),
     queue: Queue | None = None,
     links: Links | None = None,
+    notifier: Notifier | None = None,
+    webhooks: WebhookSender | None = None,
 ) -> Service:
     """Build a node on that stack: one that ticks and delivers messages, one that works, or both.
 
@@ -284,12 +330,15 @@ def build_service(
         options,
         changes=stack.changes,
         deliveries=Deliveries(store.messages, runtime.clock, subscribers),
+        tidy=partial(tidy_up, runtime, approval_ttl=int(options.approval_ttl * SECOND)),
         heal=partial(restore_valid_schedules, runtime, registry.fault_of, groups),
         dispatcher=None
         if queue is None
         else Dispatcher(store.outbox, queue, runtime.clock, patience=options.lease),
         chain_watch=None if links is None else ChainWatch(runtime, links),
         greet=registry.greet,
+        notifier=notifier,
+        webhooks=webhooks,
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(runtime))

@@ -18,6 +18,7 @@ from everwhen.config.read import Configuration, FileWorkflows, Host, examine
 from everwhen.config.settings import Settings
 from everwhen.engine.job_runner import JobRunner
 from everwhen.model.instants import SECOND
+from everwhen.model.variables import CONFIG
 from everwhen.runtime import Runtime
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.wiring import Stack, open_node_stack
@@ -78,8 +79,8 @@ def open_worker_runtime(database: str | None = None) -> WorkerRuntime:
 
 def found_configuration() -> Configuration:
     """Read the file and the environment, without reading plugins or importing functions."""
-    path, report = Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml")), Report()
+    path, report = Path(os.environ.get(CONFIG, "everwhen.yaml")), Report()
     found = examine(path, Host(os.environ, local_zone_name, SystemClock().now()), report)
-    if "EVERWHEN_CONFIG" in os.environ or path.exists():
+    if CONFIG in os.environ or path.exists():
         report.refuse("service")
     return found

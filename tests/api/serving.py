@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
+from starlette.routing import BaseRoute
 
 from everwhen.api.app import create_app
 from everwhen.api.connections import ConnectionLimits
@@ -21,6 +22,7 @@ from everwhen.clock import Clock
 from everwhen.config.read import Configuration, Host, read_configuration
 from everwhen.config.settings import ApiSettings
 from everwhen.config.submission import SubmissionRules, rules_of
+from everwhen.mcp.mounts import mounts_of
 from everwhen.model.token import AccessRole, TokenLimits, limits_of
 from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
@@ -142,6 +144,7 @@ def serving(
     clock: Clock | None = None,
     unready: Unready | None = None,
     limits: ConnectionLimits | None = None,
+    further: Sequence[BaseRoute] = (),
     **settings: Any,
 ) -> Iterator[Service]:
     """A server as long as the block lasts, on a database in the folder unless another is named."""
@@ -159,7 +162,7 @@ def serving(
         Metrics(stack.runtime),
         limits=limits or ConnectionLimits(),
     )
-    app = create_app(context)
+    app = create_app(context, further, mounts=mounts_of(chosen))
     server = ApiServer(app, chosen, stop_within=1)
     try:
         server.start()

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from everwhen.api.context import Rates
+from everwhen.decide.draft import Draft
+from everwhen.model.changes import Decision
+from everwhen.model.instants import MINUTE, to_datetime
+from everwhen.model.limits import Shared
 from everwhen.model.queries import EventFilter
+from everwhen.model.schedule import Schedule
 from everwhen.operations.tokens import create_token, find_token, revoke_token
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 
@@ -213,6 +218,44 @@ def test_a_token_has_no_more_schedules_than_it_may(service: Service) -> None:
     client.create()
 
 
+def test_schedules_that_are_over_do_not_count_until_they_start_anew(service: Service) -> None:
+    client = service.client(max_schedules=1)
+    over = client.create(every="1h", end_at="2100-01-01T00:00:00Z")
+    path = f"/schedules/{over['id']}"
+    service.runtime.catalogue.change(service.runtime.clock.now(), over["id"], _done)
+    other = client.create()
+    assert client.post(f"{path}/revive/").problem == "limit-reached"
+    assert client.get(f"{path}/").fields["status"] == "done"
+    client.call("DELETE", f"/schedules/{other['id']}/")
+    assert client.post(f"{path}/revive/").fields["status"] == "active"
+
+
+def _done(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    draft = Draft(schedule, now, shared)
+    draft.become("done", "schedule.done", "done")
+    return draft.decision()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "is_refused"),
+    [
+        ({"every": "5h"}, False),
+        ({"every": "4h"}, True),
+        ({"cron": "0 9,12,15,18,21 * * 1"}, False),
+        ({"cron": "0 9-14 * * 1"}, True),
+        ({"after": "1h"}, False),
+    ],
+)
+def test_a_schedule_that_alone_exceeds_the_firings_of_a_day_is_refused(
+    service: Service, trigger: dict[str, str], is_refused: bool
+) -> None:
+    client = service.client(fires_per_day=5)
+    answer = client.post("/schedules/", {**trigger, "run": HTTP_RUN})
+    assert (answer.status == 403) == is_refused, answer.raw
+    if is_refused:
+        assert "alone would fire 6 times a day" in answer.fields["detail"]
+
+
 @pytest.mark.parametrize("trigger", [{"every": "4m"}, {"cron": "*/4 * * * *"}, {"cron": "0,1 5 * * *"}])
 def test_a_token_fires_no_more_often_than_it_may(service: Service, trigger: dict[str, str]) -> None:
     client = service.client(min_interval="5m")
@@ -225,11 +268,20 @@ def test_a_token_fires_no_more_often_than_it_may(service: Service, trigger: dict
 
 def test_what_a_token_makes_ends_after_its_ttl(service: Service) -> None:
     client = service.client(ttl="1h")
-    made = client.create(every="1m")
-    assert made["end_at"] is not None
+    answer = client.post("/schedules/", {"every": "1m", "run": HTTP_RUN})
+    assert answer.fields["end_at"] is not None
+    assert answer.headers["everwhen-note"].startswith(
+        f"end_at is {answer.fields['end_at']}: what this token makes"
+    )
+    sooner = client.post("/schedules/", {"every": "1m", "end_at": _in_half_an_hour(service), "run": HTTP_RUN})
+    assert "everwhen-note" not in sooner.headers
     assert client.create(every="1m", end_at="9000-01-01T00:00:00Z")["end_at"] <= "2100"
     assert client.post("/schedules/", {"after": "2h", "run": HTTP_RUN}).problem == "beyond-limit"
     assert client.post("/schedules/", {"after": "30m", "run": HTTP_RUN}).status == 201
+
+
+def _in_half_an_hour(service: Service) -> str:
+    return to_datetime(service.runtime.clock.now() + 30 * MINUTE).isoformat()
 
 
 def test_a_token_makes_only_the_targets_that_it_may(service: Service) -> None:

@@ -89,6 +89,8 @@ def test_the_revision_that_was_looked_at_is_approved_and_no_other(service: Servi
     assert now(service, made) == ("paused", "approval", 2)
     assert approved(service, {**made, "revision": 2})["status"] == "active"
     assert events(service, made)[-2:] == ["approved", "resumed"]
+    answered = service.admin.get("/audit/?type=schedule.approved").fields
+    assert answered["actors"][answered["items"][0]["actor"]] == "admin"
     again = service.admin.post(f"{path_of(made)}/approve/", {"revision": 2})
     assert (again.status, again.problem) == (400, "wrong-status")
 

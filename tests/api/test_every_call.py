@@ -8,6 +8,7 @@ a new kind, and OPEN, when it needs no token.
 from __future__ import annotations
 
 import http.client
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 from everwhen.model.instants import DAY, to_datetime
 from everwhen.model.token import ROLES, AccessRole
 from tests.api.serving import Answer, Client, Service, serving
-from tests.api.working import FAILED, ran, said
+from tests.api.working import FAILED, alerted, ran, said
 
 # What needs no token: it asks for another proof, or tells nothing of anybody.
 OPEN = {
@@ -27,6 +28,7 @@ OPEN = {
     ("get", "/readyz"),
     ("get", "/metrics"),
     ("post", "/api/v1/session/"),
+    ("post", "/api/v1/session/link/"),
     ("post", "/api/v1/jobs/{job_id}/outcome/"),
 }
 # What the file declares for everybody who may look.
@@ -176,8 +178,15 @@ def things_of(service: Service) -> dict[str, str]:
     said(service, job["id"], MARK.encode())
     (breaker,) = team.get("/breakers/").fields["items"]
     token = team.post("/tokens/", {"name": MARK, "role": "viewer", "owner": "team-a"}).fields
+    alerted(service, broken["id"])
+    (alert,) = team.get("/alerts/").fields["items"]
+    silence = team.post("/alerts/silences/", {"subject": broken["id"], "duration": "2h"}).fields
+    webhook = team.post("/webhooks/", {"url": f"https://example.com/{MARK}"}).fields
+    agent = service.client(owner="team-a", approval="required")
+    waiting = agent.create(name=MARK, every=None, at="2099-01-01T00:00:00Z")  # reviewed alike at any time
     return {
         "schedule_id": schedule["id"],
+        "schedule_id of /api/v1/schedules/{schedule_id}/review/": waiting["id"],
         "job_id": job["id"],
         "key of /api/v1/schedules/key/{key}/": "their-key",
         "key": breaker["key"],
@@ -186,6 +195,10 @@ def things_of(service: Service) -> dict[str, str]:
         "group": "theirs",
         "token_id": token["id"],
         "policy_id": "nights",
+        "alert_id": str(alert["id"]),
+        "silence_id": str(silence["id"]),
+        "webhook_id": webhook["id"],
+        "rule": "http",
         "owner": "team-a",
         "q": MARK,
         "from": to_datetime(service.runtime.clock.now() - DAY).isoformat(),
@@ -197,7 +210,8 @@ def unknown(things: dict[str, str]) -> dict[str, str]:
     """The same names of what nobody has; a job's id has its shape, and no call here makes a schedule of that name."""
     kept = {name: things[name] for name in ("from", "to")}
     others = {"job_id": f"sched-{NOBODYS}-n1-rc0", "schedule": f"{NOBODYS}-either"}
-    return dict.fromkeys(things, NOBODYS) | kept | others
+    numbers = dict.fromkeys(("alert_id", "silence_id"), "999999")
+    return dict.fromkeys(things, NOBODYS) | kept | others | numbers
 
 
 def ask(client: Client, call: Call, things: dict[str, str]) -> Answer:
@@ -315,8 +329,8 @@ def test_no_list_holds_anything_of_somebody_else(scene: Scene) -> None:
 
 
 def text_without_names(answer: Answer, call: Call, things: dict[str, str]) -> str:
-    """What an answer says beside the names that were asked about, which it may repeat."""
-    text = answer.raw.decode()
+    """What an answer says beside the names that were asked about, which it may repeat, and the time of the answer."""
+    text = re.sub(r'"now":"[^"]*"', "", answer.raw.decode())
     for name in call.names("path"):
         text = text.replace(thing(call, name, things), "NAME")
     return text.replace(things["schedule_id"], "NAME")

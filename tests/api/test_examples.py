@@ -47,7 +47,12 @@ def test_the_client_tells_what_the_service_says(service: Service) -> None:
 
 def test_the_sample_of_make_run_has_every_kind() -> None:
     path = EXAMPLES / "quickstart" / "everwhen.yaml"
-    found = read_configuration(path, Host({}, lambda: "UTC", 0, plugins_in)).declared.schedules
+    configuration = read_configuration(path, Host({}, lambda: "UTC", 0, plugins_in))
+    found = configuration.declared.schedules
     kinds = {one.definition.target.kind for one in found}
     assert kinds == {"plugin", "agent", "command", "http", "message"}
     assert any(one.definition.breaker for one in found if one.schedule_id == "broken")
+    sections = configuration.declared.sections
+    assert {"budgets.archivist", "budgets.reviewer"} <= set(sections) and any(
+        "notify" in one for one in sections
+    )

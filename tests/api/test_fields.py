@@ -52,6 +52,7 @@ def test_every_field_is_in_a_group(service: Service) -> None:
     ("query", "path", "message"),
     [
         ("fields=nam", "fields", '"nam": unknown name, did you mean "name"?'),
+        ("facets=status&facets=grup", "facets", '"grup": unknown name, did you mean "group"?'),
         ("fields=id,%00", "fields", '"\\x00": unknown name'),
         ("fields=", "fields", '"": unknown name'),
         ("fields=name,", "fields", '"": unknown name'),

@@ -90,3 +90,11 @@ def test_the_environment_names_a_network_and_the_refusal_names_what_replaces_beh
         ConfigError, match=r"EVERWHEN_API_BEHIND_PROXY.*write trusted_proxies: \[127\.0\.0\.1\]"
     ):
         api_settings_of(None, {"EVERWHEN_API_BEHIND_PROXY": "true"})
+
+
+def test_the_public_address_is_one_that_paths_can_be_appended_to() -> None:
+    assert api_settings_of({"url": "https://a.example/tools/"}, {}).url == "https://a.example/tools"
+    assert api_settings_of(None, {"EVERWHEN_API_URL": "http://[::1]:8750"}).url == "http://[::1]:8750"
+    for wrong in ("a.example", "https://a.example/?q=1", "https://me:secret@a.example", "ftp://a.example"):
+        with pytest.raises(ConfigError, match=r"must be a URL without a query and without a password"):
+            api_settings_of(None, {"EVERWHEN_API_URL": wrong})

@@ -7,7 +7,7 @@ from typing import Any
 
 from everwhen.api.payloads import model_of
 from everwhen.testing.manual import ManualClock
-from everwhen.views.slots import Timeline
+from everwhen.views.timeline import Timeline
 from tests.api.serving import Client, serving
 from tests.api.working import ran
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.api.context import Rates
 from everwhen.config.submission import read_submission
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, Outcome
@@ -106,12 +107,12 @@ def test_triggers_reruns_and_backfills_count_together(runtime: Runtime, first: i
 
 def test_a_slot_beyond_what_the_tokens_calls_have_left_is_skipped(runtime: Runtime) -> None:
     client = runtime.service.client(fires_per_day=2)
-    schedule = made(client, every="5m")
+    schedule = made(client, every="12h")
     for _ in range(2):
         assert client.post(f"/schedules/{schedule}/trigger/").status == 202
     assert is_beyond(client.post(f"/schedules/{schedule}/trigger/"), 15 * 3600 + HOUR_LEFT)
     runtime.work()
-    runtime.clock.advance("5m")
+    runtime.clock.advance("12h")
     runtime.tick()
     slots = client.get(f"/schedules/{schedule}/slots/").fields["items"]
     assert [(slot["fate"], slot["reason"]) for slot in slots] == [("skipped", "budget")]
@@ -268,3 +269,14 @@ def test_no_token_makes_one_that_lives_longer(tmp_path: Path) -> None:
         clock.set("2026-11-17T09:00:00Z")
         for fields in (child.fields, grandchild.fields):
             assert replace(service.admin, secret=fields["token"]).get("/me/").status == 401
+
+
+def test_a_token_that_goes_on_beyond_its_limits_is_soon_refused_by_its_rate(runtime: Runtime) -> None:
+    service = runtime.service
+    service.context.rates = Rates(burst=100, per_second=500, monotonic=lambda: 0.0)
+    client = service.client(max_schedules=1)
+    client.create()
+    refused = [client.post("/schedules/", {"every": "1h", "run": HTTP_RUN}) for _ in range(9)]
+    assert [answer.status for answer in refused] == [403] * 5 + [429] * 4
+    assert refused[-1].problem == "too-many-requests"
+    assert service.client().create()["status"] == "active"

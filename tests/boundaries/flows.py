@@ -7,7 +7,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from everwhen.engine.ticker import end_pauses
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.cost import Cost
 from everwhen.model.declare import Declarations, Declared, declare
 from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
@@ -49,6 +51,11 @@ AWAITED = Outcome("succeeded", awaits=sha256(TOKEN.encode()).hexdigest())
 UID = "0123456789ab"
 AGENT: dict[str, Any] = {"group": "g", "max_concurrent": 1}
 POLL: dict[str, Any] = {"group": "p", "command": "poll", "max_outstanding": 1}
+MONEY: dict[str, Any] = {
+    "owner": "team",
+    "budgets": {"team": {"cost_per_day": "2 USD", "cost_per_run": "1 USD", "fires_per_hour": 3}},
+}
+SPENT = Outcome("succeeded", cost=Cost(1_800_000, "USD"))
 BREAKER: dict[str, Any] = {"circuit_breaker": {"threshold": 1, "reset_after": "1m"}}
 
 
@@ -62,6 +69,18 @@ def nothing(runtime: Tenant) -> None:
 def added(**fields: Any) -> Prepare:
     """Add one schedule, `a`, whose first slot is due."""
     return lambda runtime: runtime.add("a", **{"every": "1m", **fields})
+
+
+def spent(runtime: Tenant) -> None:
+    """Add a schedule whose first run has spent the budget."""
+    found = claimed(**MONEY)(runtime)
+    runtime.settle(*found, outcome=SPENT)
+
+
+def refused_retry(runtime: Tenant) -> None:
+    """Add a schedule whose run has failed and spent the budget; its retry is due before its next slot."""
+    found = claimed(**{**MONEY, "every": "1h", "max_retries": 1, "retry_delay": "1m"})(runtime)
+    runtime.settle(*found, outcome=SPENT._replace(status="failed"))
 
 
 def fired(**fields: Any) -> Prepare:
@@ -466,6 +485,15 @@ FLOWS = (
         waited("5m", system_paused),
         lambda h, _: h.resume_system(),
     ),
+    Flow("tick and reserve", added(**MONEY), ticking()),
+    Flow("tick beyond a budget", waited("1m", spent), ticking()),
+    Flow("settle a cost", claimed(**MONEY), settling(SPENT)),
+    Flow("settle without a report", claimed(**MONEY), settling()),
+    Flow("refuse a retry", waited("10m", refused_retry), lambda h, _: h.claim()),
+    Flow("rescue what costs", of_a_dead_node(**MONEY), lambda h, _: h.rescue()),
+    Flow("cancel what costs", claimed(**MONEY), lambda h, found: h.cancel(found[0].job.job_id)),
+    Flow("trigger what costs", fired(**MONEY), lambda h, _: h.trigger("a")),
+    Flow("refill", waited("24h", spent), lambda h, _: end_pauses(h.runtime)),
     Flow("reset a breaker", failing, lambda h, found: reset_breaker(h.runtime, found[0].job.breaker_key)),
     Flow("reload", configured, reloading),
     Flow("create a token", nothing, lambda h, _: create_token(h.runtime, "ci", "admin")),

@@ -199,7 +199,7 @@ def test_a_diff_does_not_present_its_own_limit_as_a_fact(tmp_path: Path) -> None
     ("text", "said"),
     [
         ("service: {database: 'sqlite://everwhen.db'}", "lacks a slash"),
-        ("service: {database: 'sqlite:///:memory:'}", "names no file"),
+        ("service: {database: 'sqlite:///:memory:'}", "does not name a file"),
         ("service: {database: 'sqlite://', dispatch: rq}", "needs a database that its workers can open"),
         ("service: {database: 'postgresql://u@127.0.0.1:99999/x'}", "a port is between 1 and 65535"),
         (

@@ -69,3 +69,23 @@ def test_the_list_of_commands_agrees_with_the_commands() -> None:
 )
 def test_a_short_form_is_the_command_itself(short: str, long: str) -> None:
     assert command_of((short,)) is command_of(tuple(long.split()))
+
+
+@pytest.mark.parametrize("command", ["schedules list --status", "jobs list --status", "jobs list --origin"])
+def test_a_filter_that_no_row_can_have_is_wrong_usage(command: str) -> None:
+    result = CliRunner().invoke(everwhen, [*command.split(), "finished"])
+    assert result.exit_code == 2
+    assert "'finished' is not one of" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["schedule"], "schedules"), (["config", "chek"], "check"), (["jobs", "lgos"], "logs")],
+)
+def test_a_misspelt_command_gets_a_suggestion(typed: list[str], meant: str) -> None:
+    refused = CliRunner().invoke(everwhen, typed)
+    assert refused.exit_code == 2 and f'Did you mean "{meant}"?' in refused.output
+
+
+def test_a_command_that_is_like_none_gets_no_suggestion() -> None:
+    assert "Did you mean" not in CliRunner().invoke(everwhen, ["xyzzy"]).output

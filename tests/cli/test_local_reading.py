@@ -140,7 +140,7 @@ def test_what_writes_is_left_to_the_application(both: Both) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["schedules list", "why one", "jobs list", "system status", "schedules show one"]
+    "words", ["schedules list", "why one", "jobs list", "system status", "schedules show one", "budgets list"]
 )
 def test_looking_at_a_database_loads_no_web_application(tmp_path: Path, words: str) -> None:
     url = f"sqlite:///{tmp_path / 'everwhen.db'}"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
+from everwhen.model.alerts import Alert
+from everwhen.store.opened import store_of
 from tests.api.serving import serving
 from tests.cli.test_talking import Shell
 
@@ -30,6 +33,12 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Shell
         reach["bob"].text("schedules", "create", "--id", "hers", "--name", "Bob's", *HOURLY)
         for key, name in (("report", "Daily report"), ("one", "twin"), ("two", "twin")):
             reach["service"].text("schedules", "create", "--id", key, "--name", name, *HOURLY)
+        reach["service"].text(
+            "schedules", "create", "--id", "bots", "--run", '{"agent": {"name": "bot"}}', *HOURLY[:4]
+        )
+        one = reach["service"].json("schedules", "show", "one")["id"]
+        alert = Alert.about("schedule.failing", one, service.runtime.clock.now(), schedule_id=one, uid=one)
+        store_of(service.runtime).alerts.keep([alert])
         reach["ada"].text("schedules", "create", "--id", "hers", "--name", "Ada's", *HOURLY)
         reach["ada"].text("schedules", "create", "--id", "report", "--name", "twin", *HOURLY)
         yield reach
@@ -66,6 +75,17 @@ def test_every_command_finds_a_schedule_by_key_and_by_name(shell: Shell, name: s
     ).stderr.replace("slot would", "slots would")
 
 
+def test_alerts_of_a_schedule_are_listed_and_silenced_by_key_and_by_name(shell: Shell) -> None:
+    for name in ("report", "Daily report"):
+        assert shell.json("alerts", "list", "--schedule", name) == []
+        said = shell.text("alerts", "silence", name, "--for", "1h")
+        assert said.startswith("alerts of schedule report are held until ")
+    assert len(shell.json("alerts", "list", "--schedule", "one")) == 1
+    assert shell.json("alerts", "silence", "bot", "--for", "1h")["kind"] == "group"
+    assert shell.refusal("alerts", "list", "--schedule", "nobody").startswith('there is no schedule "nobody"')
+    assert "3 schedules are named" in shell.refusal("alerts", "silence", "twin", "--for", "1h")
+
+
 def test_a_name_of_several_lists_them(shell: Shell) -> None:
     said = shell.refusal("schedules", "pause", "twin")
     assert said.startswith('3 schedules are named "twin"; name one of them by its id or key:\n')
@@ -89,7 +109,7 @@ def test_schedules_of_several_owners_with_one_key_are_listed_by_their_ids(shells
 def test_tables_show_the_key_that_was_chosen_instead_of_the_generated_id(shell: Shell) -> None:
     found = shell.json("schedules", "show", "one")
     shell.text("schedules", "trigger", "one")
-    for line in ("upcoming one", "jobs list --schedule one", "audit --schedule one", "status"):
+    for line in ("upcoming one", "jobs list --schedule one", "audit --schedule one", "alerts list", "status"):
         said = shell.run(*line.split()).stdout
         assert found["id"] not in said.replace(f"sched-{found['id']}", ""), line
         assert "one" in said or line == "status", line
@@ -113,6 +133,14 @@ def test_a_key_that_names_a_schedule_already_is_refused(shell: Shell) -> None:
     said = shell.refusal("schedules", "create", "--id", "one", *HOURLY)
     assert said == '"one" names a schedule already; change it with: everwhen schedules update one'
     assert shell.json("schedules", "show", "one") == before
+
+
+def test_a_name_that_is_almost_right_gets_the_right_one_suggested(shell: Shell) -> None:
+    name = f"heartbeat-{token_hex(4)}"
+    shell.json("schedules", "create", "--id", name, *HOURLY)
+    for line in ("why", "schedules pause"):
+        said = shell.refusal(*line.split(), f"haer{name[4:]}")
+        assert said == f'there is no schedule "haer{name[4:]}", did you mean "{name}"?'
 
 
 def test_a_name_that_is_unknown_says_where_all_are(shell: Shell) -> None:

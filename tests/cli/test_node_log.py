@@ -52,6 +52,7 @@ def test_every_line_is_an_object_with_the_same_keys(tmp_path: Path) -> None:
     assert {
         "node.started",
         "api.started",
+        "dashboard.started",
         "config.refused",
         "node.stopping",
         "node.stopped",

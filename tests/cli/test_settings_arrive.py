@@ -24,18 +24,20 @@ from everwhen.cli.node_log import current_settings
 from everwhen.cli.node_resources import chain_links
 from everwhen.config.schema import RETENTION, SERVICE
 from everwhen.config.settings import LogSettings, Settings
+from everwhen.engine.heartbeat import OutsideHeartbeat
 from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.retention import Retention
 from everwhen.operations.schedules import get_schedule
 from everwhen.queues.rq import RqLinks
 from everwhen.store.opened import store_of
-from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.wiring import Stack, build_service, open_heartbeat, open_stack
 from everwhen.worker_runtime import open_worker_runtime
 
 NODES = ("up", "scheduler", "worker")
 PROCESSES = (*NODES, "api", "queue worker")
 KEPT = {"jobs": 31, "audit": 32, "breaker_transitions": 33, "messages": 34, "output": 35}  # days
+KEPT |= {"alerts": 36, "deliveries": 37}
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Seen:
     grace: int | None = None  # of the schedule in the file
     timeout: float | None = None  # of the stop
     log: Any = None
+    heartbeat: tuple[str, float] | None = None  # to the outside
 
 
 Look = Callable[[Seen], object]
@@ -162,11 +165,17 @@ ROWS: Mapping[str, Row] = {
         "redis://127.0.0.1:1/6",
         {"scheduler": lambda seen: seen.service._dispatcher._queue._broker},
     ),
+    "approval_ttl": Row("3d", 3 * DAY, in_nodes(lambda seen: seen.service._tidy.keywords["approval_ttl"])),
     "retention": Row({age: f"{days}d" for age, days in KEPT.items()}, KEPT, in_nodes(retained)),
     "log": Row(
         {"format": "json", "level": "error"},
         LogSettings("json", "error"),
         in_nodes(lambda seen: seen.log, api=lambda seen: seen.log),
+    ),
+    "heartbeat": Row(
+        {"url": "http://127.0.0.1:1/", "every": "23s"},
+        ("http://127.0.0.1:1/", 23.0),
+        in_nodes(lambda seen: seen.heartbeat),
     ),
 }
 
@@ -214,9 +223,13 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
         seen.stack, seen.service = stack, (service := build(stack, options, **keys))
         return service
 
-    def create_and_keep(context: ApiContext) -> Any:
+    def open_and_keep(url: str, every: float, unreadiness: Callable[[], str | None]) -> OutsideHeartbeat:
+        seen.heartbeat = (url, every)
+        return open_heartbeat(url, every, unreadiness)
+
+    def create_and_keep(context: ApiContext, *further: Any, **more: Any) -> Any:
         seen.context = context
-        return create(context)
+        return create(context, *further, **more)
 
     def stop_and_keep(service: Service, *, timeout: float = -1.0, **keys: Any) -> None:
         seen.timeout = timeout
@@ -228,6 +241,7 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
             seen.grace = get_schedule(seen.stack.runtime, "a").definition.misfire_grace
 
     monkeypatch.setattr(serving, "build_service", build_and_keep)
+    monkeypatch.setattr(serving, "open_heartbeat", open_and_keep)
     monkeypatch.setattr(everwhen.api.app, "create_app", create_and_keep)
     monkeypatch.setattr(Service, "stop", stop_and_keep)
     for module in (serving, api_command):

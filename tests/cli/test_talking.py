@@ -23,6 +23,7 @@ COMMAND = str(Path(sys.executable).parent / "everwhen")
 FILE = """
 quiet_hours: {nights: {timezone: Europe/Paris, windows: [{days: [mon], between: "22:00-07:00"}]}}
 agents: {bot: {command: ["true"]}}
+budgets: {bot: {fires_per_day: 20, cost_per_month: 5 USD, cost_per_run: 0.5 USD}}
 """
 
 
@@ -247,6 +248,12 @@ def test_why_reads_a_time_without_an_offset_in_the_zone_of_the_schedule(shell: S
     assert "--at" in shell.refusal("why", "greets", "--at", "yesterday")
 
 
+def test_a_time_of_day_alone_is_todays(shell: Shell) -> None:
+    assert "09:01 Europe/Paris on " in shell.text("why", "greets", "--at", "09:01")
+    assert "09:01:30 Europe/Paris on " in shell.text("why", "greets", "--at", "09:01:30")
+    assert "--at" in shell.refusal("why", "greets", "--at", "25:01")
+
+
 def test_why_answers_for_deleted_schedules(shell: Shell) -> None:
     schedule = made(shell, "gone")
     shell.text("schedules", "delete", schedule, "--yes")
@@ -404,3 +411,11 @@ def test_ctrl_c_ends_following_without_a_word(shells: dict[str, Shell]) -> None:
         following.send_signal(signal.SIGINT)
         _, said = following.communicate(timeout=30)
     assert (following.returncode, said) == (0, "")
+
+
+def test_budgets_are_listed_with_what_is_used_and_left(shell: Shell) -> None:
+    (budget,) = shell.json("budgets", "list")
+    assert (budget["kind"], budget["name"], budget["cost_per_run"]) == ("group", "bot", 0.5)
+    lines = [" ".join(line.split()[:9]) for line in shell.text("budgets", "list").splitlines()]
+    assert "group bot fires_per_day 0 20 20 ok 0" in " | ".join(lines)
+    assert "group bot cost_per_month 0 USD 5 USD 5 USD" in " | ".join(lines)

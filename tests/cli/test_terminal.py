@@ -43,6 +43,7 @@ LONG_LIVED = {
     "worker",
     "api",
     "bench",
+    "mcp",  # JSON for a program
 }  # they serve, or measure; their lines: test_progress
 FILE = """
 quiet_hours: {nights: {windows: [{between: "22:00-07:00"}]}}
@@ -104,6 +105,8 @@ def arguments(scene: Scene) -> dict[str, list[str]]:
         "jobs": [scene.job],
         "policy": ["theirs"],
         "plugin": [scene.schedule],
+        "alert": ["1"],
+        "subject": [scene.schedule],
         "expression": [f"5 {HOSTILE}"],
         "name": [HOSTILE],
         "token_id": [scene.token],
@@ -115,7 +118,7 @@ def arguments(scene: Scene) -> dict[str, list[str]]:
     }
 
 
-REQUIRED = {"--from": "2026-01-05T08:00", "--to": "2026-01-05T10:00"}
+REQUIRED = {"--from": "2026-01-05T08:00", "--to": "2026-01-05T10:00", "--for": "2h"}
 
 
 def commands() -> list[tuple[str, ...]]:

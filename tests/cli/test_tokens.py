@@ -23,6 +23,7 @@ from everwhen.runtime import Runtime
 from everwhen.wiring import open_stack
 from tests.api.serving import Client
 from tests.cli.test_up import lines_until
+from tests.servers.ports import HeldPort
 
 CONFIG = "schedules: [{id: tick, every: 1h, run: {message: {text: hi}}}]\n"
 
@@ -152,3 +153,39 @@ def test_a_port_that_is_taken_is_one_sentence_before_anything_is_fired(tmp_path:
     assert second.returncode == 1
     assert f"the API cannot listen on 127.0.0.1:{port}" in second.stderr
     assert not (other / "everwhen.db").exists()
+
+
+def test_a_token_has_its_own_rights_on_a_database_whose_service_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    port = HeldPort()  # nobody listens there
+    request.addfinalizer(port.release)
+    (tmp_path / "everwhen.yaml").write_text(
+        f"{{api: {{port: {port.number}}}, service: {{database: 'sqlite:///tokens.db'}}}}"
+    )
+    run(tmp_path, "create", "person")
+    secret = run(tmp_path, "create", "agent", "--owner", "ada", "--limit", "approval=required").strip()
+    created = [
+        "schedules",
+        "create",
+        "--id",
+        "mine",
+        "--every",
+        "1h",
+        "--run",
+        '{"message": {"text": "hi"}}',
+        "--json",
+    ]
+    for options, environ in (
+        (["--token", secret], {}),
+        ([], {"EVERWHEN_TOKEN": secret}),
+        (["--token", secret, "--database", f"sqlite:///{tmp_path}/tokens.db"], {}),
+    ):
+        made = CliRunner().invoke(everwhen, [*created, *options], env=environ, catch_exceptions=False)
+        assert made.exit_code == 0, made.output
+        fields = json.loads(made.stdout)
+        assert (fields["owner"], fields["status"], fields["paused_by"]) == ("ada", "paused", "approval")
+        CliRunner().invoke(everwhen, ["schedules", "delete", fields["id"], "--yes"], catch_exceptions=False)
+    with pytest.raises(SchedulerError, match="token"):
+        CliRunner().invoke(everwhen, ["schedules", "list", "--token", "ew_wrong"], catch_exceptions=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from everwhen.config.schema import SECTIONS
+from everwhen.model.group import needs_max_cost
 
 
 class Broken(NamedTuple):
@@ -299,7 +300,9 @@ SCHEDULES = {
     ),
     "a payload that is a list": one("every: 1m, payload: [1]", ".payload: must be an object, not a list"),
     "an unknown dst": one("every: monthly, dst: {gap: jump}", '.dst.gap: "jump" must be one of shift, skip'),
-    "expect without within": one("every: 1m, expect: {grace: 1h}", ".expect: within is required"),
+    "expect without within": one(
+        "every: 1m, expect: {grace: 1h}", ".expect: must set exactly one of each, within"
+    ),
     "ping without a URL": one(
         "every: 1m, ping: {url: hc}", '.ping.url: "hc" must be a URL, such as https://host/path'
     ),
@@ -381,10 +384,21 @@ POLICIES = {
             ),
         ),
     ),
+    "notify with a name that is taken, and quiet hours that do not exist": Broken(
+        "quiet_hours: {nights: {windows: [{between: '22:00-07:00'}]}}\n"
+        "notify:\n"
+        "- {name: a, command: [x], quiet_hours: nights}\n"
+        "- {name: a, command: [x]}\n"
+        "- {command: [x], quiet_hours: nigths}\n",
+        (
+            '4: notify[1]: duplicate name "a", first in everwhen.yaml:3',
+            '5: notify[2].quiet_hours: there are no quiet hours "nigths", did you mean "nights"? Available: nights',
+        ),
+    ),
     "notify of nothing": Broken(
         "notify: [{on: []}]",
         (
-            "1: notify[0]: must name exactly one of http, email, command",
+            "1: notify[0]: must name exactly one of http, email, command, apprise",
             "1: notify[0].on: must be a list, not empty",
         ),
     ),
@@ -513,6 +527,15 @@ GROUPS = {
     ),
     "a budget of nothing": Broken(
         "budgets: {a: {}}", ("1: budgets.a: limits nothing; give it fires_per_hour or fires_per_day",)
+    ),
+    "a cost that no budget says": Broken(
+        'agents:\n  a:\n    command: [x, "{max_cost}"]\n    schedules:\n      s: {type: interval, interval: 1h}\n'
+        "budgets: {a: {cost_per_day: 5 USD}}",
+        (f"5: agents.a.schedules.s: {needs_max_cost('a')}",),
+    ),
+    "a cost that no budget of another section's schedule says": Broken(
+        'agents: {a: {command: [x, "{max_cost}"]}}\nschedules:\n  - id: s\n    every: 1h\n    run: {agent: {name: a}}',
+        (f"5: schedules[0].run: {needs_max_cost('a')}",),
     ),
     "a subscriber without a URL": Broken(
         "messages: {subscribers: [{id: a, http: {}}]}", ("1: messages.subscribers[0].http: url is required",)

@@ -225,12 +225,12 @@ def test_pauses_that_have_come_to_their_end_are_found(runtime: Tenant) -> None:
     for name, until in (("soon", at("09:00:00")), ("later", at("10:00:00")), ("for-ever", None)):
         runtime.add(name, every="24h", first_run="after_interval")
         operations.pause_schedule(runtime.runtime, name, until=until)
-    due = runtime.runtime.catalogue.due_to_resume
-    assert due(at("09:00:00") - 1) == []
-    assert due(at("09:00:00")) == ["soon"]
-    assert sorted(due(at("23:00:00"))) == ["later", "soon"]
+    due = runtime.runtime.catalogue.due_to_end
+    assert due(at("09:00:00") - 1)[0] == []
+    assert due(at("09:00:00"))[0] == ["soon"]
+    assert sorted(due(at("23:00:00"))[0]) == ["later", "soon"]
     runtime.resume("soon")
-    assert due(at("09:00:00")) == []
+    assert due(at("09:00:00"))[0] == []
 
 
 # -- deleting --

@@ -10,7 +10,7 @@ from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError,
 from everwhen.model.declare import Declarations
 from everwhen.model.instants import MINUTE
 from everwhen.model.outcome import SUCCEEDED
-from everwhen.model.queries import JobFilter
+from everwhen.model.queries import JobFilter, ScheduleFilter
 from everwhen.operations import quiet_hours
 from everwhen.operations.apply import apply
 from tests.conformance.tenant import FAILED, Tenant
@@ -61,18 +61,20 @@ def test_jobs_of_a_span_are_listed_and_counted(runtime: Tenant) -> None:
         runtime.run()
     runtime.trigger("ada")
     ledger, end = runtime.runtime.ledger, runtime.now + 1
-    every = ledger.jobs_between(begin, end, owner=None, limit=100)
+    every = ledger.jobs_between(begin, end, limit=100)
     assert len(every) == 7 and every == sorted(every, key=lambda job: job.slot_at)
-    assert ledger.jobs_between(begin, end, owner=None, limit=2) == every[:2]
-    of_ada = ledger.jobs_between(begin, end, owner="ada", limit=100)
+    assert ledger.jobs_between(begin, end, limit=2) == every[:2]
+    of_ada = ledger.jobs_between(begin, end, ScheduleFilter(owner="ada"), limit=100)
     assert {job.uid for job in of_ada} == {ada.uid} and len(of_ada) == 4
-    assert ledger.jobs_between(end, end + 1, owner=None, limit=100) == []
+    assert ledger.jobs_between(end, end + 1, limit=100) == []
     counts = Counter[tuple[int, str]]()
-    for found in ledger.job_counts(begin, end, owner=None, width=MINUTE):
+    for found in ledger.job_counts(begin, end, width=MINUTE):
         counts[found.stretch, found.status] += found.jobs
     by_hand = Counter(((job.slot_at - begin) // MINUTE, job.status) for job in every)
     assert counts == by_hand
-    assert sum(one.jobs for one in ledger.job_counts(begin, end, owner="bob", width=MINUTE)) == 3
+    assert (
+        sum(one.jobs for one in ledger.job_counts(begin, end, ScheduleFilter(owner="bob"), width=MINUTE)) == 3
+    )
 
 
 def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(runtime: Tenant) -> None:

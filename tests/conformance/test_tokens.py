@@ -8,9 +8,10 @@ from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import QuotaError, RepeatedRequestError, TokenError
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.queries import ScheduleFilter
-from everwhen.model.token import StoredResponse, Token, TokenLimits, limits_of
+from everwhen.model.token import Confinement, StoredResponse, Token, TokenLimits, limits_of
 from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller, key_of
+from everwhen.operations.jobs import trigger_schedule
 from everwhen.operations.schedules import delete_schedule
 from tests.conformance.tenant import Tenant
 
@@ -144,3 +145,42 @@ def test_tokens_of_an_owner_are_seen_and_ended_by_that_owner(runtime: Tenant) ->
     tokens.create_token(runtime.runtime, "everybody's", "admin")
     assert [one.name for one in tokens.list_tokens(runtime.runtime, maker=ada)] == ["ada's"]
     assert isinstance(ada, Token) and ada.created_at % SECOND == runtime.runtime.clock.now() % SECOND
+
+
+def test_the_token_of_a_run_is_good_while_its_attempt_runs(runtime: Tenant) -> None:
+    who = caller(runtime)
+    (schedule_id,) = make(runtime, who)
+    trigger_schedule(runtime.runtime, schedule_id)
+    claimed, *_ = runtime.claim()
+    job_id = claimed.job.job_id
+    confined, limits = Confinement("bot", job_id, 1, 2), TokenLimits(max_schedules=3, targets=("agent",))
+
+    def secret_of(attempt: int, lasts: int = DAY) -> str:
+        return tokens.create_job_token(
+            runtime.runtime, confined, attempt=attempt, owner="ada", limits=limits, lasts=lasts
+        )
+
+    good, brief, next_attempt = secret_of(1), secret_of(1, 60 * SECOND), secret_of(2)
+    found = tokens.find_token(runtime.runtime, good)
+    assert found is not None
+    assert (found.token_id, found.role, found.owner) == ("agent:bot@ada", "operator", "ada")
+    assert (found.confined, found.limits) == (confined, limits)
+    assert tokens.find_token(runtime.runtime, next_attempt) is None
+    assert good not in [token.token_id for token in tokens.list_tokens(runtime.runtime)]
+    runtime.clock.advance("60s")
+    assert tokens.find_token(runtime.runtime, brief) is None
+    assert tokens.find_token(runtime.runtime, good) is not None
+    runtime.settle(claimed)
+    assert tokens.find_token(runtime.runtime, good) is None
+
+
+def test_schedules_of_tokens_that_are_over_are_found_in_portions(runtime: Tenant) -> None:
+    made = make(runtime, caller(runtime), 3, every=None, after="1m")
+    runtime.clock.advance("1h")
+    runtime.tick(behind=True)
+    runtime.clock.advance("1d")
+    catalogue, now = runtime.runtime.catalogue, runtime.runtime.clock.now()
+    assert catalogue.over_since(now - 2 * DAY, after=0, limit=9) == []
+    first = catalogue.over_since(now - DAY // 2, after=0, limit=2)
+    rest = catalogue.over_since(now - DAY // 2, after=first[-1].state.row_id, limit=2)
+    assert [one.state.schedule_id for one in (*first, *rest)] == made

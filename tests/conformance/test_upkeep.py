@@ -6,6 +6,7 @@ from dataclasses import astuple, fields, replace
 
 import pytest
 
+from everwhen.model.alerts import Alert, AlertDelivery
 from everwhen.model.instants import DAY, HOUR
 from everwhen.model.message import MESSAGE
 from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
@@ -133,6 +134,7 @@ def test_every_class_of_the_record_has_an_age_of_its_own(runtime: Tenant) -> Non
             piece = OutputPiece(OutputStream(job.job_id, 1, "stdout"), 0, b"said")
             runtime.runtime.slots.write_output(runtime.now, [piece], [])
         runtime.wait("1d")
+    tell_of_an_old_alert(runtime)
     for kept in fields(Retention):
         rows = prune(runtime.runtime, replace(Retention(), **{kept.name: 36 * HOUR}), dry_run=True)
         assert [what for what, count in rows.items() if count and what != "nodes"] == [kept.name]
@@ -146,6 +148,8 @@ def test_every_class_of_the_record_has_an_age_of_its_own(runtime: Tenant) -> Non
         "breaker_transitions": 90,
         "messages": 30,
         "output": 7,
+        "alerts": 90,
+        "deliveries": 30,
     }.items():
         assert getattr(Retention(), class_) == days_kept * DAY
 
@@ -223,3 +227,23 @@ def test_the_end_of_a_pause_is_a_wake_up_and_no_due_slot(runtime: Tenant) -> Non
     assert runtime.runtime.slots.tick(runtime.now, limit=9, behind=False).schedules == 0
     runtime.resume("a")
     assert runtime.runtime.slots.next_wake_at() != until
+
+
+def tell_of_an_old_alert(runtime: Tenant) -> None:
+    """Open and close an alert two days ago; its message was delivered then."""
+    then = runtime.now - 2 * DAY
+    alert = Alert.about("breaker.opened", "k", then)
+    delivery = AlertDelivery(
+        0,
+        "d-1",
+        "http",
+        "opened",
+        None,
+        owner=None,
+        body="{}",
+        created_at=then,
+        next_at=None,
+        delivered_at=then,
+    )
+    runtime.runtime.alerts.add([delivery])
+    runtime.runtime.alerts.keep([alert._replace(state="resolved", resolved_at=then)])

@@ -9,9 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from everwhen.config.sections.notify import rules_in
 from everwhen.config.submission import SubmissionRules, read_submission
+from everwhen.engine.notifier import Notifier
+from everwhen.model.alerts import Silence
 from everwhen.model.declare import Declarations
 from everwhen.model.event_cursor import EventCursor
+from everwhen.model.events import Event
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutputPiece, OutputStream, PluginUpdate
 from everwhen.model.schedule import QuietHoursPolicy
@@ -20,6 +24,7 @@ from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
 from everwhen.operations.listening import position_now
+from everwhen.operations.webhooks import create_webhook
 from everwhen.store.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
@@ -64,6 +69,7 @@ def _make(folder: Path) -> Installation:
         s.beat()
         _declare(s)
         secret, session = _let_in(s)
+        _alert(s)
         s.run_until("2026-01-05T10:00:00Z")
         cursor = _deliver_half(s)
         _leave_pending(s)
@@ -83,7 +89,7 @@ def _declare(s: ManualScheduler) -> None:
     store_of(s.runtime).catalogue.add_policy(
         s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer")
     )
-    s.add("interval", every="30m", name="naïve ☃")
+    s.add("interval", every="30m", name="naïve ☃", owner="team", budgets={"team": {"cost_per_day": "50 USD"}})
     s.add("cron", cron="15 * * * *", timezone="Europe/Berlin")
     s.add("monthly", every="monthly", first_run="after_interval")
     s.add("chain", every="7m", interval_from="completion")
@@ -101,10 +107,23 @@ def _declare(s: ManualScheduler) -> None:
     s.delete("gone")
 
 
+def _alert(s: ManualScheduler) -> None:
+    """A row of every table of alerts."""
+    store, now = store_of(s.runtime), s.clock.now()
+    rules = rules_in([{"http": {"url": "http://127.0.0.1:9/"}, "group_wait": 0}])
+    notifier = Notifier(s.runtime, lambda: rules, {}, node=lambda: s.node, is_threaded=False)
+    notifier.begin()
+    store.slots.record([Event("scheduler.stalled", now, detail={"node": "old-1"})])
+    notifier.step()
+    notifier.release()
+    store.alerts.silence(Silence(0, "group", "g", now, None, now), Event("alert.silenced", now))
+
+
 def _let_in(s: ManualScheduler) -> tuple[str, str]:
     made = tokens.create_token(s.runtime, "ada's", "operator", owner="ada")
     caller = Caller(made.token)
     now = s.clock.now()
+    create_webhook(s.runtime, "https://example.com/events", ["job.*"], caller)
     fields = {"every": "1h", "run": {"http": {"url": "https://example.com/"}}}
     one = read_submission(fields, submissions.new_id(now), SubmissionRules(now, lambda: "UTC"))
     answer = StoredResponse(made.token.token_id, "a-key", "digest", "{}")

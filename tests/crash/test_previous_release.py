@@ -52,6 +52,7 @@ def declare(releases: TwoReleases, *more: dict[str, Any]) -> None:
     fields = configuration(now(), releases.folder, ONE_SHOTS, service={}, slower=SLOWER)
     for schedule in fields["schedules"]:
         schedule.pop("on_exhausted", None)
+    fields["budgets"] = {"asker": {"fires_per_hour": 400}}
     closed = f"{now() - timedelta(minutes=5):%H:%M}-{now() + timedelta(hours=3):%H:%M}"
     fields["quiet_hours"]["for-hours"] = {"windows": [{"between": closed}], "action": "defer"}
     releases.write_file(fields | {"schedules": [*fields["schedules"], *more]})
@@ -166,6 +167,28 @@ def test_processes_of_both_releases_fire_and_run_side_by_side_and_survive_each_o
         peaks = witnessed_peaks(releases.url)
         assert all(peak <= MOST_RUNNING for key, peak in peaks.running.items() if "crowded" in key)
         assert all(peak <= MOST_OUTSTANDING for key, peak in peaks.outstanding.items() if "guarded" in key)
+
+
+def test_what_a_worker_of_the_previous_release_ends_gives_back_what_it_reserved(
+    releases: TwoReleases,
+) -> None:
+    fields = {"service": {"lease": f"{LEASE}s"}, "schedules": [work("paid", every="1s", owner="team")]}
+    releases.write_file(fields | {"budgets": {"team": {"cost_per_day": "1000 USD", "cost_per_run": "1 USD"}}})
+    scheduler = releases.node("this", "scheduler")
+    releases.write_file(fields)  # without the keys that release 0.1 does not know
+    old_worker = releases.node("previous", "worker")
+    releases.await_begun(5, old_worker)
+    releases.await_rows(
+        "jobs WHERE status = 'succeeded' AND cost_reserved IS NOT NULL AND cost_source IS NULL"
+    )
+    releases.stop(old_worker, scheduler)
+    assert "reserved, the jobs make" in releases.command("this", "db", "check", status=1)
+    releases.command("this", "db", "prune")
+    assert "every count agrees" in releases.command("this", "db", "check")
+    ((spent, ended),) = releases.rows(
+        "SELECT (SELECT total_cost FROM budgets), (SELECT count(*) FROM jobs WHERE cost_source = 'estimated')"
+    )
+    assert spent == ended * 1_000_000 > 0
 
 
 # -- queues --

@@ -8,8 +8,9 @@ import pytest
 
 from everwhen.decide import approval
 from everwhen.decide import hand_over as links
+from everwhen.decide.budgets import Attempt, charge_caller, makers_budgets
 from everwhen.decide.by_hand import rerun, trigger
-from everwhen.decide.claim import charge, claim, makers_budgets
+from everwhen.decide.claim import claim
 from everwhen.decide.edit import create
 from everwhen.decide.explain import Evidence, explain_slot
 from everwhen.decide.hand_over import OnTheirWay, hand_over
@@ -177,12 +178,18 @@ def test_what_may_not_begin_is_tried_again_at_a_shared_instant() -> None:
 
 def test_firings_of_a_token_are_counted_and_refused_beyond_its_limit() -> None:
     shared, budget = Shared(), Budget("k", per_hour=2)
-    charge(shared, [budget, budget], 0, NINE)
-    charge(shared, [budget], 2, NINE)
+    schedule = a_schedule(every="1h", next_slot_at=NINE)
+
+    def charge(budgets: list[Budget], count: int, now: int) -> None:
+        jobs = [*trigger(schedule, now, Shared()).jobs] * count
+        charge_caller(shared, Attempt("a", "u", None), jobs, schedule.definition, budgets, now=now)
+
+    charge([budget, budget], 0, NINE)
+    charge([budget], 2, NINE)
     with pytest.raises(FiringLimitError):
-        charge(shared, [budget], 1, NINE)
+        charge([budget], 1, NINE)
     with pytest.raises(LimitError, match="take fewer"):
-        charge(shared, [budget], 3, NINE + HOUR)
+        charge([budget], 3, NINE + HOUR)
 
 
 def test_only_budgets_of_tokens_are_those_of_its_makers() -> None:
@@ -280,7 +287,7 @@ def test_a_retry_counts_towards_the_limits_of_its_token_when_it_begins() -> None
     plans, shared = {(job.uid, job.revision): schedule.plan}, Shared()
     assert claim([job], plans, {}, shared, node="n", limit=1, now=NINE).taken
     again = claim([job], plans, {}, shared, node="n", limit=1, now=NINE)
-    assert (again.taken, len(again.postponed)) == ([], 1)
+    assert (again.taken, again.refused) == ([], [(job, NINE + HOUR)])
 
 
 # -- explanations --

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everwhen.engine.service import Service, ServiceOptions
+from everwhen.engine.slow_runs import SlowWatch
 from everwhen.engine.watches import OverdueWatch, StallWatch
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
@@ -91,10 +92,10 @@ def test_a_stall_that_cannot_be_written_is_written_later() -> None:
     written: list[object] = []
     is_away = [True]
 
-    def record(_kind: str, detail: object) -> None:
+    def record(kind: str, detail: object) -> None:
         if is_away[0]:
             raise StoreError("away", fault="away")
-        written.append(detail)
+        written.append(detail if kind == "scheduler.stalled" else kind)
 
     watch = StallWatch(s.clock, record)
     watch.look("the database is away")
@@ -104,4 +105,61 @@ def test_a_stall_that_cannot_be_written_is_written_later() -> None:
     is_away[0] = False
     watch.tell()
     watch.tell()
-    assert written == [{"reason": "the database is away", "noticed_at": s.clock.now()}]
+    assert written == [
+        {"reason": "the database is away", "noticed_at": s.clock.now()},
+        "scheduler.recovered",
+    ]
+
+
+def run_for(s: ManualScheduler, seconds: int) -> None:
+    """Fire the next slot of the one schedule, and let its run take so long."""
+    s.run_until(s.state("s").next_slot_at or 0, work=False)
+    (job,) = s.claim()
+    s.clock.advance(seconds)
+    s.settle(job)
+
+
+def slow(s: ManualScheduler) -> list[Event]:
+    return s.events(None, "schedule.slow")
+
+
+def test_a_run_is_slow_after_three_times_the_usual_duration_and_a_minute_and_that_is_said_once() -> None:
+    s = scheduler()
+    s.add("s", every="10m", owner="ada")
+    for seconds in [30] * 19 + [20]:
+        run_for(s, seconds)
+    s.run_until(s.state("s").next_slot_at or 0, work=False)
+    (job,) = s.claim()
+    watch = SlowWatch(s.runtime)
+    s.clock.advance(149)
+    watch.step(s.node)
+    assert slow(s) == []
+    for watching in (watch, watch, SlowWatch(s.runtime)):  # a restart does not say it again
+        s.clock.advance(31)
+        watching.step(s.node)
+    (event,) = slow(s)
+    assert (event.schedule_id, event.owner, event.job_id) == ("s", "ada", job.job.job_id)
+    assert event.detail == {"attempt": 1, "seconds": 180.0, "usual_seconds": 30.0}
+    s.settle(job)
+    assert s.check().is_clean
+
+
+def test_nothing_is_slow_where_nobody_knows_what_is_usual_or_another_scheduler_looks() -> None:
+    s = scheduler()
+    s.add("s", every="10m")
+    for _ in range(19):
+        run_for(s, 1)
+    s.run_until(s.state("s").next_slot_at or 0, work=False)
+    (job,) = s.claim()
+    s.clock.advance("5m")
+    SlowWatch(s.runtime).step(s.node)
+    s.settle(job)
+    run_for(s, 1)
+    s.run_until(s.state("s").next_slot_at or 0, work=False)
+    s.claim()
+    s.clock.advance("20m")
+    s.beat()
+    SlowWatch(s.runtime).step("zz-the-last-of-all")
+    assert slow(s) == []
+    SlowWatch(s.runtime).step(s.node)
+    assert len(slow(s)) == 1

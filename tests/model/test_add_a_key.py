@@ -89,18 +89,17 @@ assert "weight: 2 \N{RIGHTWARDS ARROW} 3" in run(config, "diff", "--database", d
 
 def test_a_key_that_is_added_by_its_walk_is_on_every_surface(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src" / "everwhen", tmp_path / "src" / "everwhen")
-    (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "schedule_keys.py", tmp_path / "tools")
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
     table = tmp_path / "src" / "everwhen" / "model" / "fields.py"
     text = table.read_text(encoding="utf-8")
     assert text.count(ATTRIBUTE) == text.count(ROW) == 1
     text = text.replace(ATTRIBUTE, ATTRIBUTE + "    weight: int = 5\n")
     text = text.replace(ROW, f'    "weight": Field(Number(1, 10), "How much it counts."),\n{ROW}')
     table.write_text(text, encoding="utf-8")
-    run(tmp_path, str(tmp_path / "tools" / "schedule_keys.py"))
+    run(tmp_path, "-m", "tools.reference")
     run(tmp_path, "-c", LOOK, str(tmp_path))
     reference = (tmp_path / "docs" / "reference" / "schedule-keys.md").read_text(encoding="utf-8")
-    assert "| `weight` | 1 to 10 | `5` | How much it counts. |" in reference
+    assert "| `weight` | 1 to 10 | `5` | How much it counts.<br>Example: `weight: 10` |" in reference
 
 
 def run(folder: Path, *words: str) -> None:

@@ -17,20 +17,8 @@ from everwhen.model.fields import FIELDS, GENERAL, Definition
 from everwhen.model.target_kinds import Target
 from everwhen.scheduler.schedule_options import ScheduleOptions, TriggerOptions
 from everwhen.views.schedules import Schedule
-from tools import schedule_keys
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        (schedule_keys.OPTIONS, schedule_keys.options_text()),
-        (schedule_keys.REFERENCE, schedule_keys.reference_text()),
-    ],
-)
-def test_what_is_generated_from_the_table_is_up_to_date(path: Path, text: str) -> None:
-    assert (ROOT / path).read_text(encoding="utf-8") == text, "run python tools/schedule_keys.py"
 
 
 def test_files_bodies_answers_and_python_have_the_same_keys() -> None:

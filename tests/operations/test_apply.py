@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from everwhen.config.read import Host, read_configuration
+from everwhen.decide.alerts import closings_of
 from everwhen.errors import ConfigError, RemovalError
+from everwhen.model.alerts import Alert
 from everwhen.model.declare import Declarations
 from everwhen.operations.apply import Applied, apply, preview, reload
 from everwhen.operations.schedules import invalidate_schedule
@@ -207,6 +209,19 @@ def test_a_bad_file_is_refused_whole_put_on_record_and_the_old_one_goes_on(place
     assert event.detail["mistakes"] == 2
     assert place.scheduler.state("a").revision == 1
     assert [s.state.schedule_id for s in place.runtime.catalogue.of_source("config")] == ["a"]
+
+
+def test_a_file_that_is_as_it_was_again_ends_the_alert_about_the_one_that_was_refused(place: Place) -> None:
+    place.apply(a={"every": "1h"})
+    place.reload()
+    assert len(place.scheduler.events(None, "config.reloaded")) == 1  # nothing changed, and nothing was wrong
+    rejected = Alert.about("config.rejected", "configuration", place.scheduler.clock.now())
+    place.runtime.alerts.keep([rejected])
+    place.reload()
+    *_, event = place.scheduler.events(None, "config.reloaded")
+    assert [one.key for one in closings_of(event)] == [rejected.key]
+    by_program = event._replace(detail={**event.detail, "source": "python:app"})
+    assert closings_of(by_program) == []  # which says nothing about the file
 
 
 def test_where_each_schedule_stands_is_known(place: Place) -> None:

@@ -79,6 +79,20 @@ def test_a_small_call_executor_makes_jobs_wait(tmp_path: Path) -> None:
     assert max(line.longest_wait for line in together.counts.lines.values()) == 0
 
 
+def test_an_outage_quiet_hours_and_a_run_before_it_are_no_wait_for_a_worker(tmp_path: Path) -> None:
+    late = declared(
+        tmp_path,
+        {"id": "caught-up", "cron": "0 * * * *", "catch_up": "run_once"},
+        {"id": "deferred", "cron": "30 * * * *", "only_between": "08:00-18:00", "outside_window": "defer"},
+        {"id": "in-line", "every": "1h", "if_running": "queue", "timeout": 0},
+    )
+    behaviours = {"in-line": Behaviour(90 * MINUTE, 90 * MINUTE)}
+    away = ((START + 3 * HOUR, START + 5 * HOUR + 7 * MINUTE),)
+    lines = a_day(late, Scenario(Behaviour(0, 0), behaviours, away)).counts.lines.values()
+    assert all(line.fired for line in lines)
+    assert {line.schedule_id: line.longest_wait for line in lines if line.longest_wait} == {}
+
+
 def test_a_slot_whose_job_still_waits_at_the_end_has_fired(tmp_path: Path) -> None:
     piling_up = declared(tmp_path, {"id": "a", "every": "1h", "if_running": "queue", "timeout": 0})
     line = a_day(piling_up, Scenario(Behaviour(2 * HOUR, 2 * HOUR))).counts.lines["a"]

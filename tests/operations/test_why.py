@@ -78,7 +78,7 @@ def test_every_reason_has_its_sentence_and_no_other_has_one(
         ),
         (reasons.SKIPPED, "circuit_open", "the circuit breaker mail was open"),
         (reasons.SKIPPED, "queue_full", "1,000 jobs were waiting already (queue_limit)"),
-        (reasons.SKIPPED, "budget", "the budget of firings was spent (team)"),
+        (reasons.SKIPPED, "budget", "the budget was spent (team)"),
         (reasons.MISSED, "catch_up_limit", "more slots had been missed than the 100 that may be caught up"),
         (reasons.HELD, "outstanding_limit", "2 jobs of its kind may be outstanding, and that many are"),
         (
@@ -452,7 +452,7 @@ def test_slots_beyond_a_spent_budget_are_foretold_until_it_refills() -> None:
         ("budget", at("09:00")),
         (None, None),
     ]
-    assert "the budget of firings (team) is spent until 09:00 UTC on Monday" in said(s, "a")
+    assert "the budget (team) is spent until 09:00 UTC on Monday" in said(s, "a")
 
 
 def with_budget(budget: Budget) -> Callable[[Schedule, int, Shared], Decision]:

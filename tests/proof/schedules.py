@@ -43,7 +43,7 @@ def configuration(
             "later": {"windows": _windows(now, range(2, 60, 4)), "action": "defer"},
         },
         "agents": {"asker": _agent(folder)},
-        "budgets": {"asker": {"fires_per_hour": 400}},
+        "budgets": {"asker": {"fires_per_hour": 400, "cost_per_day": "1000 USD", "cost_per_run": "0.25 USD"}},
         "schedules": [
             stretched(fields, slower) for fields in (*_clockwork(now, seconds), *_troubled(folder))
         ],

@@ -122,7 +122,7 @@ def test_d15_timezone_serves_cron_and_window_alike() -> None:
     assert outside.reason_at(slot_at) == "outside_window"
 
 
-@pytest.mark.parametrize("days", [["saturday", "sunday"], ["sat", "sun"], [6, 0], [6, 7]])
+@pytest.mark.parametrize("days", [["saturday", "sunday"], ["sat", "sun"], [6, 0], [6, 7], ["6", "7"]])
 def test_d16_not_on_takes_names_and_numbers_with_seven_for_sunday(days: list[Any]) -> None:
     closed = ClosedTimes(not_on=NotOn(SYDNEY, parse_weekdays(days)))
     reasons = [closed.reason_at(in_sydney(f"2026-11-{day}T12:00")) for day in range(16, 23)]

@@ -28,8 +28,9 @@ def scheduler() -> Iterator[Scheduler]:
 
 def test_an_id_that_exists_is_refused_unless_it_may_be_replaced(scheduler: Scheduler) -> None:
     scheduler.add("a", signatures.defaults, every="1h")
-    with pytest.raises(DuplicateScheduleError):
+    with pytest.raises(DuplicateScheduleError) as taken:
         scheduler.add("a", signatures.defaults, every="2h")
+    assert "replace_existing=True" in taken.value.__notes__[0]
     assert scheduler.add("a", signatures.defaults, every="2h", replace_existing=True).revision == 2
 
 

@@ -603,6 +603,13 @@ def test_a_program_that_ends_without_a_stop_may_still_stop_at_exit_in_memory() -
         ({"lease": float("nan")}, "lease must be a number of seconds above 0, not nan"),
         ({"max_workers": 0}, "max_workers must be at least 1, not 0"),
         ({"queues": "default"}, 'queues must be a list, as in queues=["default"]'),
+        (
+            {"logger": "app"},
+            (
+                "logger is a str; it must have the methods debug, info, warning and error, as "
+                'logging.getLogger("app") has'
+            ),
+        ),
     ],
 )
 def test_an_option_that_no_scheduler_could_work_with_is_refused(

@@ -115,7 +115,16 @@ def some_policies(luck: Luck) -> dict[str, Any]:
         "guard": Guard(key, luck.randint(1, 2)),
         "capacity": Capacity(f"group {key}", luck.randint(1, 2)),
         "breaker": BreakerRule(key, luck.randint(1, 2), 90 * SECOND),
-        "budgets": (Budget("budget", 5, 20),),
+        "budgets": (
+            Budget(
+                "budget:team",
+                5,
+                20,
+                cost_per_day=9_000_000,
+                unit="USD",
+                on_reached=luck.choice(["skip", "pause"]),
+            ),
+        ),
         "total_repeats": luck.randint(1, 3),
         "max_retries": luck.randint(0, 2),
         "retry_delay": 20 * SECOND,

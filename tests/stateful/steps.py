@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from everwhen.model.cost import Cost
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
@@ -15,8 +16,8 @@ Step = Callable[[World, Luck], None]
 
 OUTCOMES = (
     SUCCEEDED,
-    SUCCEEDED,
-    Outcome("failed", error="no"),
+    Outcome("succeeded", cost=Cost(1_700_000, "USD")),
+    Outcome("failed", error="no", cost=Cost(300_000, "USD")),
     Outcome("failed", error="never", is_final=True),
     Outcome("failed", error="later", retry_after=30 * SECOND),
     Outcome("timed_out"),

@@ -123,6 +123,10 @@ PASSES = {
         "_CALLED",
         "_BEGINNING",
     ),  # a name that a person typed, or a shell completes; never on the way of a slot
+    *(
+        "_RESERVING",
+        "_NOT_SETTLED",
+    ),  # by the janitor, beside the writers; the second only after a worker of 0.1
     "_HOLDERS",  # outstanding jobs only, and only while a slot is held and somebody asks for the status
 }
 

@@ -11,6 +11,7 @@ import pytest
 
 from everwhen.store.dialect import EARLIEST, Statement
 from everwhen.store.job_rows import NEXT_READY
+from everwhen.store.ledger import RUNNING_SINCE
 from everwhen.store.postgres.adapters import At
 from everwhen.store.postgres.snapshot import PEEK_READY
 from everwhen.store.requests import WAITING
@@ -48,6 +49,14 @@ def test_a_claim_looks_at_the_first_of_a_herd_and_not_at_all_of_it(stack: Stack)
         values = {"now": At(now), "mark": At(EARLIEST), "queues": None}
         assert pages_read(connection, PEEK_READY, {**values, "limit": 10}) < 40
         assert pages_read(connection, NEXT_READY, values) < 20
+
+
+def test_a_look_for_slow_runs_passes_over_those_that_wait_or_are_over(stack: Stack) -> None:
+    now = stack.runtime.clock.now()
+    with stack.database.connection() as connection:
+        connection.execute("VACUUM (ANALYZE) jobs")  # it is known to be empty
+        connection.execute(_HERD, (At(now),))
+        assert pages_read(connection, RUNNING_SINCE, {"until": At(now), "limit": 1_000}) < 20
 
 
 def test_a_look_for_requests_passes_over_those_that_are_carried_out(stack: Stack) -> None:

@@ -556,16 +556,16 @@ def test_a_url_names_a_relative_or_an_absolute_file_or_memory(
 @pytest.mark.parametrize(
     ("url", "answer"),
     [
-        ("sqlite:///", "names no file"),
+        ("sqlite:///", "does not name a file"),
         ("sqlite:///:memory:", "sqlite:// for memory"),
         ("sqlite://everwhen.db", "write sqlite:///everwhen.db"),
         ("sqlite:///a.db?mode=ro", "takes no options"),
         ("sqlite:///a\x00.db", "nothing more"),
-        ("postgresql://me:secret@host/db", "names no SQLite file"),
+        ("postgresql://me:secret@host/db", "does not name an SQLite file"),
         ("mysql://me:secret@host/db", "or postgresql://USER:PASSWORD@HOST/DATABASE"),
-        ("postgresql:me:secret@host/db", "“postgresql:…@host/db” names no SQLite file"),
-        ("everwhen.db", "“everwhen.db” names no SQLite file"),
-        ("", "names no SQLite file"),
+        ("postgresql:me:secret@host/db", "“postgresql:…@host/db” does not name an SQLite file"),
+        ("everwhen.db", "“everwhen.db” does not name an SQLite file"),
+        ("", "does not name an SQLite file"),
     ],
 )
 def test_any_other_url_is_refused_with_the_right_way_to_write_it(url: str, answer: str) -> None:

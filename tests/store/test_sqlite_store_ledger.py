@@ -13,9 +13,10 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import BreakerRule
 from everwhen.model.queries import Counts, EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Definition, Target
-from everwhen.store import catalogue, ledger
+from everwhen.store import ledger
 from everwhen.store.dialect import composed
 from everwhen.store.ledger import Ledger
+from everwhen.store.schedule_filters import filtered
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
 from tests.stateful.world import World
@@ -160,7 +161,7 @@ def test_a_history_of_some_recounts_no_limits(world: World) -> None:
 
 
 def test_schedules_of_a_status_other_than_active_are_found_by_its_index(world: World) -> None:
-    where, _ = catalogue._filtered(ScheduleFilter(status="paused"))
+    where, _ = filtered(ScheduleFilter(status="paused"))
     query = composed(f"SELECT row_id FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT 50")
     with world.stack.database.read() as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", {"status": "paused"}).fetchall()

@@ -136,3 +136,18 @@ async def ignores_the_cancel() -> None:
 async def blocks_the_loop() -> None:
     begun.set()
     gate.wait()
+
+
+def costly(run: PythonRun) -> str:
+    run.report("0.1 USD")
+    run.report(cost={"amount": 0.42, "currency": "USD"}, usage={"tokens": 7})
+    return "worked"
+
+
+def costly_failure(run: PythonRun) -> None:
+    run.report(cost="0.2 USD", summary="not done")
+    raise ValueError("no luck")
+
+
+async def costly_async(run: PythonRun) -> None:
+    run.report(cost="0.3 USD", summary="all done")

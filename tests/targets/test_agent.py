@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.model.cost import NOTHING
 from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem, WorkOutcome, WorkSource
 from everwhen.targets.agent import AgentTarget
@@ -175,7 +176,8 @@ def test_work_that_failed_is_completed_as_a_failure() -> None:
 def test_an_empty_inbox_runs_the_prompt_alone_or_skips() -> None:
     assert ask(["cat"], inbox=Inbox()).result == "Look."
     skipped = ask(["false"], inbox=Inbox(), when_empty="skip")
-    assert skipped == Outcome("succeeded", result="nothing to do: the work source has no item")
+    said = "nothing to do: the work source has no item"
+    assert skipped == Outcome("succeeded", result=said, cost=NOTHING)
 
 
 def test_a_report_that_fails_never_fails_the_run() -> None:

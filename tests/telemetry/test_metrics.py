@@ -66,6 +66,7 @@ def test_slots_are_counted_by_what_became_of_them(stack: Stack, clock: ManualClo
     assert value(metrics, "slots_total", outcome="fired", reason="schedule") == 1
     assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 1
     assert value(metrics, "jobs_total", origin="schedule") == 1
+    assert ("everwhen_jobs_total", (("origin", "retry"),)) not in samples(metrics)  # it would always be 0
     assert value(metrics, "jobs_queued") == 1
     clock.advance("2s")
     assert value(metrics, "slots_total", outcome="fired", reason="schedule") == 1  # and not once more

@@ -4,12 +4,13 @@ A token is looked up once a second at most: one that is revoked is refused at on
 within a second by every other. Failures are counted per address, so that nobody can try secrets, and those that are
 counted are in the audit (`auth.denied`).
 
-The role that a call needs is a scope of its dependency (`caller: Operator`): OpenAPI tells it as the roles of the
+The role that a call needs is a scope of its dependency (`caller: Operator`): OpenAPI shows it as the roles of the
 call's `security`, and `admit` enforces what it finds there, so that the document and the server cannot differ.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, Any, NoReturn
@@ -23,7 +24,7 @@ from starlette.responses import Response
 from everwhen.api.calls import json_body
 from everwhen.api.context import ApiContext, Rates, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import SAFE, media_type
+from everwhen.api.request_guard import ROOT, SAFE, media_type
 from everwhen.config.settings import Network
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
@@ -33,10 +34,41 @@ from everwhen.runtime import Runtime
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
+LATE_BY = 0.25  # seconds
 
 COOKIE = "everwhen_session"
 PROOF_HEADER = "X-CSRF-Token"
 NO_OWNER = "no-owner"
+# Sent by a client that has asked its user about this request; tokens with `approval: ask` are believed, no others.
+APPROVAL_HEADER, ACCEPTED = "Everwhen-Approval", "accepted"
+CLIENT_HEADER, MCP = (
+    "Everwhen-Client",
+    "mcp",
+)  # what the run of a schedule is told depends on it, no right does
+# The calls that the token of a run may make: each of them asks whether the token reaches the schedule.
+OF_RUNS = frozenset(
+    (
+        ("GET", "me/"),
+        ("GET", "find/"),
+        ("POST", "preview/"),
+        ("GET", "upcoming/"),
+        ("GET", "schedules/"),
+        ("POST", "schedules/"),
+        ("GET", "schedules/key/{key}/"),
+        ("PUT", "schedules/key/{key}/"),
+        ("GET", "schedules/{schedule_id}/"),
+        ("PATCH", "schedules/{schedule_id}/"),
+        ("DELETE", "schedules/{schedule_id}/"),
+        ("POST", "schedules/{schedule_id}/pause/"),
+        ("POST", "schedules/{schedule_id}/resume/"),
+        ("POST", "schedules/{schedule_id}/trigger/"),
+        ("GET", "schedules/{schedule_id}/upcoming/"),
+        ("GET", "schedules/{schedule_id}/why/"),
+        ("GET", "jobs/"),
+        ("GET", "jobs/{job_id}/"),
+        ("GET", "jobs/{job_id}/log/"),
+    )
+)
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `everwhen token create`.")
 _api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same token in a header.")
@@ -53,12 +85,24 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
     (role,) = (role for role in ROLES if role in scopes.scopes)
     is_global = NO_OWNER in scopes.scopes
     token = await _token_of(context, request, bearer, api_key)
+    request.state.token_id = token.token_id
     # Also for what it may not, which is on record.
-    refuse_haste(context, token.token_id, "This token sends too many requests.")
+    await refuse_haste_late(context, token.token_id, "This token sends too many requests.")
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call requires {_rank(role)}{' without an owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
         raise RefusedError(403, detail)
+    if token.confined is not None:
+        _refuse_beyond_run(request)
+    has_accepted = request.headers.get(APPROVAL_HEADER) == ACCEPTED
+    via = MCP if request.headers.get(CLIENT_HEADER) == MCP else None
+    return caller_of(context, token, has_accepted=has_accepted, via=via)
+
+
+def caller_of(
+    context: ApiContext, token: Token, *, has_accepted: bool = False, via: str | None = None
+) -> Caller:
+    """Return the caller with this token, and what this service lets callers do."""
     settings = context.settings
     return Caller(
         token,
@@ -67,7 +111,16 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
         context.safe_kinds,
         context.groups,
         allows_private_urls=settings.allow_private_urls,
+        has_accepted=has_accepted,
+        via=via,
     )
+
+
+def _refuse_beyond_run(request: Request) -> None:
+    """Refuse to the token of a run every call that does not look at whose schedule it is about."""
+    path = request.scope["route"].path
+    if (request.method, path.removeprefix(f"{ROOT}/")) not in OF_RUNS:
+        raise RefusedError(403, "The token of a run reaches only the schedules that runs of its agent made.")
 
 
 def _rank(role: AccessRole) -> str:
@@ -95,9 +148,32 @@ async def refuse_unknown(request: Request) -> None:
     await _token_of(context_of(request), request, await _bearer(request), await _api_key(request))
 
 
+async def secret_of(request: Request) -> str:
+    """Return the token that a request brings in a header, after it was found to be in force; cookies are not taken."""
+    context, bearer = context_of(request), await _bearer(request)
+    secret = bearer.credentials if bearer is not None else await _api_key(request)
+    if not secret:
+        raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
+    token = await known(context, request, secret)
+    await refuse_haste_late(context, token.token_id, "This token asks too often.")
+    return secret
+
+
 async def _token_of(context: ApiContext, request: Request, bearer: Bearer, api_key: ApiKey) -> Token:
     secret = bearer.credentials if bearer is not None else api_key
     return await (known(context, request, secret) if secret else _of_session(context, request))
+
+
+async def refuse_haste_late(context: ApiContext, who: str, detail: str) -> None:
+    """Refuse a request beyond the rate after a pause: a caller that does not wait by itself waits for the answer.
+
+    Refusals are cheap, but not free: thousands a second would delay the slots of a node in the same process.
+    """
+    try:
+        refuse_haste(context, who, detail)
+    except RefusedError:
+        await asyncio.sleep(LATE_BY)
+        raise
 
 
 def refuse_haste(context: ApiContext, who: str, detail: str) -> None:
@@ -133,7 +209,7 @@ OperatorOrProof = Annotated[Caller | None, Security(authenticate_with_token, sco
 def refuse_guessing(
     context: ApiContext, request: Request, detail: str = "Too many requests with a wrong token."
 ) -> None:
-    """Somebody tried a secret that opens nothing: too many of those from one address are refused."""
+    """Count a secret that is not valid; refuse an address with too many of them."""
     _refuse_beyond(context.failures, _address(context, request), detail)
 
 
@@ -195,6 +271,8 @@ async def _looked_up(
     if token is None:
         context.known_tokens.pop(key, None)
         return None
+    if token.confined is not None:  # it ends with its job, at once
+        return token
     if len(context.known_tokens) >= MOST_REMEMBERED:
         context.known_tokens.clear()
     context.known_tokens[key] = (token, now)
@@ -268,7 +346,7 @@ class ReadRequest(Request):
 class AuthenticatedRoute(APIRoute):
     """A route whose body has a model: the body is read when the caller is known, and parsed like every other body.
 
-    The framework by itself would read and parse a body first, whoever sends it, on the thread of the event loop.
+    The framework by itself would read and parse a body of any client first, on the thread of the event loop.
     """
 
     def get_route_handler(self) -> Handler:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
 
 import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from everwhen.api import docs_page, problems
 from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import RequestGuard
 from everwhen.api.routes import (
+    alerts,
     hooks,
     jobs,
     quiet_hours,
@@ -23,7 +25,9 @@ from everwhen.api.routes import (
     schedules,
     streams,
     system,
+    timeline,
     tokens,
+    webhooks,
 )
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
@@ -36,6 +40,7 @@ ROUTERS = (
     schedule_actions.router,
     schedule_history.router,
     schedules.by_key_router,
+    timeline.router,
     jobs.router,
     quiet_hours.router,
     system.breakers_router,
@@ -43,6 +48,8 @@ ROUTERS = (
     streams.router,
     schedule_actions.agents_router,
     tokens.router,
+    alerts.router,
+    webhooks.router,
     system.router,
     system.config_router,
     system.health_router,
@@ -54,7 +61,29 @@ Send a token as `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`. Errors are 
 is stable. Paths work with and without their last slash."""
 
 
-def create_app(context: ApiContext) -> FastAPI:
+class Mounted(NamedTuple):
+    """A further part of the application: its route, and what has to run as long as the application does."""
+
+    route: BaseRoute
+    running: Callable[[], AbstractAsyncContextManager[None]]
+
+
+Mount = Callable[[FastAPI], Mounted]
+"""Make a part for an application: it may call that application in process."""
+
+
+def create_app(
+    context: ApiContext, further: Sequence[BaseRoute] = (), *, mounts: Sequence[Mount] = ()
+) -> FastAPI:
+    """Return the application; `further` are the routes of what else it serves, behind its own and those of `mounts`."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Operations wait for the database on threads; more of them than this only wait for each other.
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        async with running_parts(app):
+            yield
+
     app = FastAPI(
         title="everwhen",
         version=__version__,
@@ -63,11 +92,13 @@ def create_app(context: ApiContext) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=_lifespan,
+        lifespan=lifespan,
     )
     app.state.context = context
     # Not as included routers: the framework looks for the route in each of those, and once more when it has found it.
     app.router.routes[:0] = [route for router in ROUTERS for route in router.routes]
+    app.state.mounted = tuple(mount(app) for mount in mounts)
+    app.router.routes.extend([*(part.route for part in app.state.mounted), *further])
     app.add_exception_handler(problems.RefusedError, problems.on_refusal)
     app.add_exception_handler(SchedulerError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
@@ -79,10 +110,12 @@ def create_app(context: ApiContext) -> FastAPI:
 
 
 @asynccontextmanager
-async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
-    # Operations wait for the database on threads; more of them than this only wait for each other.
-    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    yield
+async def running_parts(app: FastAPI) -> AsyncIterator[None]:
+    """Run what the further parts of an application need; the framework does not run their lifespans."""
+    async with AsyncExitStack() as parts:
+        for part in app.state.mounted:
+            await parts.enter_async_context(part.running())
+        yield
 
 
 def _document(app: FastAPI) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def _too_large() -> RefusedError:
 
 
 class ReaderGoneError(Exception):
-    """Whoever sends schedules takes no results."""
+    """The client that sends schedules does not read the results."""
 
 
 class BatchStream(Response):
@@ -270,7 +270,7 @@ class _Portion:
 
 @dataclass(slots=True)
 class _Results:
-    """Results on their way to their reader; whoever brings more than may wait, waits himself."""
+    """Results on their way to their reader; a producer of more than may wait is suspended."""
 
     _waiting: deque[bytes] = field(default_factory=deque)
     _size: int = 0

@@ -137,6 +137,8 @@ _CURSOR = "The `next_cursor` of the previous page; overrides offset."
 Cursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
 _IF_MATCH = 'Change the schedule only if it has this revision, such as "3".'
 IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
+_IF_NONE_MATCH = "`*`: only create, never replace."
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", description=_IF_NONE_MATCH, max_length=100)]
 _KEY = "The same request with the same key gets the same answer for 24 hours, and does nothing twice."
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", description=_KEY, min_length=1, max_length=LONGEST_KEY)
@@ -145,13 +147,13 @@ IdempotencyKey = Annotated[
 
 def fields_in(fields: Sequence[str], include: Sequence[str]) -> frozenset[str] | None:
     """Return the fields that a list is asked for by name and by group; None: all of them."""
-    names, groups = _listed("fields", fields, FIELD_NAMES), _listed("include", include, FIELD_GROUPS)
+    names, groups = listed("fields", fields, FIELD_NAMES), listed("include", include, FIELD_GROUPS)
     if not fields and not include:
         return None
     return frozenset(("id", *names, *(name for group in groups for name in FIELD_GROUPS[group])))
 
 
-def _listed(parameter: str, given: Sequence[str], known: Collection[str]) -> list[str]:
+def listed(parameter: str, given: Sequence[str], known: Collection[str]) -> list[str]:
     """Return the words of a parameter; refuse one that is not known, with those that are."""
     words = [word.strip() for text in given for word in text.split(",")]
     for word in words:

@@ -1,4 +1,4 @@
-"""What a connection may cost before anybody is known: the size of a head, the time that it takes, how many there are.
+"""What a connection may cost before a caller is known: the size of a head, the time that it takes, how many there are.
 
 The server behind it takes a head of any size, and waits for it for ever. Here a head is bounded in bytes and in time,
 so are bytes that lead to nothing (an endless trailer, an endless chunk extension), and so is the time that a client may
@@ -24,7 +24,7 @@ MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Bounds on what somebody unknown may use; seconds and bytes."""
+    """Bounds on what an unknown caller may use; seconds and bytes."""
 
     connections: int = 2_000
     head_bytes: int = 32 << 10

@@ -15,11 +15,12 @@ from starlette.requests import Request
 
 from everwhen.api.connections import ConnectionLimits
 from everwhen.api.hosting import NodeHooks
+from everwhen.api.sign_in_links import SignInLinks
 from everwhen.api.streams import Streams
 from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
-from everwhen.errors import StoreError
+from everwhen.errors import StoreError, SubmissionError
 from everwhen.installed_kinds import safe_kinds
 from everwhen.model.fast_values import replaced
 from everwhen.model.group import Groups
@@ -28,14 +29,14 @@ from everwhen.model.retention import Retention
 from everwhen.model.token import Token
 from everwhen.operations.access import Caller, config_places
 from everwhen.operations.apply import config_revision
-from everwhen.operations.groups import usable_groups
 from everwhen.operations.quiet_hours import policy_ids
-from everwhen.operations.system import DATABASE_IS_SILENT, describe_fault, next_wake_at
+from everwhen.operations.system import DATABASE_IS_SILENT, describe_fault, feed_delay, next_wake_at
 from everwhen.operations.tokens import hash_of
 from everwhen.runtime import Runtime
 from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token
+BEYOND_LIMIT = 20  # requests that one beyond a limit of its token counts as: a transaction refused it
 FAILURES_PER_MINUTE = 20  # of one address
 OUTAGES_PER_MINUTE = 2  # told in the log, of one kind
 
@@ -44,7 +45,7 @@ READY_WITHIN = 2.0  # seconds
 SILENT_WITH_QUEUE = "the database or the broker does not answer"
 
 Unready = Callable[[], str | None]
-"""Why a node is not ready; None when it is. Strangers may read it: it names no host and no file."""
+"""Why a node is not ready; None when it is. Any client may read it: it names no host and no file."""
 
 log = logging.getLogger("everwhen")
 
@@ -73,12 +74,17 @@ class Rates:
             del self._buckets[next(iter(self._buckets))]
         return 0.0 if is_there else (1 - left) / self._per_second
 
+    def charge(self, key: str, amount: int) -> None:
+        """Take more for a request that was answered; at most a whole burst is owed."""
+        left, at = self._buckets.pop(key, (self._burst, self._monotonic()))
+        self._buckets[key] = (max(left - amount, -self._burst), at)
+
 
 class Readiness:
     """Whether the node of this process does its work; a process without a node needs nothing but the database.
 
     All callers share one question to the database, so that one that does not answer keeps no thread per caller. After
-    two seconds they are told that it does not answer.
+    two seconds they get the answer that it does not respond.
     """
 
     def __init__(self, runtime: Runtime, unready: Unready | None, *, has_queue: bool = False) -> None:
@@ -86,6 +92,7 @@ class Readiness:
         self._unready = unready
         self._silent = SILENT_WITH_QUEUE if has_queue and unready is not None else DATABASE_IS_SILENT
         self._question: asyncio.Task[str | None] | None = None
+        self._detail: asyncio.Task[str | None] | None = None
 
     async def reason(self) -> str | None:
         """Return why it is not ready; None when it is."""
@@ -94,6 +101,21 @@ class Readiness:
         with suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(self._question), READY_WITHIN)
         return self._silent
+
+    async def detail(self) -> str | None:
+        """Return what is wrong although it is ready; None when nothing is, or the database takes its time."""
+        if self._detail is None or self._detail.done():
+            self._detail = asyncio.create_task(run_sync(self._ask_detail, abandon_on_cancel=True))
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(self._detail), READY_WITHIN)
+        return None
+
+    def _ask_detail(self) -> str | None:
+        try:
+            found = feed_delay(self._runtime)
+        except StoreError:
+            return None
+        return None if found is None else str(found)
 
     def _ask(self) -> str | None:
         if self._unready is not None:
@@ -123,6 +145,7 @@ class ApiContext:
     outages: Rates = field(init=False)
     readiness: Readiness = field(init=False)
     streams: Streams = field(init=False)
+    sign_in_links: SignInLinks = field(init=False)
     known_tokens: dict[str, tuple[Token, float]] = field(default_factory=dict)  # by hash, seen then
     insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
@@ -135,7 +158,12 @@ class ApiContext:
         self.outages = limited(burst=1, per_second=OUTAGES_PER_MINUTE / 60)
         self.readiness = Readiness(self.runtime, self.unready, has_queue=self.node_hooks.dispatch != "local")
         self.streams = Streams(self.runtime, self.changes)
+        self.sign_in_links = SignInLinks(self.runtime.clock.monotonic)
         self._places = (0, {})
+
+    def charge_refusal(self, token_id: str) -> None:
+        """Count a request beyond a limit of its token as many: soon its rate refuses it, and no transaction."""
+        self.rates.charge(token_id, BEYOND_LIMIT)
 
     @property
     def metrics(self) -> Metrics:
@@ -145,7 +173,7 @@ class ApiContext:
         return self.measured
 
     def authenticate(self, secret: str, token: Token) -> None:
-        """Let somebody in who is not on the list: whoever sits at the machine of the database."""
+        """Admit a caller without a token: a user who can open the database."""
         self.insiders[hash_of(secret)] = token
 
     def safe_kinds(self) -> frozenset[str]:
@@ -165,6 +193,8 @@ class ApiContext:
 
     def rules_for(self, caller: Caller, fields: object) -> SubmissionRules:
         """Return the rules for a submission of this caller."""
+        if caller.token.confined is not None:
+            _refuse_other_keys(fields)
         names = _policies(fields)
         found = policy_ids(self.runtime) if names else frozenset()
         around = self.rules()
@@ -172,7 +202,7 @@ class ApiContext:
             around,
             now=self.runtime.clock.now(),
             quiet_hours=found,
-            groups=usable_groups(around.groups, caller.token.owner),
+            groups=caller.usable_groups(around.groups),
             owner=caller.token.owner,
             may_refer=caller.may_run_code,
             bodies=BODY_SHAPES,
@@ -188,6 +218,21 @@ class ApiContext:
         if self._places[0] != revision:
             self._places = (revision, config_places(self.runtime))
         return self._places[1].get(entry.schedule.state.schedule_id)
+
+
+# What the token of a run may say about a schedule: when and what, and no limit or queue of the agent.
+_KEYS_OF_RUNS = frozenset(
+    (
+        "name description every cron at after timezone start_at end_at first_run jitter run payload total_repeats "
+        "misfire_grace catch_up enabled"
+    ).split()
+)
+
+
+def _refuse_other_keys(fields: object) -> None:
+    others = sorted(set(fields) - _KEYS_OF_RUNS) if isinstance(fields, dict) else []
+    if others:
+        raise SubmissionError((str(key), "is not for the token of a run") for key in others)
 
 
 def _policies(fields: object) -> list[Any]:

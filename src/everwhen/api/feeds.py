@@ -1,11 +1,11 @@
 """What streams are fed from: one reader of the database for all of a process, and a short memory of what it read.
 
-A feed reads in commit order (L4) and keeps the last few thousand items, as they go over the wire. Readers go along that
-memory, each at its own place; nothing is queued for any of them. One that joins further back, or has fallen behind what
-is kept, reads pages of the database at its own pace, until it has come to where the memory begins. Everything here runs
-on the server's event loop; only the database is read on threads.
+A feed reads in commit order and keeps the last few thousand items, as they go over the wire. Readers follow that
+buffer, each at its own position; nothing is queued for any of them. One that joins further back, or has fallen behind
+the buffer, reads pages of the database at its own pace, until it has reached the buffer. Everything here runs on the
+server's event loop; only the database is read on threads.
 
-What a feed tells may come from several sequences, each with numbers of its own, so a cursor has a number in each. Two
+The items of a feed may come from several sequences, each with numbers of its own, so a cursor has a number in each. Two
 who read the same may see them interleaved differently. Therefore the id that is sent is the reader's own cursor, and
 who changes over from the database to the memory passes over what it has seen, sequence by sequence.
 """
@@ -41,7 +41,7 @@ Cursor = tuple[int, ...]
 class Item(NamedTuple):
     """One event or message: its sequence and its number there, whose it is, and its bytes without an id.
 
-    What has no sequence moves no cursor; who comes back is not told of it again.
+    What has no sequence moves no cursor; it is not sent again after a reconnection.
     """
 
     sequence: int | None
@@ -51,7 +51,7 @@ class Item(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a feed reads: what comes after a cursor, the last cursor, and what stands at the moment, which is told
+    """Where a feed reads: what comes after a cursor, the last cursor, and what stands at the moment, which is sent
     when it is new; all wait for the database."""
 
     after: Callable[[Cursor, int], Sequence[Item]]
@@ -74,7 +74,7 @@ def _behind(cursor: Cursor, item: Item) -> Cursor:
 
 
 class Feed:
-    """Reads while somebody listens."""
+    """Reads while there is a reader."""
 
     def __init__(self, source: Source, changes: Callable[[], int] | None = None) -> None:
         self._source = source
@@ -95,9 +95,9 @@ class Feed:
 
     @asynccontextmanager
     async def reader(self, after: Sequence[int] | None, owner: str | None) -> AsyncIterator[Reader]:
-        """Somebody who listens, from behind that cursor or from now on; `owner`: to what is theirs only.
+        """Return a new reader, from behind that cursor or from now on; `owner`: of that owner's items only.
 
-        Where a cursor names only the first sequences, the others are told from now on.
+        Where a cursor names only the first sequences, the others are sent from now on.
         """
         self._readers += 1
         try:

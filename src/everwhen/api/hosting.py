@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from everwhen.errors import SchedulerError, shown
+from everwhen.model.alerts import AlertRule
 from everwhen.model.declare import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.system import LoopFigures
@@ -28,13 +29,15 @@ class Reload(Protocol):
 @dataclass(frozen=True, slots=True)
 class NodeHooks:
     """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process, None while it
-    does not run; `dispatch`: who runs jobs, by its configuration; `broker`: why the queue's broker does not answer."""
+    does not run; `dispatch`: who runs jobs, by its configuration; `broker`: why the queue's broker does not answer;
+    `alert_rules`: those of the file in force."""
 
     read: Callable[[], Declarations] | None = None
     reload: Reload | None = None
     figures: Callable[[], LoopFigures | None] | None = None
     dispatch: str = "local"
     broker: Callable[[], str | None] | None = None
+    alert_rules: Callable[[], Sequence[AlertRule]] = tuple
 
 
 def refuse_taken(host: str, port: int) -> None:
@@ -77,6 +80,7 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         raise SchedulerError(
-            f"the API cannot listen on {shown(host)}:{port}: {error.strerror}; choose another api.port, or api.host"
+            f"the API cannot listen on {shown(host)}:{port}: {error.strerror}; "
+            "choose another port with --port (0: any free one) or api.port, or another address with --host or api.host"
         ) from error
     return found

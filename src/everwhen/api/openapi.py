@@ -19,16 +19,33 @@ from everwhen.api.payloads import MOST_AT_ONCE, Problem, Schema, or_null
 from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.target_fields import RUN, TARGET_KEYS
-from everwhen.model.fields import EXPECT, FIELDS, PING, ScheduleType, SignatureScheme
+from everwhen.model.alerts import (
+    AlertState,
+    ChannelKind,
+    DeliveryKind,
+    DeliveryState,
+    Severity,
+    SilenceKind,
+)
+from everwhen.model.fields import (
+    EXPECT,
+    EXPECT_RULE,
+    FIELDS,
+    PING,
+    PingFormat,
+    ScheduleType,
+    SignatureScheme,
+)
 from everwhen.model.history import Cause
-from everwhen.model.job import JobStatus, Origin
+from everwhen.model.job import CostSource, JobStatus, Origin
 from everwhen.model.kinds import Key, Record
 from everwhen.model.limits import BreakerState, TransitionReason
 from everwhen.model.node import Role
-from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
-from everwhen.model.queries import STATUS_ALIASES
+from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, OnReached, WhenClosed
+from everwhen.model.queries import SORTS, STATUS_ALIASES, Facet
 from everwhen.model.schedule import Status
-from everwhen.model.token import AccessRole
+from everwhen.model.spending import BudgetKind, BudgetLevel, LimitName
+from everwhen.model.token import AccessRole, ApprovalMode
 from everwhen.model.values import (
     BREAKER,
     BREAKER_RULE,
@@ -41,10 +58,12 @@ from everwhen.model.values import (
     WEEKDAYS,
     WORKFLOW_ID,
 )
+from everwhen.model.webhooks import OffReason, WebhookState
 from everwhen.operations.diff import What
 from everwhen.operations.event_feed import TYPES
+from everwhen.operations.recent import SlotOutcome
 from everwhen.operations.record import Fate
-from everwhen.operations.upcoming import Kind
+from everwhen.operations.timeline import Kind, SpanKind
 from everwhen.timetable.civil_time import Fold, Gap
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.views.schedules import FIELD_GROUPS, FIELD_NAMES
@@ -95,9 +114,19 @@ def _choice(*words: str) -> Schema:
 
 _ENUMERATIONS = {
     "AccessRole": AccessRole,
+    "AlertChannel": ChannelKind,
+    "AlertDeliveryKind": DeliveryKind,
+    "AlertDeliveryState": DeliveryState,
+    "AlertSeverity": Severity,
+    "AlertState": AlertState,
+    "ApprovalMode": ApprovalMode,
     "BarKind": Kind,
     "BreakerState": BreakerState,
+    "BudgetKind": BudgetKind,
+    "BudgetLevel": BudgetLevel,
+    "BudgetLimitName": LimitName,
     "CatchUp": CatchUp,
+    "CostSource": CostSource,
     "Difference": What,
     "FirstRun": FirstRun,
     "Fold": Fold,
@@ -108,13 +137,21 @@ _ENUMERATIONS = {
     "NodeRole": Role,
     "OnExhausted": OnExhausted,
     "OnLost": OnLost,
+    "OnReached": OnReached,
     "Origin": Origin,
+    "PingFormat": PingFormat,
     "RevisionCause": Cause,
+    "ScheduleFacet": Facet,
     "ScheduleStatus": Status,
     "ScheduleType": ScheduleType,
     "SignatureScheme": SignatureScheme,
+    "SilenceKind": SilenceKind,
     "SlotFate": Fate,
+    "SlotOutcome": SlotOutcome,
+    "SpanKind": SpanKind,
     "TransitionReason": TransitionReason,
+    "WebhookOffReason": OffReason,
+    "WebhookState": WebhookState,
     "WhenClosed": WhenClosed,
 }
 
@@ -125,6 +162,7 @@ def _parts() -> dict[str, Schema]:
     found |= {
         "CatchUpChoice": FIELDS["catch_up"].kind.schema(),
         "EventType": _choice(*TYPES),
+        "ExpectEach": _choice("slot"),
         "HealthStatus": _choice("ok", "ready", "unready"),
         "HttpMethod": TARGET_KEYS["http"].keys["method"].kind.schema(),
         "LoopStatus": _choice("running", "stopping", "stopped"),
@@ -132,6 +170,7 @@ def _parts() -> dict[str, Schema]:
         "ReportedStatus": _choice("succeeded", "failed"),
         "ScheduleField": _choice(*FIELD_NAMES),
         "ScheduleFieldGroup": _choice(*FIELD_GROUPS),
+        "ScheduleSort": _choice(*SORTS),
         "ScheduleStatusFilter": _choice(*STATUS_ALIASES),
         "Duration": DURATION.schema(),
         "DurationOrNone": DURATION_OR_NONE.schema(),
@@ -146,6 +185,7 @@ def _parts() -> dict[str, Schema]:
         "Dst": DST.schema(),
         "BreakerRule": BREAKER_RULE.schema(),
         "CircuitBreaker": BREAKER.schema(),
+        "ExpectRule": EXPECT_RULE.schema(),
         "Expect": EXPECT.schema(),
         "Ping": PING.schema(),
     }
@@ -174,10 +214,13 @@ _PLAINER: dict[str, Schema] = {
     "MisfireGrace": {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]},
     "Scalar": {"anyOf": [{"type": "string"}, {"type": "boolean"}, {"type": "number"}]},
     "CircuitBreaker": {"anyOf": [{"type": "boolean", "const": False}, reference("BreakerRule")]},
+    "Expect": {"anyOf": [{"type": "boolean", "const": True}, reference("ExpectRule")]},
 }
 _ABOUT = {
     "BreakerRule": "When a circuit breaker opens, and for how long.",
     "CircuitBreaker": "A rule, or false: no circuit breaker.",
+    "Expect": "A rule, or true: a success after each slot, within an hour.",
+    "ExpectRule": "When a success is expected.",
     "Duration": "A text such as 5m or 1h30m, or a whole number of seconds.",
     "DurationOrNone": "A text such as 5m or 1h30m, or a whole number of seconds; 0 means no limit.",
     "JsonObject": "Any object.",
@@ -186,6 +229,8 @@ _ABOUT = {
     "ScalarMap": "Values by name.",
     "ScheduleField": "The name of a field of a schedule.",
     "ScheduleFieldGroup": "Some fields of a schedule.",
+    "ScheduleFacet": "A column by which schedules are counted.",
+    "ScheduleSort": "The order of a list of schedules; a - in front descends.",
     "ScheduleStatusFilter": "A status of a schedule, also by the names that other schedulers have for it.",
     "Spec": "A trigger: a number of seconds, a cron expression, or an instant.",
     "Weekday": "A name such as saturday or sat, or a number from 0 (Sunday) to 7.",

@@ -117,7 +117,7 @@ _TYPES: dict[type[Kind], Any] = {Number: int, Flag: bool, Record: Object, Object
 # Objects in answers whose schemas bodies have, too.
 _ANSWERED = {
     "dst": "Dst",
-    "expect": "Expect",
+    "expect": "ExpectRule",
     "ping": "Ping",
     "circuit_breaker": "BreakerRule",
     "run": "StoredTarget",

@@ -130,7 +130,7 @@ def _is_address(name: str) -> bool:
 
 
 async def _passed_over(receive: Receive) -> None:
-    """Read the rest of a body that nobody wants, up to a bound, and not for long: a client that is still sending when
+    """Read the rest of a refused body, up to a bound, and not for long: a client that is still sending when
     the connection is closed would see a broken one instead of the answer."""
     left = PASSED_OVER
     with move_on_after(PATIENCE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from dataclasses import replace
 
 import uvicorn
 from fastapi import FastAPI
@@ -57,6 +58,12 @@ class ApiServer:
         host, port = self._socket.getsockname()[:2]
         scheme = "https" if self._settings.tls else "http"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    @property
+    def local_url(self) -> str | None:
+        """Return where programs of this machine reach it, also when it listens on all addresses."""
+        assert self._socket is not None
+        return replace(self._settings, port=self._socket.getsockname()[1]).address
 
     def start(self) -> None:
         """Bind and serve; when this returns, requests are answered."""

@@ -1,4 +1,4 @@
-"""Server-sent events: an answer that goes on until its reader leaves, is too slow, may no more, or the server stops.
+"""Server-sent events: an answer that continues until its reader leaves, is too slow, may no more, or the server stops.
 
 A reader that does not take what is sent keeps its connection for ten seconds; then it is dropped, so that no memory
 grows for it. A comment goes out every fifteen seconds: it keeps proxies from closing a quiet stream, and finds readers
@@ -116,7 +116,7 @@ class Streams:
 
 
 class EventStream(Response):
-    """One answer that goes on."""
+    """One endless answer."""
 
     media_type = "text/event-stream"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -13,9 +14,11 @@ from everwhen.cli.main import collect_seldom
 from everwhen.cli.node_log import node_logging, use_log
 from everwhen.cli.node_resources import watching
 from everwhen.cli.reloader import Reloader
+from everwhen.cli.service_manager import ServiceManager
 from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
+from everwhen.config.sections.notify import rules_in
 from everwhen.errors import shown_url
 from everwhen.runtime import Runtime
 from everwhen.signals import ProcessSignals, wait_until
@@ -35,12 +38,19 @@ def command(
     schedules may name. Its start does not apply the schedules of the file: a scheduler does that.
     """
     collect_seldom()
-    with node_logging():
-        _serve(path, database, token_file, host=host, port=port)
+    manager = ServiceManager(os.environ)
+    with node_logging(), manager.watchdog():
+        _serve(path, database, token_file, manager, host=host, port=port)
 
 
 def _serve(
-    path: Path, database: str | None, token_file: Path | None, *, host: str | None, port: int | None
+    path: Path,
+    database: str | None,
+    token_file: Path | None,
+    manager: ServiceManager,
+    *,
+    host: str | None,
+    port: int | None,
 ) -> None:
     configuration = (
         examine(path, this_host(), Report()) if is_missing(path) else read_configuration(path, this_host())
@@ -56,18 +66,29 @@ def _serve(
         # The watch starts before the API accepts requests: the address of the queue may be wrong.
         with ProcessSignals() as signals, watching(stack, configuration.settings):
             stopped = signals.on_stop(lambda: None)
+
+            def current() -> Configuration:
+                return configuration if file is None else file.current
+
             server = open_api_server(
                 stack.runtime,
-                lambda: configuration if file is None else file.current,
+                current,
                 settings,
                 token_file=token_file,
-                node_hooks=NodeHooks(look, take, dispatch=configuration.settings.dispatch),
+                node_hooks=NodeHooks(
+                    look,
+                    take,
+                    dispatch=configuration.settings.dispatch,
+                    alert_rules=lambda: rules_in(current().sections.get("notify")),
+                ),
                 changes=stack.changes,
             )
             secho(
                 f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True, event="node.started"
             )
+            manager.ready("serving the API")
             wait_until(stopped)
+            manager.stopping()
             secho("stopping …", err=True, event="node.stopping")
             server.stop()
         secho("stopped", err=True, event="node.stopped")

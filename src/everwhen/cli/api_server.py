@@ -6,6 +6,7 @@ The web framework is imported only when a server is opened: other commands start
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everwhen.api.hosting import NodeHooks, refuse_unusable_tls
+from everwhen.api.sign_in_links import PATH, SignInLinks
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import echo, secho
 from everwhen.config.read import Configuration
@@ -22,6 +24,8 @@ from everwhen.config.settings import ApiSettings, api_settings_of
 from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.engine.service import Service
 from everwhen.errors import TokenError
+from everwhen.mcp.mounts import mounts_of
+from everwhen.model.variables import ADMIN_TOKEN
 from everwhen.operations.tokens import first_token
 from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
@@ -64,11 +68,13 @@ def api_settings(
     return settings
 
 
-def load_api_server() -> None:
+def load_api_server(settings: ApiSettings) -> None:
     """Import all that a server needs, so that opening it takes no time."""
+    mounts_of(settings)
     import_module("everwhen.api.server")
     import_module("everwhen.api.app")
     import_module("everwhen.telemetry.metrics")
+    import_module("everwhen.web.routes")
 
 
 def open_api_server(
@@ -92,6 +98,7 @@ def open_api_server(
     from everwhen.api.context import ApiContext
     from everwhen.api.server import ApiServer
     from everwhen.telemetry.metrics import Metrics
+    from everwhen.web.routes import dashboard_routes
 
     hooks, service = node_hooks or NodeHooks(), current().settings
     context = ApiContext(
@@ -104,7 +111,7 @@ def open_api_server(
         jobs_kept=service.retention.jobs,
         measured=Metrics(runtime, loop=hooks.figures, durations=durations, service=service.name),
     )
-    server = ApiServer(create_app(context), settings)
+    server = ApiServer(create_app(context, dashboard_routes(), mounts=mounts_of(settings)), settings)
     server.start()
     try:
         tell_first_token(runtime, token_file)
@@ -117,7 +124,18 @@ def open_api_server(
         bold=True,
         event="api.started",
     )
+    tell_dashboard(server.url, context.sign_in_links)
     return server
+
+
+def tell_dashboard(url: str, links: SignInLinks) -> None:
+    """Show where the dashboard is; on a terminal with a link that signs in, which belongs in no log file."""
+    if not sys.stderr.isatty():
+        secho(f"dashboard on {url}/", err=True, bold=True, event="dashboard.started")
+        return
+    link = f"{url}{PATH}{links.create()}"
+    secho(f"dashboard on {link}", err=True, bold=True, event="dashboard.started")
+    secho("  the link signs you in once, within 10 minutes; later sign in with a token", err=True)
 
 
 class Around:
@@ -136,7 +154,7 @@ class Around:
 
 def tell_first_token(runtime: Runtime, token_file: Path | None) -> None:
     """Create the token of the first start, and show it once: on standard output, or in a file private to its owner."""
-    preset = os.environ.get("EVERWHEN_ADMIN_TOKEN") or None
+    preset = os.environ.get(ADMIN_TOKEN) or None
     handle = None if token_file is None or preset else _opened(token_file)
     try:
         made = first_token(runtime, preset)

@@ -111,7 +111,7 @@ class Client:
         if answer.status == 404 and (meant := self._path_meant(path)) not in (None, path):
             return self.call(method, str(meant), body, query, headers)
         if answer.status >= 400:
-            raise ApiError(answer.status, _complaint(answer, path))
+            raise ApiError(answer.status, self._complaint(answer, path))
         return answer
 
     def _path_meant(self, path: str) -> str | None:
@@ -149,6 +149,33 @@ class Client:
             self._names[schedule_id] = str((found and found[0]["key"]) or schedule_id)
         return self._names.get(schedule_id, schedule_id)
 
+    def _complaint(self, answer: ApiResponse, path: str) -> str:
+        """Return the message of a problem with a line for each fault, and with hints for people."""
+        if answer.status == 401:
+            hint = "Give a token with --token or EVERWHEN_TOKEN; `everwhen token create NAME` creates one"
+            return f"{_detail(answer)} {hint}"
+        if answer.status == 404 and path.startswith("/schedules/") and not path.startswith(BY_KEY):
+            name = unquote(path.split("/")[2])
+            near = self._near(name)
+            hint = f', did you mean "{near}"?' if near else "; `everwhen schedules list` lists all"
+            return f'there is no schedule "{name}"{hint}'
+        return _detail(answer)
+
+    def _near(self, name: str) -> str | None:
+        """Return the id or key that is most like a name that does not exist, among those with the same beginning."""
+        from difflib import get_close_matches
+
+        from everwhen.model.scalars import LONGEST_GUESSED
+
+        if len(name) > LONGEST_GUESSED:
+            return None
+        try:
+            found = self.get("/find/", beginning=name[:1])["items"]
+        except ApiError:  # the first problem is the one to tell about
+            return None
+        names = [str(one["key"] or one["id"]) for one in found]
+        return next(iter(get_close_matches(name, names, n=1, cutoff=0.6)), None)
+
 
 EMPTY = "an id is empty; is a variable of the shell unset?"
 
@@ -164,16 +191,6 @@ def _word(value: object) -> str | list[str]:
     if isinstance(value, list):
         return [str(one) for one in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _complaint(answer: ApiResponse, path: str) -> str:
-    """Return the message of a problem with a line for each fault; add hints for people, which programs do not need."""
-    if answer.status == 401:
-        hint = "Give a token with --token or EVERWHEN_TOKEN; `everwhen token create NAME` creates one"
-        return f"{_detail(answer)} {hint}"
-    if answer.status == 404 and path.startswith("/schedules/") and not path.startswith(BY_KEY):
-        return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` lists all'
-    return _detail(answer)
 
 
 def _detail(answer: ApiResponse) -> str:

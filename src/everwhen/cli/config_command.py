@@ -19,6 +19,7 @@ from everwhen.cli.configuration import (
     this_host,
 )
 from everwhen.cli.connection import named_service, service_options
+from everwhen.cli.exit_codes import CHANGES, FAILED
 from everwhen.cli.reloader import spelled
 from everwhen.cli.screen import Answers, ProgressBar, answering, counted, datetime_text, json_option
 from everwhen.cli.terminal import SentenceGroup, echo, print_json, print_lines, secho, styled
@@ -56,7 +57,7 @@ def check(path: Path, as_json: bool) -> None:
     else:
         _show_report(path, report, count)
     if report.errors:
-        raise SystemExit(1)
+        raise SystemExit(FAILED)
 
 
 def _problem_to_json(problem: Problem) -> dict[str, object]:
@@ -146,7 +147,7 @@ def diff(url: str | None, token: str | None, path: Path, database: str | None, a
         others = f", and {counted(len(sections), 'other entry', 'other entries')}" if sections else ""
         secho(counted(len(changes), "schedule") + f"{others} would change", err=True, bold=True)
     if changes or sections:
-        raise SystemExit(3)
+        raise SystemExit(CHANGES)
 
 
 def _compared(path: Path, database: str | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings, api_settings_of
 from everwhen.errors import SchedulerError
+from everwhen.model.variables import CONFIG
 from everwhen.runtime import Runtime
 from everwhen.wiring import check_queue, check_url, open_stack, plugins_in, python_fault
 
@@ -34,7 +35,7 @@ config_option = click.option(
     "--config",
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT)),
+    default=lambda: Path(os.environ.get(CONFIG, DEFAULT)),
     help="Use this configuration file (default everwhen.yaml).",
 )
 
@@ -55,7 +56,7 @@ def database_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def is_missing(path: Path) -> bool:
     """Return whether no file was named and the current directory has none."""
-    return path == DEFAULT and "EVERWHEN_CONFIG" not in os.environ and not path.exists()
+    return path == DEFAULT and CONFIG not in os.environ and not path.exists()
 
 
 def read_settings(path: Path, *, checks_functions: bool = True) -> Settings:

@@ -2,7 +2,8 @@
 
 `--url` (EVERWHEN_URL) names a service. `--database` or `--config` select the database itself and override
 EVERWHEN_URL, because an option is more explicit than the environment. Without any of them the command calls the
-service of this machine when there is a token for it (EVERWHEN_TOKEN), and otherwise opens the database.
+service of this machine when there is a token for it (EVERWHEN_TOKEN), and otherwise opens the database, with the rights
+of the token if there is one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from click.core import ParameterSource
 
 from everwhen.cli.client import TIMEOUT, Client, http_sender
 from everwhen.cli.terminal import SentenceGroup
+from everwhen.model import variables
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -31,13 +33,13 @@ if TYPE_CHECKING:
 BOTH = "--url names a service, --database and --config name a database; give one of them"
 _URL = click.option(
     "--url",
-    envvar="EVERWHEN_URL",
+    envvar=variables.URL,
     metavar="URL",
     help="Use the running service at this address (EVERWHEN_URL).",
 )
 _TOKEN = click.option(
     "--token",
-    envvar="EVERWHEN_TOKEN",
+    envvar=variables.TOKEN,
     metavar="TOKEN",
     help="Use this token of the service (EVERWHEN_TOKEN).",
 )
@@ -50,9 +52,14 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(
         url: str | None, token: str | None, path: Path | None, database: str | None, **rest: Any
     ) -> Any:
-        with opened_client(_meant(url, path, database), token, path, database) as client:
+        with opened_client(service_meant(url, path, database), token, path, database) as client:
             return command(client, **rest)
 
+    return connection_options(wrapped)
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--url`, `--token`, `--config` and `--database` to a command."""
     options = (
         _URL,
         _TOKEN,
@@ -65,8 +72,8 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--database", metavar="URL", help="Use this database directly, without a service."),
     )
     for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+        command = option(command)
+    return command
 
 
 class CallingGroup(SentenceGroup):
@@ -96,7 +103,7 @@ def named_service(url: str | None, token: str | None) -> Iterator[Client | None]
         yield Client(send)
 
 
-def _meant(url: str | None, path: Path | None, database: str | None) -> str | None:
+def service_meant(url: str | None, path: Path | None, database: str | None) -> str | None:
     """Return the URL of the service, or None when a database is named; refuse a command line with both."""
     if url is None or (path is None and database is None):
         return url
@@ -121,7 +128,9 @@ def opened_client(
         return
     from everwhen.cli import local  # imported late: a call to a service does not need it
 
-    with local.sender(token, path, database) as send:
+    context = click.get_current_context(silent=True)
+    is_typed = context is not None and context.get_parameter_source("token") is ParameterSource.COMMANDLINE
+    with local.sender(token, path, database, is_token_typed=is_typed) as send:
         yield Client(send)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from everwhen.cli.configuration import database_options, read_settings
+from everwhen.cli.exit_codes import FAILED
 from everwhen.cli.local import warn_of_move
 from everwhen.cli.screen import Answers, ProgressBar, answering_line, counted, json_option
 from everwhen.cli.terminal import SentenceGroup, echo, print_json_line, secho, styled
@@ -87,7 +88,7 @@ def check(settings: Settings, as_json: bool) -> None:
     else:
         _tell_report(report)
     if not report.is_clean:
-        raise SystemExit(1)
+        raise SystemExit(FAILED)
 
 
 def _age(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -103,6 +104,8 @@ _KEPT = {
     "breaker_transitions": "changes of circuit breakers",
     "messages": "messages",
     "output": "the output of jobs",
+    "alerts": "alerts that are over",
+    "deliveries": "messages of alerts that were sent or given up",
 }
 
 

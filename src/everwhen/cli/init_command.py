@@ -16,7 +16,7 @@ service:
   database: sqlite:///everwhen.db
   timezone: local
 
-plugins:                       # programs that speak JSON on standard input and output; see plugins/hello
+plugins:                       # programs with JSON on standard input and output; see plugins/hello
   hello:
     schedules:
       - id: greet
@@ -43,7 +43,7 @@ entrypoint: hello.py
 commands:
   - name: poll
     type: read
-    description: Greets somebody, and counts how often it did.
+    description: Returns a greeting, and counts how often it did.
     input_schema: {name: string}
 """
 PLUGIN = """\

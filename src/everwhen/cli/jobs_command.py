@@ -28,6 +28,7 @@ from everwhen.cli.screen import (
     span_text,
     status_text,
     until_interrupted,
+    word_option,
 )
 from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json, print_lines, secho
 from everwhen.model.job import JobStatus, Origin
@@ -48,8 +49,8 @@ def _path(job: str, *more: str) -> str:
 @command.call("list")
 @schedule_option("List only jobs of this schedule.")
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
-@click.option("--status", help=f"List only jobs of this status: {', '.join(get_args(JobStatus))}.")
-@click.option("--origin", help=f"List only jobs of this origin: {', '.join(get_args(Origin))}.")
+@word_option("--status", get_args(JobStatus), "List only jobs of this status")
+@word_option("--origin", get_args(Origin), "List only jobs of this origin")
 @from_option("List only slots from this instant on; without an offset it is read in this machine's zone.")
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
 @limit_option

@@ -13,8 +13,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, NamedTuple
 
 from everwhen.cli.client import ApiResponse, Send, http_sender
 from everwhen.cli.local_reading import LocalReader
@@ -22,6 +21,7 @@ from everwhen.cli.terminal import secho
 from everwhen.clock import SystemClock, local_zone_name
 from everwhen.database import Stack, move_of, open_stack
 from everwhen.errors import SchedulerError
+from everwhen.model import variables
 from everwhen.model.token import NO_LIMITS, Token
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class LocalSettings(NamedTuple):
     timezone: str = "UTC"
     dispatch: str = "local"
     service: str | None = None  # where the service of this machine would be
+    public_url: str | None = None  # where people would open it
     redis: str | None = None
     celery_broker: str | None = None
 
@@ -52,20 +53,66 @@ class LocalSettings(NamedTuple):
 
 
 @contextmanager
-def sender(token: str | None, path: Path | None, database: str | None) -> Iterator[Send]:
-    """Send calls to the service of this machine when there is a token and the service answers, else to the database."""
-    found = path or Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml"))
+def sender(
+    token: str | None, path: Path | None, database: str | None, *, is_token_typed: bool = False
+) -> Iterator[Send]:
+    """Send calls to the service of this machine when there is a token and the service answers, else to the database.
+
+    A token is never ignored in silence: where no database is named, or the token is typed, calls have its rights only.
+    A token of the environment beside a named database may be one of another service.
+    """
+    found = _configuration_file(path)
     settings = _settings_of(found, database)
-    if path is None and database is None and token is not None and settings.service is not None:
-        with http_sender(settings.service, token) as send:
-            if _answers(send):
-                yield send
-                return
+    service = service_that_answers(token, path, database, settings)
+    if service is not None:
+        with http_sender(service, token) as send:
+            yield send
+        return
+    if token is not None and (is_token_typed or (path is None and database is None)):
+        with opened_application(token, path, database) as (app, secret, _), _calls_of(app, secret) as send:
+            yield send
+        return
     stack = open_stack(_existing(settings.database), timezone=settings.timezone, is_deferred=True)
     try:
         warn_of_move(stack)
         with database_sender(stack.runtime, found, settings) as send:
             yield send
+    finally:
+        stack.close()
+
+
+def service_that_answers(
+    token: str | None, path: Path | None, database: str | None, settings: LocalSettings | None = None
+) -> str | None:
+    """Return the address of the service of this machine, if there is a token for it and it answers."""
+    if path is not None or database is not None or token is None:
+        return None
+    service = (settings or _settings_of(_configuration_file(path), database)).service
+    if service is None:
+        return None
+    with http_sender(service, token) as send:
+        return service if _answers(send) else None
+
+
+def _configuration_file(path: Path | None) -> Path:
+    return path or Path(os.environ.get(variables.CONFIG, "everwhen.yaml"))
+
+
+@contextmanager
+def opened_application(
+    token: str | None, path: Path | None, database: str | None
+) -> Iterator[tuple[FastAPI, str, str | None]]:
+    """Open the API's application on a database; yield it with the secret of its caller and the service's address.
+
+    Without a token the caller is the user of this machine.
+    """
+    found = _configuration_file(path)
+    settings = _settings_of(found, database)
+    stack = open_stack(_existing(settings.database), timezone=settings.timezone, is_deferred=True)
+    try:
+        warn_of_move(stack)
+        app, secret = _application(stack.runtime, _who(stack.runtime), found, allow_code=token is None)
+        yield app, token or secret, settings.public_url
     finally:
         stack.close()
 
@@ -90,13 +137,12 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
     host = Host(os.environ, local_zone_name, SystemClock().now())
     settings, api_fields = examine_service(path, host, Report())
     api = api_settings_of(api_fields, os.environ)
-    scheme = "https" if api.tls else "http"
-    name = "127.0.0.1" if api.host in ("0.0.0.0", "::") else api.host
     return LocalSettings(
         database or settings.database,
         settings.timezone,
         settings.dispatch,
-        service=f"{scheme}://{name}:{api.port}",
+        service=api.address,
+        public_url=api.url or api.address,
         redis=settings.redis,
         celery_broker=settings.celery_broker,
     )
@@ -104,7 +150,7 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
 
 def _is_set_in_environment() -> bool:
     """Return whether a variable may be a setting: one of ours that does not name a file, a service or a database."""
-    others = {"EVERWHEN_CONFIG", "EVERWHEN_TOKEN", "EVERWHEN_URL", "EVERWHEN_DATABASE"}
+    others = {variables.CONFIG, variables.TOKEN, variables.URL, variables.DATABASE}
     return any(name.startswith("EVERWHEN_") and name not in others for name in os.environ)
 
 
@@ -152,6 +198,27 @@ def database_sender(runtime: Runtime, path: Path, settings: LocalSettings) -> It
 @contextmanager
 def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[Send]:
     """Send calls to the API's own application in this process."""
+    app, secret = _application(runtime, token, path, allow_code=True)
+    with _calls_of(app, secret) as send:
+        yield send
+
+
+@contextmanager
+def _calls_of(app: FastAPI, secret: str) -> Iterator[Send]:
+    from everwhen.api.in_process import call_application
+
+    asyncio = import_module("asyncio")
+    with asyncio.Runner() as runner:
+
+        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:
+            found = call_application(app, method, target, body, {**headers, "x-api-key": secret})
+            return ApiResponse(*runner.run(found))
+
+        yield send
+
+
+def _application(runtime: Runtime, token: Token, path: Path, *, allow_code: bool) -> tuple[FastAPI, str]:
+    """Build the API's own application for this process; return it with a secret that stands for the token."""
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
     from everwhen.api.hosting import NodeHooks
@@ -159,28 +226,22 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     from everwhen.cli.configuration import this_host
     from everwhen.config.problems import Report
     from everwhen.config.read import examine
+    from everwhen.config.sections.notify import rules_in
     from everwhen.config.settings import api_settings_of
 
     configuration = examine(path, this_host(), Report())
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
-    node_hooks = NodeHooks(dispatch=configuration.settings.dispatch)
+    rules = rules_in(configuration.sections.get("notify"))
+    node_hooks = NodeHooks(dispatch=configuration.settings.dispatch, alert_rules=lambda: rules)
     around = Around(lambda: configuration)
-    context = ApiContext(runtime, replace(settings, allow_code_targets=True), around, node_hooks=node_hooks)
+    if allow_code:
+        settings = replace(settings, allow_code_targets=True)
+    context = ApiContext(runtime, settings, around, node_hooks=node_hooks)
     import secrets
 
     secret = secrets.token_hex(16)
     context.authenticate(secret, token)
-    app = create_app(context)
-    asyncio = import_module("asyncio")
-    with asyncio.Runner() as runner:
-
-        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:
-            found: ApiResponse = runner.run(
-                _asked(app, method, target, body, {**headers, "x-api-key": secret})
-            )
-            return found
-
-        yield send
+    return create_app(context), secret
 
 
 def _who(runtime: Runtime) -> Token:
@@ -191,34 +252,3 @@ def _who(runtime: Runtime) -> Token:
     except (KeyError, OSError):  # a user without a name
         name = f"uid {os.getuid()}"
     return Token(LOCAL, name, "admin", None, NO_LIMITS, created_at=runtime.clock.now())
-
-
-async def _asked(
-    app: FastAPI, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
-) -> ApiResponse:
-    """Pass one request to the application as a web server would."""
-    path, _, query = target.partition("?")
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": unquote(path),
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": [(b"host", b"127.0.0.1"), *((k.encode(), v.encode()) for k, v in headers.items())],
-        "client": ("127.0.0.1", 0),
-        "server": ("127.0.0.1", 80),
-    }
-    answered: list[Any] = []
-    asked = iter([{"type": "http.request", "body": body or b"", "more_body": False}])
-
-    async def receive() -> Any:
-        return next(asked, {"type": "http.disconnect"})
-
-    async def send(message: Any) -> None:
-        answered.append(message)
-
-    await app(scope, receive, send)
-    return ApiResponse(answered[0]["status"], b"".join(one.get("body", b"") for one in answered[1:]))

@@ -147,6 +147,7 @@ def _schedules(asked: Asked) -> Object:
         owner=asked.word("owner"),
         target=asked.word("target"),
         text=asked.word("q"),
+        is_waiting=asked.word("waiting", ("true",)) is not None,
     )
     limit = asked.limit(50)
     page = list_entries(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before())
@@ -191,10 +192,11 @@ def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
 
 
 def _upcoming(asked: Asked) -> Object:
+    from everwhen.model.queries import ScheduleFilter
     from everwhen.operations.upcoming import explain_silence, upcoming_of_all
     from everwhen.views.slots import upcoming_list
 
-    slots = upcoming_of_all(asked.runtime, asked.limit(50), owner=asked.caller.token.owner)
+    slots = upcoming_of_all(asked.runtime, asked.limit(50), ScheduleFilter(owner=asked.caller.token.owner))
     return upcoming_list(slots, explain_silence(asked.runtime))
 
 
@@ -286,11 +288,35 @@ def _breaker(asked: Asked) -> Object:
     return breaker_with_transitions(*found)
 
 
+def _budgets(asked: Asked) -> Object:
+    from everwhen.operations.budgets import list_budgets
+    from everwhen.views.system import Budget
+
+    return list_to_json([Budget.of(one) for one in list_budgets(asked.runtime, asked.caller)])
+
+
+def _alerts(asked: Asked) -> Object:
+    from everwhen.model.queries import AlertFilter
+    from everwhen.operations.alerts import list_alerts
+    from everwhen.views.alerts import alerts_page
+
+    wanted = AlertFilter(
+        state=asked.word("state", ("open", "resolved")),
+        class_=asked.word("class"),
+        schedule_id=asked.word("schedule_id"),
+        owner=asked.word("owner"),
+    )
+    limit = asked.limit(50)
+    return alerts_page(
+        list_alerts(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before()), limit
+    )
+
+
 Call = tuple[Callable[[Asked], Object], tuple[str, ...]]
 
 # The calls by the parts of their path, where `*` is the id of one object, with their parameters.
 CALLS: dict[tuple[str, ...], Call] = {
-    ("schedules",): (_schedules, ("status", "group", "owner", "target", "q", "limit", "cursor")),
+    ("schedules",): (_schedules, ("status", "group", "owner", "target", "q", "waiting", "limit", "cursor")),
     ("schedules", "*"): (_schedule, ()),
     ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
     ("schedules", "*", "why"): (_why, ("at",)),
@@ -300,8 +326,10 @@ CALLS: dict[tuple[str, ...], Call] = {
     ("jobs", "*"): (_job, ()),
     ("jobs", "*", "log"): (_log, ("after",)),
     ("system", "status"): (_status, ()),
+    ("alerts",): (_alerts, ("state", "class", "schedule_id", "owner", "limit", "cursor")),
     ("breakers",): (_breakers, ()),
     ("breakers", "*"): (_breaker, ("limit",)),
+    ("budgets",): (_budgets, ()),
 }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from everwhen.cli.exit_codes import FAILED
 from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback, survive_closed_pipe
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
@@ -38,7 +39,11 @@ COMMANDS = {
     "jobs": "List, show, follow, cancel and rerun jobs.",
     "system": "Show the state of the service; pause and resume all schedules; reset breakers.",
     "quiet-hours": "Manage the times in which schedules do not fire.",
+    "budgets": "Show what groups, owners and tokens have spent, and what is left.",
     "audit": "List the recorded events.",
+    "mcp": "Serve MCP on standard input and output, for agents and their clients.",
+    "alerts": "List, acknowledge and silence alerts.",
+    "notify": "List and test the rules that send alerts.",
     "token": "Create, list and revoke tokens of the API.",
     "db": "Migrate, check, prune, back up, restore and copy the database.",
     "bench": "Measure the speed on this machine.",
@@ -99,7 +104,7 @@ def main() -> None:
         everwhen(prog_name="everwhen")
     except SchedulerError as error:
         print_lines(f"error: {error}", err=True, fg="red")
-        raise SystemExit(1) from None
+        raise SystemExit(FAILED) from None
     finally:
         skip_last_collection()
 

@@ -1,6 +1,6 @@
 """The mark and the colour of every outcome and state: the same in every table, line and sentence.
 
-The mark says without colour what the colour says: ✓ went well, ✗ went wrong, ● goes on, ○ waits, – does not happen, and
+The mark says without colour what the colour says: ✓ succeeded, ✗ failed, ● active or running, ○ waiting, – skipped, and
 ! needs a person.
 """
 

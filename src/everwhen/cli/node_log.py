@@ -1,8 +1,8 @@
 """The log of a node on stderr: lines for people, or with `service.log: {format: json}` one JSON object per line.
 
-Everything that a node says goes through it: what it tells operators (`terminal.echo` with `err=True`), what becomes of
-jobs, and the records of the loggers. Every object has the keys `at`, `level`, `event`, `message`, `schedule_id`,
-`job_id`, `slot_at` and `node`; those that do not apply are null.
+All output of a node passes through it: reports to operators (`terminal.echo` with `err=True`), what becomes of jobs,
+and the records of the loggers. Every object has the keys `at`, `level`, `event`, `message`, `schedule_id`, `job_id`,
+`slot_at` and `node`; those that do not apply are null.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from everwhen.cli import terminal
+from everwhen.cli.exit_codes import FAILED
 from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.terminal import Styled, echo, print_lines, styled
 from everwhen.clock import now
@@ -81,7 +82,7 @@ def node_logging() -> Iterator[None]:
         if not _log.is_json:
             raise
         _log.write(logging.ERROR, "node.failed", str(error))
-        raise SystemExit(1) from None
+        raise SystemExit(FAILED) from None
     finally:
         terminal.on_stderr_line(None)
         root.handlers = before

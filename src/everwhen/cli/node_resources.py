@@ -1,31 +1,39 @@
-"""What a node needs of the configuration besides its schedules: plugins, workflows, and subscribers of messages."""
+"""What a node needs of the configuration besides its schedules: plugins, workflows, subscribers, rules of alerts."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import secho
 from everwhen.config.read import Configuration, FileWorkflows
-from everwhen.config.settings import Settings
+from everwhen.config.sections.notify import rules_in
+from everwhen.config.settings import ApiSettings, Settings, api_settings_of
 from everwhen.config.submission import rules_of, with_protections
 from everwhen.engine.chain import ChainWatch
 from everwhen.engine.loop import Loop, Wake, WakeableSleep
+from everwhen.engine.notifier import Notifier
+from everwhen.engine.webhooks import WebhookSender
+from everwhen.model.alerts import AlertRule
 from everwhen.model.group import Groups
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role
 from everwhen.model.queue import RQ_CHAIN, Links
 from everwhen.model.schedule import Definition
+from everwhen.model.variables import URL
+from everwhen.operations.agent_runs import AgentRuns
 from everwhen.operations.apply import Applied, protect_schedules, upgrade_notes
 from everwhen.operations.groups import invalidate_unusable, restore_valid_schedules
 from everwhen.operations.quiet_hours import policy_ids
 from everwhen.runtime import Runtime
 from everwhen.target_registry import TargetRegistry, open_target_registry
-from everwhen.wiring import Stack, http_subscriber, open_links
+from everwhen.wiring import Stack, http_subscriber, open_links, open_notifier, open_webhook_sender
 
 
 class NodeResources:
@@ -41,6 +49,7 @@ class NodeResources:
         settings: Settings,
         read: Callable[[], Configuration] | None = None,
     ) -> None:
+        self.served_at: str | None = None  # where this process serves the API, while it does
         self._runtime = stack.runtime
         self._current = configuration or Configuration()
         self._workflows = FileWorkflows(self._current, read)
@@ -50,23 +59,62 @@ class NodeResources:
             workflows=self._workflows,
             max_workers=settings.max_workers,
             allow_private_urls=self._current.allows_private_urls,
+            agent_runs=AgentRuns(stack.runtime, self._self_schedule, self._address, self._serves_mcp),
         )
         self.subscribers: list[Subscriber] = [
             http_subscriber(stack, one["id"], one["http"])
             for one in (self._current.sections.get("messages") or {}).get("subscribers", ())
         ]
 
+        self._rules = rules_in(self._current.sections.get("notify"))
+        self.notifier: Notifier = open_notifier(
+            stack,
+            self.alert_rules,
+            allow_private_urls=lambda: self._current.allows_private_urls,
+            public_url=self._public_url,
+        )
+        self.webhooks: WebhookSender = open_webhook_sender(
+            stack, allow_private_urls=lambda: self._current.allows_private_urls
+        )
+
     @property
     def configuration(self) -> Configuration:
         """Return the configuration in force."""
         return self._current
+
+    def alert_rules(self) -> Sequence[AlertRule]:
+        """Return the rules of the configuration in force."""
+        return self._rules
+
+    def _self_schedule(self, agent: str) -> Mapping[str, Any] | None:
+        group = self._current.groups.get(("agent", agent)) or {}
+        found: Mapping[str, Any] | None = group.get("self_schedule")
+        return found
+
+    def _address(self) -> str | None:
+        """Return where the runs of agents reach the API.
+
+        The address of the file is not enough: `--port` overrides it, and another service may listen there, which must
+        not get the token of a run.
+        """
+        api = self._api()
+        return os.environ.get(URL) or api.url or self.served_at or api.address
+
+    def _public_url(self) -> str | None:
+        return self._api().url
+
+    def _serves_mcp(self) -> bool:
+        return self._api().mcp
+
+    def _api(self) -> ApiSettings:
+        return api_settings_of(self._current.sections.get("api"), os.environ)
 
     def groups(self) -> Groups:
         """Return the groups of the configuration in force."""
         return self._current.groups
 
     def take(self, configuration: Configuration) -> None:
-        """Put a new configuration in force; schedules that could not run and can run now continue (R7)."""
+        """Put a new configuration in force; schedules that could not run and can run now continue."""
         self._workflows.take(configuration)
         invalidate_unusable(self._runtime, configuration.groups)
         restore_valid_schedules(self._runtime, self.target_registry.fault_of, lambda: configuration.groups)
@@ -78,6 +126,7 @@ class NodeResources:
             if before != after:
                 secho(f"{what} changed: it takes effect at the next start", err=True, fg="yellow")
         self._current = configuration
+        self._rules = rules_in(configuration.sections.get("notify"))
 
 
 # The first start of a new release: stored schedules get its protections, and operators learn which ones

@@ -35,10 +35,14 @@ from everwhen.cli.screen import (
     print_table,
     print_text,
     status_text,
+    until,
+    word_option,
 )
 from everwhen.cli.terminal import echo, escape_controls, print_json, secho
 from everwhen.errors import SchedulerError
+from everwhen.model.queries import STATUS_ALIASES
 
+STATUSES = tuple(dict.fromkeys(STATUS_ALIASES.values()))
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
 
 
@@ -54,7 +58,7 @@ def command() -> None:
 
 
 @command.call("list")
-@click.option("--status", help="List only schedules of this status: active, paused, invalid, done, dead.")
+@word_option("--status", STATUSES, "List only schedules of this status", also=tuple(STATUS_ALIASES))
 @click.option("--group", help="List only schedules of this plugin, agent or workflow.")
 @click.option("--owner", help="List only schedules of this owner.")
 @click.option(
@@ -62,11 +66,12 @@ def command() -> None:
     help="List only schedules of this target: command, http, python, message, plugin, agent, workflow.",
 )
 @click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
+@click.option("--waiting", is_flag=True, help="List only schedules that wait for approval.")
 @limit_of(100)
 @answering
-def list_(client: Client, limit: int, **filters: str | None) -> Answers:
+def list_(client: Client, limit: int, waiting: bool, **filters: str | None) -> Answers:
     """List schedules, newest first."""
-    found = list(client.pages("/schedules/", limit, **filters))
+    found = list(client.pages("/schedules/", limit, waiting=waiting or None, **filters))
     yield found
     stopped = client.get("/upcoming/", limit=1).get("sentence")
     columns = ("schedule", "status", "when", "next", "", ">runs", ">errors", "last")
@@ -198,7 +203,9 @@ def _create_with_key(client: Client, key: str, fields: dict[str, Any]) -> dict[s
         raise SchedulerError(
             f'"{key}" names a schedule already; change it with: everwhen schedules update {key}'
         )
-    made: dict[str, Any] = client.call("PUT", f"/schedules/key/{part(key)}/", fields).fields
+    # Another may create it in between: it is never replaced.
+    path, headers = f"/schedules/key/{part(key)}/", {"if-none-match": "*"}
+    made: dict[str, Any] = client.call("PUT", path, fields, None, headers).fields
     return made
 
 
@@ -216,7 +223,7 @@ def _show_changed(schedules: list[dict[str, Any]], what: str) -> Answers:
     yield schedules if len(schedules) > 1 else schedules[0]
     for one in schedules:
         at = one["next_run_at"]
-        due = f"; next {datetime_text(at)}, {away(at)}" if at else ""
+        due = f"; next {datetime_text(at)}, {until(at)}" if at else ""
         echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
 
 

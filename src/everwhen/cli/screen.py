@@ -77,6 +77,14 @@ def limit_of(default: int, most: int = 100_000, *, what: str = "List") -> Callab
 limit_option = limit_of(50)
 
 
+def word_option(
+    name: str, words: Sequence[str], about: str, *, also: Sequence[str] = ()
+) -> Callable[..., Any]:
+    """Return an option that takes one of the words; `also` has further ones, which its help does not list."""
+    kind = click.Choice((*words, *(one for one in also if one not in words)))
+    return click.option(name, type=kind, metavar="WORD", help=f"{about}: {', '.join(words)}.")
+
+
 @contextmanager
 def until_interrupted() -> Iterator[None]:
     """End the block normally on Ctrl-C, which is how a user ends following."""
@@ -277,6 +285,7 @@ def print_firing(found: Mapping[str, Any]) -> None:
 
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+_TIME_OF_DAY = re.compile(r"\d\d:\d\d(:\d\d)?")
 
 
 def datetime_text(text: str | None, where: str | None = None) -> str:
@@ -298,6 +307,11 @@ def away(text: str | None) -> str:
     return f"in {fields}" if seconds >= 0 else f"{fields} ago"
 
 
+def until(text: str) -> str:
+    """Format an instant to come as `in 5m`; one that has come is due now."""
+    return away(text) if datetime.fromisoformat(text) > now() else "due now"
+
+
 def span_text(seconds: float) -> str:
     """Format as `1h 5m`, `0.3s`."""
     if seconds < 10:
@@ -312,12 +326,16 @@ def span_text(seconds: float) -> str:
 
 def instant_option(option: str, text: str | None, where: str | None = None) -> str | None:
     """Convert an instant that a user typed to the format of the API; without an offset it is read in the zone
-    `where`, or in this machine's."""
+    `where`, or in this machine's. A date alone is its midnight, a time of day alone is today's."""
     if text is None:
         return None
     try:
         found = zone(where or local_zone_name())
-        return found.datetime(parse_instant(f"{text}T00:00" if len(text) == 10 else text, found)).isoformat()
+        if len(text) == 10:
+            text = f"{text}T00:00"
+        elif _TIME_OF_DAY.fullmatch(text):
+            text = f"{found.datetime(int(now().timestamp())):%Y-%m-%d}T{text}"
+        return found.datetime(parse_instant(text, found)).isoformat()
     except TimetableError as error:
         raise click.BadParameter(str(error), param_hint=option) from None
 

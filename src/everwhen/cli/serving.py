@@ -7,6 +7,7 @@ otherwise it has no effect.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ import click
 from everwhen.api.hosting import NodeHooks, refuse_taken
 from everwhen.cli.api_server import api_settings, load_api_server, open_api_server
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
+from everwhen.cli.exit_codes import FAILED
 from everwhen.cli.main import collect_seldom
 from everwhen.cli.node_log import JobLines, node_logging, use_log
 from everwhen.cli.node_resources import (
@@ -30,6 +32,7 @@ from everwhen.cli.node_resources import (
     tell_of_workers,
 )
 from everwhen.cli.reloader import Reloader, spelled
+from everwhen.cli.service_manager import ServiceManager
 from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -46,7 +49,15 @@ from everwhen.signals import ProcessSignals, wait_until
 from everwhen.target import Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.telemetry.engine_log import EngineLog
-from everwhen.wiring import Stack, build_service, fault_of_queue, open_node_stack, open_queue
+from everwhen.telemetry.traces import observer_of_traces
+from everwhen.wiring import (
+    Stack,
+    build_service,
+    fault_of_queue,
+    open_heartbeat,
+    open_node_stack,
+    open_queue,
+)
 
 _WORKERS = {
     "rq": "rq worker -c everwhen.queue_workers.rq QUEUE …",
@@ -77,11 +88,12 @@ def run_node(options: NodeSettings) -> None:
     A scheduler applies the file to the database; a worker only reads its settings from the file.
     """
     collect_seldom()
+    manager = ServiceManager(os.environ)
     with node_logging(), ProcessSignals() as signals:
-        _run(options, signals)
+        _run(options, signals, manager)
 
 
-def _run(options: NodeSettings, signals: ProcessSignals) -> None:
+def _run(options: NodeSettings, signals: ProcessSignals, manager: ServiceManager) -> None:
     hangups = _Hangups()
     signals.on(signal.SIGHUP, hangups.receive)
     configuration = _configuration(options)
@@ -92,7 +104,7 @@ def _run(options: NodeSettings, signals: ProcessSignals) -> None:
     api = _api_settings(options, configuration)
     if api is not None:
         refuse_taken(api.host, api.port)
-        load_api_server()  # before anything is due: the import takes a second, which the loop would have to share
+        load_api_server(api)  # before anything is due: the import takes a second, which the loop would share
     if options.role == "worker" and settings.dispatch in _WORKERS:
         raise click.UsageError(
             f"service.dispatch is {settings.dispatch}, so its own workers run the jobs; {_worker_hint(settings)}"
@@ -109,9 +121,9 @@ def _run(options: NodeSettings, signals: ProcessSignals) -> None:
     if links is not None:
         stack.leave.append(links.close)
     try:
-        NodeProcess(options, configuration, settings, stack, queue=queue, links=links).run(
-            signals, hangups, api
-        )
+        node = NodeProcess(options, configuration, settings, stack, queue=queue, links=links)
+        with manager.watchdog(node.service.is_stuck):
+            node.run(signals, hangups, api, manager)
     finally:
         stack.close()
 
@@ -160,6 +172,7 @@ class NodeProcess:
         read = partial(read_configuration, options.path, this_host()) if self._known is not None else None
         self._resources = NodeResources(stack, self._known, settings, read)
         self._durations = JobDurations(stack.runtime.clock.monotonic)
+        traces = [one for one in (observer_of_traces(os.environ),) if one is not None]
         self.service = build_service(
             stack,
             ServiceOptions(
@@ -170,7 +183,8 @@ class NodeProcess:
                 lease=settings.lease,
                 when_cut_off=settings.when_cut_off,
                 retention=settings.retention,
-                observer=Several(JobLines(), self._durations),
+                approval_ttl=settings.approval_ttl,
+                observer=Several(JobLines(), self._durations, *traces),
                 name=settings.name,
                 on_decided=EngineLog().decided if settings.log.level == "debug" else None,
             ),
@@ -179,9 +193,13 @@ class NodeProcess:
             subscribers=self._resources.subscribers,
             queue=queue,
             links=links,
+            notifier=self._resources.notifier,
+            webhooks=self._resources.webhooks,
         )
 
-    def run(self, signals: ProcessSignals, hangups: _Hangups, api: ApiSettings | None) -> None:
+    def run(
+        self, signals: ProcessSignals, hangups: _Hangups, api: ApiSettings | None, manager: ServiceManager
+    ) -> None:
         """Run until a signal stops the node; `api` has the settings of the API that it serves."""
         service = self.service
         use_log(self._settings.log, node=service.node)
@@ -192,9 +210,12 @@ class NodeProcess:
         if self._links is not None:
             tell_of_workers()
         try:
-            with self._reloading(hangups) as reloader, self._api_server(api, reloader):
+            server = self._api_server
+            with self._reloading(hangups) as reloader, server(api, reloader), self._heartbeat():
                 service.begin()  # not earlier: a job may call the API
+                manager.ready(f"running as {service.node}")
                 wait_until(stopped)
+                manager.stopping()
         except BaseException:
             service.stop(wait_for_jobs=False)
             raise
@@ -257,12 +278,28 @@ class NodeProcess:
                 self._figures,
                 dispatch,
                 broker=partial(fault_of_queue, self._queue or self._links),
+                alert_rules=self._resources.alert_rules,
             ),
         )
+        self._resources.served_at = server.local_url
         try:
             yield
         finally:
             server.stop()
+
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Call the URL of `service.heartbeat` during the block, if there is one."""
+        heartbeat = self._settings.heartbeat
+        if heartbeat is None:
+            yield
+            return
+        calls = open_heartbeat(heartbeat.url, heartbeat.every, self.service.unreadiness)
+        calls.start()
+        try:
+            yield
+        finally:
+            calls.stop()
 
     def _figures(self) -> LoopFigures:
         status, started_at, counts = self.service.status, self.service.started_at, self.service.ticker.counts
@@ -276,7 +313,7 @@ class NodeProcess:
             self.service.stop(timeout=timeout)
         except SchedulerShutdownError as error:
             secho(str(error), err=True, fg="red", event="node.stopped")
-            raise SystemExit(1) from None
+            raise SystemExit(FAILED) from None
         secho("stopped", err=True, event="node.stopped")
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 import click
 
 from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
-from everwhen.cli.screen import Answers, ProgressBar, Text, answering, from_option, print_table, print_text
+from everwhen.cli.screen import (
+    Answers,
+    ProgressBar,
+    Text,
+    answering,
+    counted,
+    from_option,
+    print_table,
+    print_text,
+)
 from everwhen.cli.terminal import echo
 from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration
@@ -143,7 +152,8 @@ def _totals(found: Simulation, lines: list[Line]) -> str:
     peak = f"at most {counts.peak_running} at once of {found.max_workers} workers"
     at = f" (first {_time(counts.peak_at, zone('UTC'))} UTC)" if counts.peak_at is not None else ""
     wait = f"; the longest wait for a worker {describe_seconds(waited // SECOND)}" if waited >= SECOND else ""
-    return f"{found.slots:,} slots of {len(lines):,} schedules, {fired:,} fired, {peak}{at}{wait}."
+    of = f"{counted(found.slots, 'slot')} of {counted(len(lines), 'schedule')}"
+    return f"{of}, {fired:,} fired, {peak}{at}{wait}."
 
 
 def _sum(lines: list[Line], name: str) -> Counter[str]:

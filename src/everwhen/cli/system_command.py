@@ -8,6 +8,7 @@ import click
 
 from everwhen.cli.client import ApiError, Client, part
 from everwhen.cli.connection import CallingGroup
+from everwhen.cli.exit_codes import FAILED
 from everwhen.cli.marks import BAD, GOOD, PASSED, mark_of
 from everwhen.cli.screen import (
     Answers,
@@ -39,7 +40,8 @@ def status(client: Client, as_json: bool) -> None:
     """Show whether the service works, and what is late, held or broken. Exit code 1 when something is wrong.
 
     Something is wrong when no scheduler or no worker runs, a slot is late, the broker does not answer, the disk is
-    nearly full, a clock differs, a circuit breaker is open, or a schedule is invalid or dead. A pause is not wrong.
+    nearly full, a clock differs, an open transaction delays the event feed, a circuit breaker is open, or a schedule is
+    invalid or dead. A pause is not wrong.
     """
     found = client.get("/system/status/")
     if as_json:
@@ -47,7 +49,7 @@ def status(client: Client, as_json: bool) -> None:
     else:
         _show_status(client, found)
     if found["problems"]:
-        raise SystemExit(1)
+        raise SystemExit(FAILED)
 
 
 def _show_status(client: Client, found: dict[str, Any]) -> None:

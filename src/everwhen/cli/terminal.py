@@ -30,6 +30,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 _COLOUR = re.compile("\x1b\\[[0-9;:]{0,40}m")
 _UNFINISHED = re.compile("(\x1b(\\[[0-9;:]{0,40})?|\r)$")
 _RESET = "\x1b[0m"
+_LONGEST_GUESSED = 40
 
 
 class Styled(NamedTuple):
@@ -255,12 +256,29 @@ def _pipe_end() -> _PipeEnd | None:
 
 
 def has_reader() -> bool:
-    """Return whether somebody still reads stdout; a command that follows something ends when nobody does."""
+    """Return whether stdout still has a reader; a command that follows something ends without one."""
     end = _pipe_end()
     return end is None or end.has_reader
 
 
-class EscapingGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that names the nearest command where one does not exist."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0][:_LONGEST_GUESSED], self.list_commands(ctx), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f'{error.message} Did you mean "{near[0]}"?', ctx) from None
+
+
+class EscapingGroup(SuggestingGroup):
     """A group whose usage errors are escaped like all other output: they quote what was typed or pasted."""
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
@@ -272,7 +290,7 @@ class EscapingGroup(click.Group):
             return super().invoke(ctx)
 
 
-class SentenceGroup(click.Group):
+class SentenceGroup(SuggestingGroup):
     """A group that shows the first sentence of each command whole; click would cut it to one line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -55,8 +55,11 @@ def create(
 ) -> Answers:
     """Create a token and print it once.
 
-    Limits: max_schedules, min_interval, ttl (of what it creates), fires_per_hour, fires_per_day, targets (a list with
-    commas), approval=required (what it creates or changes stays paused until an operator approves it).
+    Limits: max_schedules, min_interval, ttl (of what it creates), fires_per_hour, fires_per_day, cost_per_day,
+    cost_per_month and cost_per_run (such as "5 USD"), on_reached (skip, pause or alert), catch_up_share, targets (a
+    list with commas), approval=required (what it creates or changes stays paused until an operator approves it),
+    approval=recurring (the same, but one-shots pass), approval=ask (over MCP the person at the client is asked;
+    elsewhere the same as required).
     """
     if given["expires"] is not None:
         parse_seconds(given["expires"])  # refuse nonsense before anything is asked
@@ -117,15 +120,18 @@ def _state(one: dict[str, Any]) -> Text:
 @service_options
 @database_options
 @click.argument("token_id")
+@click.option("--pause/--keep", "pause", help="Pause the active schedules that it created, or keep them.")
 @answering
-def revoke(url: str | None, token: str | None, path: Path, database: str | None, token_id: str) -> Answers:
-    """Revoke a token at once. What it created stays."""
+def revoke(
+    url: str | None, token: str | None, path: Path, database: str | None, token_id: str, pause: bool
+) -> Answers:
+    """Revoke a token at once. What it created stays, and stays active unless --pause is given."""
     with named_service(url, token) as client:
         if client is not None:
-            client.delete(f"/tokens/{part(token_id)}/")
+            client.delete(f"/tokens/{part(token_id)}/{'?pause=true' if pause else ''}")
         else:
             with opened(path, database, may_create=False) as runtime:
-                revoke_token(runtime, token_id)
+                revoke_token(runtime, token_id, pause=pause)
     yield {"revoked": token_id}
     secho(f"revoked {token_id}", err=True)
 

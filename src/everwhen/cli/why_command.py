@@ -26,6 +26,7 @@ def command(client: Client, schedule: str, at: str | None) -> Answers:
 
     \b
     everwhen why report
+    everwhen why report --at 09:00                  today
     everwhen why report --at "2026-11-13 09:00"
     """
     path = path_of(schedule, "why")

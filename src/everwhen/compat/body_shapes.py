@@ -1,6 +1,6 @@
 """The shapes of bodies that Pipelit and SYRIS send: `interval_seconds`, and `type` with `spec`.
 
-Each shape has defaults of its own (SEMANTICS 10), as the columns `seconds` and `spec` of `model.fields`. Everything is
+Each shape has defaults of its own, as the columns `seconds` and `spec` of `model.fields`. Everything is
 translated to the keys of a file, and those are checked.
 """
 

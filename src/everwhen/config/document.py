@@ -119,12 +119,12 @@ class DocumentNode:
 
     @property
     def is_trusted(self) -> bool:
-        """Tell whether an equal schedule was valid at the last reading."""
+        """Return whether an equal schedule was valid at the last reading."""
         return self.report.trusts(self.value)
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether no error was found here or inside."""
+        """Return whether no error was found here or inside."""
         return self.report.is_sound(self.document.file, self.path)
 
     def has(self, path: Path) -> bool:
@@ -195,5 +195,5 @@ class _Copier:
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether a text has no lone surrogate, which JSON can express and no database can store."""
+    """Return whether a text has no lone surrogate, which JSON can express and no database can store."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

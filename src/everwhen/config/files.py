@@ -94,7 +94,11 @@ def _text(path: Path, is_included: bool) -> str:
 def _cure(error: OSError, is_included: bool) -> str:
     if not isinstance(error, FileNotFoundError):
         return "give this user access"
-    return "is it a link to nowhere?" if is_included else "name another with --config"
+    return (
+        "is it a link to nowhere?"
+        if is_included
+        else "name another with --config, or `everwhen init` writes one"
+    )
 
 
 def stamp_of(path: Path) -> Stamp | None:

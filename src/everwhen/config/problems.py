@@ -55,13 +55,13 @@ class Report:
             self._spoiled.update((place.file, path[:length]) for length in range(len(path) + 1))
 
     def trusts(self, value: object) -> bool:
-        """Tell whether a general schedule is exactly equal to one that was valid at the last reading."""
+        """Return whether a general schedule is exactly equal to one that was valid at the last reading."""
         known = self.trusted.get(str(value.get("id"))) if isinstance(value, dict) else None
         # `==` is not enough: 1 equals true.
         return known is not None and (known is value or (known == value and repr(known) == repr(value)))
 
     def is_sound(self, file: str, path: Path) -> bool:
-        """Tell whether the value at a path, and everything inside it, is valid."""
+        """Return whether the value at a path, and everything inside it, is valid."""
         return (file, path) not in self._spoiled
 
     @property

@@ -16,6 +16,7 @@ from everwhen.config.schema import API
 from everwhen.config.sections.collector import Fields, NoPlugins, Rules, ScheduleCollector
 from everwhen.config.sections.general import read_schedules
 from everwhen.config.sections.groups import read_agents, read_plugins, read_workflows
+from everwhen.config.sections.notify import read_notify
 from everwhen.config.sections.policies import read_budgets, read_quiet_hours, warn_of_idle_budgets
 from everwhen.config.settings import API_PREFIX, Settings, service_fields, settings_of, twins
 from everwhen.config.show import section_entries
@@ -33,6 +34,7 @@ _READERS = {
     "plugins": read_plugins,
     "agents": read_agents,
     "schedules": read_schedules,
+    "notify": read_notify,
 }
 _OTHERS = ("api", "messages", "notify", "budgets")
 

@@ -71,7 +71,7 @@ def _with_shared(text: str, file: str, last: Document) -> Document | None:
 
 
 def _can_be_cut(text: str) -> bool:
-    """Tell whether the parser counts the lines as this module does."""
+    """Return whether the parser counts the lines as this module does."""
     return _MARK not in text and not any(other in text for other in _OTHER_BREAKS)
 
 

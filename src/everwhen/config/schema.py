@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import get_args
 
 from everwhen.config.target_fields import RUN, TARGET_KEYS
+from everwhen.model import meanings
+from everwhen.model.alerts import ALL, CHANNELS, CLASSES, PROBLEMS, SEVERITIES
+from everwhen.model.budget_terms import share_of
+from everwhen.model.cost import parse_cost
 from everwhen.model.events import EventType
 from everwhen.model.fields import FIELDS, fields_in
 from everwhen.model.kinds import Either, Key, ListOf, MapOf, Object, Record, Refused
-from everwhen.model.policy import WhenClosed
-from everwhen.model.scalars import CheckedValue, Flag, Number, Schema, Text, Word
+from everwhen.model.policy import OnReached, WhenClosed
+from everwhen.model.scalars import CheckedValue, Flag, Number, Parsed, Schema, Text, Word
 from everwhen.model.values import (
     ARGV,
     DATE,
@@ -24,6 +28,7 @@ from everwhen.model.values import (
     HEADERS,
     NAME_TEXT,
     NETWORK,
+    PUBLIC_URL,
     QUIET_DAYS,
     SIZE,
     URL,
@@ -63,6 +68,21 @@ PLUGIN = Record(
         "schedules": Key(ListOf(PLUGIN_SCHEDULE), "The plugin's schedules."),
     }
 )
+SELF_SCHEDULE = Record(
+    {
+        "max_schedules": Key(Number(1), "So many schedules of its runs at a time.", 5),
+        "min_interval": Key(DURATION, "No interval shorter than this.", "10m"),
+        "ttl": Key(DURATION, "What a run makes ends this long after its creation.", "7d"),
+        "approval": Key(
+            Word(("none", "recurring", "required"), meanings=meanings.APPROVAL),
+            "What waits for the approval of a person.",
+            "recurring",
+        ),
+        "max_depth": Key(Number(1, 100), "1: runs of what a run made make nothing themselves.", 1),
+        "fires_per_hour": Key(Number(1), "The most firings in an hour, of all its schedules together."),
+        "fires_per_day": Key(Number(1), "The most firings in a day, of all its schedules together."),
+    }
+)
 AGENT = Record(
     {
         **GROUP,
@@ -70,7 +90,11 @@ AGENT = Record(
         "default_prompt": Key(Text(longest=1 << 20), "The prompt of schedules without one."),
         "cwd": Key(Text(), "The directory that it runs in."),
         "env": Key(ENVIRONMENT, "Variables of its environment."),
+        "report": Key(
+            Word(("claude",)), "How it reports its cost: as claude --output-format json prints it."
+        ),
         "instances": Key(Record({"max_concurrent": FIELDS["max_concurrent"]}), "Holds max_concurrent, too."),
+        "self_schedule": Key(SELF_SCHEDULE, "Lets its runs schedule it; not given: they cannot."),
         "schedules": Key(MapOf(AGENT_SCHEDULE), "Its schedules by name."),
     }
 )
@@ -108,28 +132,57 @@ QUIET_HOURS = Record(
         "timezone": Key(ZONE, "The time zone of the hours; by default that of the service."),
         "windows": Key(ListOf(_QUIET_WINDOW, most=MOST_CLOSED), "Hours of the day."),
         "dates": Key(ListOf(Either(((dict, _DATES),), DATE), most=MOST_CLOSED), "Whole days."),
-        "action": Key(Word(get_args(WhenClosed)), "Whether a slot is skipped or deferred.", "skip"),
+        "action": Key(
+            Word(get_args(WhenClosed), meanings=meanings.WHEN_CLOSED),
+            "Whether a slot is skipped or deferred.",
+            "skip",
+        ),
     }
+)
+COST = Parsed(
+    parse_cost, {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? +[A-Z]{3,12}$", "examples": ["5 USD"]}
+)
+SHARE = Parsed(
+    share_of,
+    {
+        "anyOf": [
+            {"type": "string", "pattern": "^[0-9]{1,3}%?$"},
+            {"type": "integer", "minimum": 0, "maximum": 100},
+        ]
+    },
 )
 BUDGET = Record(
     {
         "fires_per_hour": Key(Number(1), "The largest number of firings in an hour."),
         "fires_per_day": Key(Number(1), "The largest number of firings in a day."),
+        "cost_per_day": Key(COST, "The largest cost in a day of UTC, such as 5 USD."),
+        "cost_per_month": Key(COST, "The largest cost in a month of UTC."),
+        "cost_per_run": Key(COST, "What one run may cost; it is handed over to the run."),
+        "on_reached": Key(
+            Word(get_args(OnReached), meanings=meanings.ON_REACHED),
+            "What happens when it is spent: slots are skipped, schedules paused, or an alert is sent.",
+            "skip",
+        ),
+        "catch_up_share": Key(SHARE, "The share of a window that catch-up may take.", "50%"),
     }
 )
 
 
 def _one_channel(node: CheckedValue) -> None:
-    channels = [name for name in ("http", "email", "command") if node.value.get(name) is not None]
+    channels = [name for name in CHANNELS if node.value.get(name) is not None]
     if len(channels) != 1:
         found = f", not {' and '.join(channels)}" if channels else ""
-        node.complain(f"must name exactly one of http, email, command{found}")
+        node.complain(f"must name exactly one of {', '.join(CHANNELS)}{found}")
 
 
 _WEBHOOK = Record(
     {
         "url": Key(URL, "Where it is posted.", is_required=True),
-        "format": Key(Word(("generic", "slack", "discord")), "The shape of the body.", "generic"),
+        "format": Key(
+            Word(("auto", "generic", "slack", "discord"), meanings=meanings.BODY_FORMAT),
+            "The shape of the body; auto: by the host.",
+            "auto",
+        ),
         "headers": Key(HEADERS, "Further headers."),
     }
 )
@@ -140,14 +193,35 @@ _MAIL = Record(
         "smtp": Key(Text("smtp://host:587"), "The mail server.", is_required=True),
     }
 )
-_EVENTS = ListOf(Word(get_args(EventType), "event"), least=1)
+_EVENT_TYPES = tuple(dict.fromkeys((*CLASSES, *get_args(EventType))))
+_PREFIXES = tuple(dict.fromkeys(f"{name.partition('.')[0]}.*" for name in _EVENT_TYPES))
+_EVENT = Word((PROBLEMS, ALL, *_EVENT_TYPES, *_PREFIXES), "event")
+_NAMES = Either(((str, Text()),), ListOf(Text(), least=1))
+_CONCERN = Record(
+    {
+        "group": Key(_NAMES, "Of these groups."),
+        "owner": Key(_NAMES, "Of these owners."),
+        "schedule": Key(_NAMES, "Of these schedules."),
+        "severity": Key(Word(SEVERITIES), "From this severity on."),
+    }
+)
 NOTIFY = Record(
     {
-        "on": Key(_EVENTS, "The events to report.", is_required=True),
+        "name": Key(NAME_TEXT, "Its name in lists; by default its channel and a number."),
+        "on": Key(Either(((str, _EVENT),), ListOf(_EVENT, least=1)), "The events to report.", PROBLEMS),
+        "for": Key(_CONCERN, "Report only what concerns these."),
         "http": Key(_WEBHOOK, "A webhook."),
         "email": Key(_MAIL, "A mail."),
-        "command": Key(ARGV, "A program."),
+        "command": Key(ARGV, "A program; it gets the alert as JSON on standard input."),
+        "apprise": Key(Text("tgram://token/chat"), "A service of Apprise (an extra)."),
+        "group_wait": Key(DURATION_OR_NONE, "Alerts of one class within this time are one message.", "30s"),
         "cooldown": Key(DURATION_OR_NONE, "How long to wait before the same thing is reported again.", "10m"),
+        "repeat": Key(
+            DURATION_OR_NONE, "How long to wait before an open alert is repeated; 0 means never.", "24h"
+        ),
+        "resolved": Key(Flag(), "Whether the end of an alert is reported, too.", True),
+        "quiet_hours": Key(Text("nights"), "Hold all alerts but critical ones in these quiet hours."),
+        "max_per_hour": Key(Number(1), "Above this number of messages, one digest an hour is sent.", 20),
     },
     _one_channel,
 )
@@ -158,11 +232,23 @@ RETENTION = Record(
         "breaker_transitions": Key(DURATION, "Changes of breakers.", "90d"),
         "messages": Key(DURATION, "Messages.", "30d"),
         "output": Key(DURATION, "What jobs printed.", "7d"),
+        "alerts": Key(DURATION, "Alerts that are over.", "90d"),
+        "deliveries": Key(DURATION, "Messages of alerts.", "30d"),
+    }
+)
+HEARTBEAT = Record(
+    {
+        "url": Key(URL, "The URL to call.", is_required=True),
+        "every": Key(DURATION, "How often; the default is every minute."),
     }
 )
 LOG = Record(
     {
-        "format": Key(Word(("text", "json")), "Lines for people, or a JSON object per line.", "text"),
+        "format": Key(
+            Word(("text", "json"), meanings=meanings.LOG_FORMAT),
+            "How lines are written.",
+            "text",
+        ),
         "level": Key(Word(("debug", "info", "warning", "error")), "The least that is logged.", "info"),
     }
 )
@@ -188,31 +274,40 @@ SERVICE = Record(
         "shutdown_timeout": Key(DURATION_OR_NONE, "How long a stop waits for jobs.", "30s"),
         "lease": Key(DURATION, "How long a silent node keeps its jobs.", "30s"),
         "when_cut_off": Key(
-            Word(("continue", "stop")),
+            Word(("continue", "stop"), meanings=meanings.WHEN_CUT_OFF),
             "What a node does with its jobs when it cannot renew its lease.",
             "continue",
         ),
         "dispatch": Key(
-            Word(("local", "rq", "rq-chain", "celery")),
+            Word(("local", "rq", "rq-chain", "celery"), meanings=meanings.DISPATCH),
             "What runs jobs: the workers of this service, RQ or Celery.",
             "local",
         ),
         "redis": Key(Text("redis://127.0.0.1:6379/0"), "For rq and rq-chain."),
         "celery_broker": Key(Text("redis://127.0.0.1:6379/1"), "For celery."),
+        "approval_ttl": Key(DURATION, "A schedule that waits this long for approval is deleted.", "7d"),
         "retention": Key(RETENTION, "How long the record is kept."),
         "log": Key(LOG, "What a node writes to standard error."),
+        "heartbeat": Key(
+            HEARTBEAT, "A URL to call while this node is ready, so that its end is noticed from outside."
+        ),
     }
 )
 API = Record(
     {
         "host": Key(Text("127.0.0.1"), "The address that it listens on.", "127.0.0.1"),
         "port": Key(Number(0, 65_535), "The port that it listens on.", 8750),
+        "url": Key(
+            PUBLIC_URL,
+            "The address at which people and other machines reach it, for the links in alerts and for agents.",
+        ),
         "allow_code_targets": Key(
             Flag(), "Whether REST and MCP may create command and python targets.", False
         ),
         "allow_private_urls": Key(
             Flag(), "Whether URLs that come over REST and MCP may reach private networks.", False
         ),
+        "mcp": Key(Flag(), "Whether MCP is served at /api/v1/mcp/; it needs the extra mcp.", False),
         "max_payload": Key(
             SIZE, "The largest payload of a schedule, and the largest body of a webhook.", "64KiB"
         ),
@@ -250,7 +345,7 @@ SECTIONS: dict[str, Key] = {
         Record({"subscribers": Key(ListOf(SUBSCRIBER), "Where messages are delivered.")}), "Messages."
     ),
     "schedules": Key(ListOf(SCHEDULE, may_be_trusted=True), "General schedules."),
-    "budgets": Key(MapOf(BUDGET, has_names=False), "Firings by the clock, per group or owner."),
+    "budgets": Key(MapOf(BUDGET, has_names=False), "Firings and cost, per group or owner (owner:NAME)."),
     "notify": Key(ListOf(NOTIFY), "Where events are reported."),
 }
 MAIN_ONLY = ("service", "api", "include")

@@ -16,6 +16,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Record
 from everwhen.model.node import WhenCutOff
 from everwhen.model.retention import Retention
+from everwhen.model.token import APPROVAL_TTL
 from everwhen.model.values import parse_network, parse_size
 from everwhen.timetable.interval import parse_seconds
 
@@ -29,6 +30,14 @@ class LogSettings:
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    """The URL that a node calls while it is ready, and how often, in seconds."""
+
+    url: str
+    every: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +57,13 @@ class Settings:
     dispatch: str = "local"
     redis: str | None = None
     celery_broker: str | None = None
+    approval_ttl: float = APPROVAL_TTL
     retention: Retention = field(default_factory=Retention)
     log: LogSettings = LogSettings()
+    heartbeat: HeartbeatSettings | None = None
 
 
-_DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
+_DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease", "approval_ttl")
 
 
 def service_fields(node: DocumentNode, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -89,10 +100,17 @@ def settings_of(values: Mapping[str, Any], *, local_zone: Callable[[], str]) -> 
     if chosen.get("timezone") == "local":
         chosen["timezone"] = local_zone()
     chosen |= {key: float(seconds_of(values[key])) for key in _DURATIONS if key in values}
-    ages = chosen.pop("retention", None) or {}
+    ages, beat = chosen.pop("retention", None) or {}, chosen.pop("heartbeat", None)
     kept = {age.name: seconds_of(ages[age.name]) * SECOND for age in fields(Retention) if age.name in ages}
     log = LogSettings(**(chosen.pop("log", None) or {}))
-    return Settings(**chosen, retention=Retention(**kept), log=log)
+    return Settings(**chosen, retention=Retention(**kept), log=log, heartbeat=_heartbeat(beat))
+
+
+def _heartbeat(fields: Mapping[str, Any] | None) -> HeartbeatSettings | None:
+    if not fields or not fields.get("url"):
+        return None
+    every = fields.get("every")
+    return HeartbeatSettings(fields["url"], 60.0 if every is None else float(seconds_of(every)))
 
 
 def log_settings_of(environ: Mapping[str, str]) -> LogSettings:
@@ -120,8 +138,10 @@ class ApiSettings:
 
     host: str = "127.0.0.1"
     port: int = 8750
+    url: str | None = None  # where people and other machines reach it, without a slash at its end
     allow_code_targets: bool = False
     allow_private_urls: bool = False
+    mcp: bool = False
     max_payload: int = 64 << 10
     max_body: int = 1 << 20
     tls: tuple[str, str] | None = None  # certificate and key
@@ -130,8 +150,15 @@ class ApiSettings:
     allowed_hosts: tuple[str, ...] = ()
 
     @property
+    def address(self) -> str | None:
+        """Return where programs of this machine reach the API; None where the port is drawn at the start."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        name = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.tls else 'http'}://{name}:{self.port}" if self.port else None
+
+    @property
     def is_local(self) -> bool:
-        """Tell whether only this machine can reach the API."""
+        """Return whether only this machine can reach the API."""
         if self.host in LOOPBACK_NAMES:
             return True
         try:
@@ -144,7 +171,7 @@ class ApiSettings:
         if not (self.is_local or self.tls or self.trusted_proxies or self.insecure):
             raise ConfigError(
                 f"api.host {self.host} serves other machines without TLS: set api.tls {{cert, key}}, or "
-                "api.trusted_proxies: [NETWORK] where a proxy speaks TLS, or api.insecure: true if that is meant"
+                "api.trusted_proxies: [NETWORK] where a proxy terminates TLS, or api.insecure: true if that is meant"
             )
 
 
@@ -159,6 +186,8 @@ def api_settings_of(fields: Mapping[str, Any] | None, environ: Mapping[str, str]
             chosen[key] = parse_size(chosen[key])
     if "tls" in chosen:
         chosen["tls"] = (chosen["tls"]["cert"], chosen["tls"]["key"])
+    if "url" in chosen:
+        chosen["url"] = chosen["url"].rstrip("/")
     proxies = chosen.get("trusted_proxies", ())
     named = [proxies] if isinstance(proxies, str) else proxies
     chosen["trusted_proxies"] = tuple(parse_network(network) for network in named)

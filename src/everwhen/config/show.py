@@ -69,7 +69,7 @@ def _with_twins(record: Record, fields: Mapping[str, Any], environ: Mapping[str,
 
 
 _PATH = re.compile(r"(?<=[^/:])/.+$")
-COMPARED = ("workflows", "messages", "notify", "api")
+COMPARED = ("workflows", "messages", "notify", "api", "budgets")
 
 
 def section_entries(files: Sequence[File]) -> dict[str, str]:

@@ -278,7 +278,7 @@ def _judged(
 
 
 def _without_reserved(stored: Fields, block: Block, current: Definition, rules: SubmissionRules) -> Fields:
-    """Return the stored keys of a tenant's schedule without those that its shared group sets for all (X9)."""
+    """Return the stored keys of a tenant's schedule without those that its shared group sets for all."""
     owner = block.get("owner") or stored.get("owner") or rules.owner
     run = block.get("run") or stored["run"]
     key = group_in(run) if isinstance(run, dict) else None

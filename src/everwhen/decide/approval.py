@@ -1,4 +1,4 @@
-"""Approval: a schedule waits until a person has reviewed one revision of it and approves or declines it (AP2).
+"""Approval: a schedule waits until a person has reviewed one revision of it and approves or declines it.
 
 A schedule that waits is paused by `approval`. A `done` or `dead` schedule keeps its status and waits as well, so that
 a revision that was not reviewed cannot be revived.
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from everwhen.decide import status
+from everwhen.decide.budgets import cost_per_day
 from everwhen.decide.draft import Draft
 from everwhen.decide.slots import slot_after_span
 from everwhen.errors import PreconditionError, StatusError
@@ -40,6 +41,13 @@ def request_for_new(creation: Creation, plan: Plan, now: int, *, actor: str | No
     """Make a new schedule, which was created paused, wait for the approval of its first revision."""
     state = creation.state._replace(status_reason=WAITS)
     return Creation(state, (*creation.events, _requested(state, plan, now, actor)))
+
+
+def accepted_when_new(creation: Creation, now: int, *, actor: str | None) -> Creation:
+    """Record that the person at the client was asked about a new schedule and accepted it."""
+    detail = {"of_revision": creation.state.revision, "asked": True}
+    accepted = _event("schedule.approved", creation.state, now, actor, detail)
+    return Creation(creation.state, (*creation.events, accepted))
 
 
 def request(schedule: Schedule, now: int, shared: Shared, *, actor: str | None) -> Decision:
@@ -75,10 +83,26 @@ def approve(schedule: Schedule, now: int, shared: Shared, *, revision: int, by: 
 def decline(schedule: Schedule, now: int, shared: Shared, *, note: str | None, by: str | None) -> Decision:
     """Delete the schedule, and record who declined it and why."""
     _refuse_idle(schedule, "decline")
-    detail = {"of_revision": schedule.state.revision, "note": note}
+    detail = {"of_revision": schedule.state.revision, "note": note, **_name_of(schedule)}
     declined = _event("schedule.declined", schedule.state, now, by, detail)
     decision = status.delete(schedule, now, shared, cancel_running=False, by=by)
     return decision._replace(events=(declined, *decision.events))
+
+
+def expire(schedule: Schedule, now: int, shared: Shared, *, waited_since: int) -> Decision:
+    """Delete a schedule that was not answered in time; the event says since when it waited."""
+    _refuse_idle(schedule, "expire")
+    waited = to_datetime(waited_since).isoformat()
+    detail = {"of_revision": schedule.state.revision, "waited_since": waited, **_name_of(schedule)}
+    expired = _event("schedule.expired", schedule.state, now, None, detail)
+    decision = status.delete(schedule, now, shared, cancel_running=False, by=None)
+    return decision._replace(events=(expired, *decision.events))
+
+
+def _name_of(schedule: Schedule) -> dict[str, object]:
+    """Return the name of what is deleted: afterwards only its events name it."""
+    name = schedule.definition.name
+    return {"name": name} if name else {}
 
 
 def _refuse_idle(schedule: Schedule, verb: str) -> None:
@@ -87,13 +111,17 @@ def _refuse_idle(schedule: Schedule, verb: str) -> None:
 
 
 def _requested(state: State, plan: Plan, now: int, actor: str | None) -> Event:
-    """Return the event that requests approval: the revision, its next slots, and the prompt of an agent."""
+    """Return the event that requests approval: the revision, its next slots, its cost and its prompt."""
     definition = plan.definition
     detail: dict[str, object] = {
         "of_revision": state.revision,
         "words": describe(definition.trigger, definition.zone),
         "next": _next_slots(state, plan, now),
     }
+    if (cost := cost_per_day(definition, now)) is not None:
+        detail["cost_per_day"] = str(cost)
+    if definition.description:
+        detail["purpose"] = definition.description
     prompt = json.loads(definition.target.spec).get("prompt") if definition.target.kind == "agent" else None
     if prompt is not None:
         detail["prompt"] = prompt

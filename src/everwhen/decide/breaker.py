@@ -1,4 +1,4 @@
-"""The circuit breaker: when it opens, probes and closes (R6).
+"""The circuit breaker: when it opens, probes and closes.
 
 closed ──failures reach the threshold──▶ open ──reset_after, first to reach "fire"──▶ half_open
 half_open ──probe succeeded──▶ closed · failed──▶ open anew · cancelled──▶ open with the old opened_at

@@ -1,6 +1,6 @@
 """Jobs that a person, a webhook or a chat requests, outside the calendar.
 
-Guard, breaker and budget never refuse them (O5, X3).
+Guard, breaker and the budgets of groups and owners never refuse them; budgets count them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide import budgets
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.overlap import is_ready, line_of, overlap
 from everwhen.decide.tick import continue_idle_chain
@@ -38,7 +39,7 @@ def trigger(
     if_running: IfRunning = "queue",
     actor: str | None = None,
 ) -> Decision:
-    """Enqueue a manual job, with the payload merged over the schedule's; next_run_at and counters stay (X3)."""
+    """Enqueue a manual job, with the payload merged over the schedule's; next_run_at and counters stay."""
     draft = Draft(schedule, now, shared)
     refusal = _request_manual(draft, if_running, payload)
     if refusal is None and actor is not None:
@@ -55,7 +56,7 @@ def rerun(
     if_running: IfRunning = "queue",
     actor: str | None = None,
 ) -> Decision:
-    """Enqueue a job again, for the same slot and with the same payload; next_run_at and counters stay (X3)."""
+    """Enqueue a job again, for the same slot and with the same payload; next_run_at and counters stay."""
     draft = Draft(schedule, now, shared)
     refusal = _request_manual(draft, if_running)
     if refusal is None:
@@ -81,7 +82,7 @@ def fire(
     """Enqueue an own job for a request to a webhook or chat schedule.
 
     Only a pause of the schedule or the system, a passed end_at, and if_running can skip the request. Every skip is
-    recorded (O1, O5, R0).
+    recorded.
     """
     draft = Draft(schedule, now, shared)
     definition = draft.plan.definition
@@ -106,7 +107,7 @@ def _refusal_of_request(draft: Draft) -> SkipReason | None:
 
 
 def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
-    """Apply the overlap rule to a requested job: return the reason to skip it, or None when it may be enqueued (O1)."""
+    """Apply the overlap rule to a requested job: return the reason to skip it, or None when it may be enqueued."""
     verdict = overlap(draft.state, if_running, draft.plan.definition.queue_limit, draft.outstanding)
     if verdict == "cancel":
         draft.cancel_own("overlap", running=True)
@@ -120,9 +121,10 @@ def _enqueue(
     """Add a job outside the calendar: it counts as outstanding unless it is a backfill, and takes its places."""
     state, definition = draft.state, draft.plan.definition
     number = state.fire_count + 1
+    new_id = job_id(state.uid, number, 0)
     draft.jobs.append(
         NewJob(
-            job_id(state.uid, number, 0),
+            new_id,
             number,
             0,
             origin,
@@ -131,6 +133,7 @@ def _enqueue(
             is_ready=is_ready(state, line),
             payload=None if payload is None else payload_text({**json.loads(definition.payload), **payload}),
             line=line,
+            cost_reserved=draft.charge(new_id, counted=budgets.requested_budgets(definition, origin)),
         )
     )
     draft.state = row_changes.request(state, origin != "backfill")
@@ -154,8 +157,12 @@ def cancel_job(
 
 
 def cancel_orphan(job: Job, now: int, shared: Shared) -> Event:
-    """Cancel a job whose schedule is deleted: give its places back, and end the probe of its breaker (X4)."""
+    """Cancel a job whose schedule is deleted: give its places back, and end the probe of its breaker."""
     give_places_back(job, shared)
+    if job.cost_reserved is not None and job.status == "queued":
+        budgets.release(shared, job)
+    elif job.cost_reserved is not None:
+        budgets.settle(shared, job, None, None, now)
     breakers.count_outcome(shared, job, Outcome("cancelled"), now, None)
     schedule = (job.schedule_id, job.uid)
     return Event("job.cancelled", now, *schedule, slot_at=job.slot_at, reason="person", job_id=job.job_id)

@@ -1,4 +1,4 @@
-"""Catch-up of slots whose time passed while no scheduler could fire them (section 4 of the semantics)."""
+"""Catch-up of slots whose time passed while no scheduler could fire them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MissedWindow(NamedTuple):
 
 
 class WindowEntries:
-    """The ledger entries of one missed window: one event per slot up to a limit, then one per type and reason (C8)."""
+    """The ledger entries of one missed window: one event per slot up to a limit, then one per type and reason."""
 
     __slots__ = ("_events_left", "_rest", "draft")
 
@@ -80,7 +80,7 @@ def catch_up(
 def sort_window(
     draft: Draft, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
 ) -> MissedWindow:
-    """Sort missed slots by the closed times, which apply to each slot at its own due_at (C6)."""
+    """Sort missed slots by the closed times, which apply to each slot at its own due_at."""
     found = MissedWindow([], [], None)
     position = 0
     for reason, slots in calendar.runs(missed):
@@ -120,15 +120,15 @@ def _defer(
 
 
 def _refusal(draft: Draft) -> MissReason | None:
-    """Return why there is no catch-up: the breaker is not closed, or the budget is spent (C7)."""
+    """Return why there is no catch-up: the breaker is not closed, or the budget, or its share of it, is spent."""
     definition = draft.plan.definition
     if breakers.gate(draft.shared, definition.breaker, draft.now) != "pass":
         return "circuit_open"
-    return "budget" if draft.shared.spent_budget(definition.budgets, draft.now) is not None else None
+    return None if draft.refused(is_catch_up=True) is None else "budget"
 
 
 def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
-    """Fire one job for the whole window: the live slot's, or one for the newest missed slot (C3)."""
+    """Fire one job for the whole window: the live slot's, or one for the newest missed slot."""
     draft = entries.draft
     if live is not None and _is_open(draft, calendar, live):
         job = draft.fire(live, calendar.due_at(live), stands_for=len(slots) + 1)
@@ -143,7 +143,7 @@ def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], 
 
 
 def _is_open(draft: Draft, calendar: Calendar, live: int) -> bool:
-    """Return whether the live slot may begin: its due_at and now lie outside closed times (E2)."""
+    """Return whether the live slot may begin: its due_at and now lie outside closed times."""
     return not (calendar.closed_reason(calendar.due_at(live)) or calendar.closed_reason(draft.now))
 
 
@@ -154,7 +154,7 @@ def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -
     newest = slots[newest_from:]
     entries.add("schedule.missed", slots[:newest_from], "catch_up_limit")
     for position, slot_at in enumerate(newest):
-        if draft.shared.spent_budget(draft.plan.definition.budgets, draft.now) is not None:
+        if draft.refused(is_catch_up=True) is not None:
             entries.add("schedule.missed", newest[position:], "budget")
             break
         if _fire_missed(draft, calendar, slot_at, stands_for=1) is None:
@@ -187,7 +187,7 @@ def _caught_up(draft: Draft, slots: Sequence[int], job_id: str) -> None:
 def _miss_all(
     entries: WindowEntries, calendar: Calendar, slots: Sequence[int], reason: MissReason | None
 ) -> None:
-    """Record every slot as missed: for the given reason, or `late` if a scheduler ran then, else `down` (C2)."""
+    """Record every slot as missed: for the given reason, or `late` if a scheduler ran then, else `down`."""
     if reason is not None:
         entries.add("schedule.missed", slots, reason)
         return

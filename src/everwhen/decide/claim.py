@@ -1,34 +1,40 @@
-"""The claim: which ready jobs a node may take, and what the claim changes (O1, O4, R6).
+"""The claim: which ready jobs a node may take, and what the claim changes.
 
 Jobs of one schedule run one after another unless they may run in parallel. Capacity applies to every origin. A retry
-waits while its breaker is open; the first one after `reset_after` is the probe. A retry counts towards the limits of
-the token that created its schedule, and waits while they are reached (O5).
+waits while its breaker is open; the first one after `reset_after` is the probe. A retry counts towards the budgets of
+its schedule when it begins; one that a budget refuses waits for the refill, or is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.errors import FiringLimitError, LimitError
+from everwhen.decide import budgets
 from everwhen.model import row_changes
 from everwhen.model.claim import ORDINARY, ClaimedJob, ScheduleCounters, Start
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.policy import Budget
-from everwhen.model.schedule import Definition, Plan
+from everwhen.model.schedule import Plan
 
 LOOK_AGAIN = SECOND
 
 
 class Claims(NamedTuple):
-    """Claimed jobs, retries postponed by breaker or token limits, and what the starts add to the rows of schedules."""
+    """Claimed jobs, retries postponed by their breaker, and what the starts add to the rows of schedules.
+
+    `refused`: retries that a budget refuses, each with its refill. `reserved`: what retries that begin have reserved,
+    with their row; other jobs have reserved when they were fired.
+    """
 
     taken: list[ClaimedJob]
     postponed: list[tuple[Job, int]]
     starts: list[tuple[int, Start]]
+    refused: list[tuple[Job, int]]
+    reserved: list[tuple[str, int]]
 
 
 def claim(
@@ -42,17 +48,21 @@ def claim(
     now: int,
 ) -> Claims:
     """Claim up to `limit` of the ready jobs in order; each claim updates `counters` and `shared`."""
-    claims = Claims([], [], [])
+    claims = Claims([], [], [], [], [])
     for job in in_line(jobs):
         if len(claims.taken) == limit:
             break
         plan = plans[job.uid, job.revision]
         if not is_its_turn(job, counters) or not has_place(job, shared):
             continue
-        waits_until = retry_wait(job, plan, shared, now)
-        if waits_until is not None:
-            claims.postponed.append((job, waits_until))
-            continue
+        if job.origin == "retry":
+            if (waits_until := breaker_wait(job, plan, shared, now)) is not None:
+                claims.postponed.append((job, waits_until))
+                continue
+            if (refill_at := refill_of(job, plan, shared, now)) is not None:
+                claims.refused.append((job, refill_at))
+                continue
+            job = _charged(job, plan, claims, shared, now)
         is_probe = _count(job, plan, shared, now)
         counts = counters.get(job.uid)
         if counts is not None:
@@ -96,21 +106,29 @@ def has_place(job: Job, shared: Shared, under_way: int = 0) -> bool:
     return shared.limit(job.capacity_key).running + under_way < job.capacity_limit
 
 
-def retry_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
-    """Return until when a retry must wait for its breaker or its token's limits; None when it may begin."""
-    if job.origin != "retry":
-        return None
-    refills = [shared.limit(one.key).refill_at(one, now) for one in budgets_of_retry(job, plan)]
-    waits = [*refills, _breaker_wait(job, plan, shared, now)]
-    return max((until for until in waits if until is not None), default=None)
+def _charged(job: Job, plan: Plan, claims: Claims, shared: Shared, now: int) -> Job:
+    """Count a retry that begins against its budgets; return it with what it has reserved."""
+    counted = budgets_of_retry(job, plan)
+    reserved = budgets.charge(shared, budgets.attempt_of(job, plan.definition), counted, now)
+    if reserved is None:
+        return job
+    claims.reserved.append((reserved, job.row_id))
+    return job._replace(cost_reserved=reserved)
+
+
+def refill_of(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
+    """Return until when a budget refuses a retry; None when it may begin."""
+    counted = budgets_of_retry(job, plan)
+    refused = budgets.refusal(shared, job.uid, counted, now) if counted else None
+    return None if refused is None else refused.refill_at
 
 
 def budgets_of_retry(job: Job, plan: Plan) -> tuple[Budget, ...]:
-    """Return the token limits that a retry counts towards when it begins; a rescued one was counted before."""
-    return () if job.origin != "retry" or job.fence else makers_budgets(plan.definition)
+    """Return the budgets that a retry counts towards when it begins; a rescued one was counted before."""
+    return () if job.origin != "retry" or job.fence else plan.definition.budgets
 
 
-def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
+def breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
     """Return until when a retry must wait for its breaker; None when it may begin (perhaps as the probe)."""
     rule = plan.definition.breaker
     if rule is None:
@@ -124,15 +142,12 @@ def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
 
 
 def _count(job: Job, plan: Plan, shared: Shared, now: int) -> bool:
-    """Take the job's places and count its firing; return whether it is the probe of its breaker."""
+    """Take the job's places; return whether it is the probe of its breaker."""
     rule = plan.definition.breaker
     is_probe = job.is_probe
-    if job.origin == "retry":
-        if rule is not None and breakers.gate(shared, rule, now) == "probe":
-            breakers.begin_probe(shared, rule, job.job_id, now)
-            is_probe = True
-        for budget in budgets_of_retry(job, plan):
-            shared.put(shared.limit(budget.key).fired(now))
+    if job.origin == "retry" and rule is not None and breakers.gate(shared, rule, now) == "probe":
+        breakers.begin_probe(shared, rule, job.job_id, now)
+        is_probe = True
     if not job.is_counted:
         shared.move(job.guard_key, outstanding=1)
         shared.move(job.capacity_key, outstanding=1)
@@ -150,30 +165,3 @@ def _start_of(job: Job) -> Start:
         retries_waiting=-(was_waiting and job.origin == "retry"),
         is_own=job.is_own,
     )
-
-
-# Firings that a token's calls cause, counted against its limits: triggers, re-runs, backfills, hooks (O5).
-# Firings by the clock are counted where they are decided (`decide.tick`), retries where they begin.
-
-
-def charge(shared: Shared, budgets: Iterable[Budget], count: int, now: int) -> None:
-    """Count firings against budgets whose rows are locked; raise FiringLimitError when there are too many.
-
-    More firings than fit into an empty window raise LimitError: trying again later cannot help.
-    """
-    for budget in {budget.key: budget for budget in budgets}.values():
-        most = min((most for most in (budget.per_hour, budget.per_day) if most is not None), default=count)
-        if count > max(most, 1):
-            text = f"these are {count} firings, and this token may cause {most} in a window; take fewer"
-            raise LimitError(text, limit="fires")
-        limit = shared.limit(budget.key)
-        refill_at = limit.refill_at(budget, now, count)
-        if refill_at is not None:
-            raise FiringLimitError(-((now - refill_at) // SECOND))
-        if count:
-            shared.put(limit.fired(now, count))
-
-
-def makers_budgets(definition: Definition) -> tuple[Budget, ...]:
-    """Return the limits of the tokens that created or changed a schedule."""
-    return tuple(budget for budget in definition.budgets if budget.is_of_token)

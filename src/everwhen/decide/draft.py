@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide import budgets
 from everwhen.decide.overlap import is_ready, line_of
 from everwhen.decide.slots import interval_of
 from everwhen.model import row_changes
@@ -27,7 +28,18 @@ GATHERED_AT_MOST = 1_000
 class Draft:
     """The unfinished decision about one schedule at one instant."""
 
-    __slots__ = ("before", "cancelled", "events", "jobs", "now", "outstanding", "plan", "shared", "state")
+    __slots__ = (
+        "before",
+        "cancelled",
+        "events",
+        "jobs",
+        "now",
+        "outstanding",
+        "pause_until",
+        "plan",
+        "shared",
+        "state",
+    )
 
     def __init__(self, schedule: Schedule, now: int, shared: Shared) -> None:
         self.before = self.state = schedule.state
@@ -35,6 +47,7 @@ class Draft:
         self.outstanding = schedule.outstanding
         self.now = now
         self.shared = shared
+        self.pause_until: int | None = None  # a budget that pauses is spent until then
         self.jobs: list[NewJob] = []
         self.events: list[Event] = []
         self.cancelled: list[tuple[Job, CancelReason]] = []
@@ -67,8 +80,9 @@ class Draft:
         line = line_of(origin, definition.if_running)
         if behind is not None:
             line, not_before = behind.line, behind.not_before
+        new_id = job_id(state.uid, number, 0)
         job = NewJob(
-            job_id(state.uid, number, 0),
+            new_id,
             number,
             0,
             origin,
@@ -80,6 +94,7 @@ class Draft:
             is_probe=is_probe,
             stands_for=stands_for,
             line=line,
+            cost_reserved=self.charge(new_id, is_catch_up=origin == "catch_up"),
         )
         self.jobs.append(job)
         self.state = row_changes.fire(state, self.now, slot_at)
@@ -87,22 +102,34 @@ class Draft:
             self.take_place()
         else:  # a job that waits takes no place until it is claimed
             self.state = row_changes.defer(self.state)
-        for budget in definition.budgets:
-            self._spend(budget, job.job_id)
         if is_probe and definition.breaker is not None:
             breakers.begin_probe(self.shared, definition.breaker, job.job_id, self.now)
             self.record("breaker.half_opened", job_id=job.job_id, detail={"key": definition.breaker.key})
         return job
 
-    def _spend(self, budget: Budget, job_id: str) -> None:
-        """Count a firing against the budget; record an event for the last one that the budget allows."""
-        before = self.shared.limit(budget.key)
-        after = before.fired(self.now)
-        self.shared.put(after)
-        refill_at = after.refill_at(budget, self.now)
-        if refill_at is not None and not before.is_spent(budget, self.now):
-            detail = {"key": budget.key, "refill_at": refill_at}
-            self.record("budget.reached", job_id=job_id, detail=detail)
+    def charge(
+        self, job_id: str, *, is_catch_up: bool = False, counted: tuple[Budget, ...] | None = None
+    ) -> str | None:
+        """Count an attempt against the budgets of the schedule, or some of them; return what its job has reserved."""
+        counted = self.plan.definition.budgets if counted is None else counted
+        if not counted:
+            return None
+        attempt = budgets.attempt_in(self.state, job_id)
+        return budgets.charge(self.shared, attempt, counted, self.now, is_catch_up=is_catch_up)
+
+    def refused(self, is_catch_up: bool = False) -> budgets.Refusal | None:
+        """Return the limit that one more attempt does not fit into."""
+        counted = self.plan.definition.budgets
+        if not counted:
+            return None
+        return budgets.refusal(self.shared, self.state.uid, counted, self.now, is_catch_up=is_catch_up)
+
+    def skip_for_budget(self, slot_at: int, refused: budgets.Refusal) -> None:
+        """End the slot without a job because a budget is spent; with `on_reached: pause` the schedule pauses."""
+        budgets.refuse(self.shared, budgets.attempt_in(self.state), refused, self.now)
+        self.skip(slot_at, "budget")
+        if refused.budget.on_reached == "pause":
+            self.pause_until = refused.refill_at
 
     def take_place(self) -> None:
         for limit in (self.plan.definition.guard, self.plan.definition.capacity):
@@ -110,7 +137,7 @@ class Draft:
                 self.shared.move(limit.key, outstanding=1)
 
     def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
-        """End the slot without a job. Equal skips in a row are gathered where slots are close (L5).
+        """End the slot without a job. Equal skips in a row are gathered where slots are close.
 
         `held`: the reason for which it was held before. All skips of a run share one reason and one `held`.
         """
@@ -125,7 +152,7 @@ class Draft:
         self._record_range("schedule.skipped", slot_at, slot_at, 1, reason, held=held)
 
     def range_over(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
-        """End many slots with one event: their number, the first, the last (C8)."""
+        """End many slots with one event: their number, the first, the last."""
         self.end_gathering()
         self.state = row_changes.reach(self.state, last)
         self._record_range(kind, first, last, count, reason)
@@ -177,10 +204,19 @@ class Draft:
         if job.is_own and job.status == "running":
             self.state = row_changes.end_slot(self.state, self.now)
         give_places_back(job, self.shared)
+        if job.cost_reserved is not None:
+            self._end_reservation(job)
         self.end_retries(job)
         self.count_outcome(job, Outcome("cancelled"))
         self.cancelled.append((job, reason))
         self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id, actor=actor)
+
+    def _end_reservation(self, job: Job) -> None:
+        """Give back what a queued job has reserved; a running one counts as its estimate."""
+        if job.status == "queued":
+            budgets.release(self.shared, job)
+        else:
+            budgets.settle(self.shared, job, None, self.plan.definition, self.now)
 
     def end_retries(self, job: Job) -> None:
         """Give up a slot whose retry is cancelled: with `continue`, the next slot counts its retries from zero."""
@@ -188,7 +224,7 @@ class Draft:
             self.state = self.state._replace(current_retry=0)
 
     def count_outcome(self, job: Job, outcome: Outcome) -> None:
-        """Count the outcome for the breaker of the job; opening or closing it is recorded as an event too (R6)."""
+        """Count the outcome for the breaker of the job; opening or closing it is recorded as an event too."""
         if job.breaker_key is None:
             return
         rule = self.plan.definition.breaker
@@ -211,7 +247,7 @@ class Draft:
         self.end_gathering()
         self.state = self.state._replace(status=status, status_reason=reason, paused_by=None, resume_at=None)
         if status != "active":
-            self.state = self.state._replace(next_slot_at=None, next_run_at=None)
+            self.state = self.state._replace(next_slot_at=None, next_run_at=None, expect_at=None)
         self.record(kind, reason=reason, job_id=job_id, detail=detail)
 
     # -- the ledger --

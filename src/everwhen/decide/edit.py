@@ -1,10 +1,11 @@
-"""Creating and editing schedules: a new revision takes effect in the commit that writes it (X6)."""
+"""Creating and editing schedules: a new revision takes effect in the commit that writes it."""
 
 from __future__ import annotations
 
 from operator import attrgetter
 
 from everwhen.decide.draft import Draft
+from everwhen.decide.expect import with_expectation
 from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, interval_of, next_slot
 from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
@@ -17,10 +18,14 @@ from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.timetable.trigger import Every, EveryMonth, Once, OnRequest
 
-# The fields that determine the slots, and those whose change may release a held slot, or end it (E5).
+# The fields that determine the slots, and those whose change may release a held slot, or end it.
 timing_of = attrgetter(*"trigger zone.name gap fold jitter_ms start_at end_at interval_from".split())
 _rules_of = attrgetter(
     *"guard capacity breaker budgets if_running only_between not_on outside_window quiet_hours_id".split()
+)
+
+_expectation_of = attrgetter(
+    *"expect_each expect_within expect_grace only_between not_on outside_window quiet_hours_id".split()
 )
 
 
@@ -63,7 +68,9 @@ def create(
         return _stopped(state._replace(status="done", status_reason="in_the_past"), created, "schedule.done")
     if not is_enabled:
         return _stopped(state._replace(status="paused", paused_by=paused_by), created, "schedule.paused")
-    return Creation(state, (created,))
+    # `first_run: immediately` makes a slot of the second of the creation; it is expected like every other.
+    begins = now if state.next_run_at is None else min(now, state.next_run_at - 1)
+    return Creation(with_expectation(state, plan, begins if definition.expect_each else now), (created,))
 
 
 def _stopped(state: State, created: Event, kind: EventType) -> Creation:
@@ -105,6 +112,8 @@ def edit(
         _take_new_times(draft, schedule.plan, may_be_past)
     elif draft.state.held_slot_at is not None and _rules_of(old) != _rules_of(plan.definition):
         draft.state = draft.state._replace(release_at=_new_release(draft))
+    if has_new_times or _expectation_of(old) != _expectation_of(plan.definition):
+        draft.state = with_expectation(draft.state, plan, now)
     detail: dict[str, object] = {"revision": draft.state.revision}
     if has_new_times:
         detail["anchor_at"] = draft.state.anchor_at
@@ -161,7 +170,7 @@ def _next_of_new_times(draft: Draft, old: Plan) -> NextSlot:
         found = _new_grid(draft)
         if found.slot_at is None or found.slot_at > after:
             return found
-        return next_slot(draft.plan, found.anchor_at, after)  # the clock went back (E9)
+        return next_slot(draft.plan, found.anchor_at, after)  # the clock went back
     return next_slot(draft.plan, state.anchor_at, after)
 
 

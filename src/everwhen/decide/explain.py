@@ -1,4 +1,4 @@
-"""`why`: what happened or will happen to a slot, in a sentence with its evidence (L3)."""
+"""`why`: what happened or will happen to a slot, in a sentence with its evidence."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
 
 
 def _on_the_row(evidence: Evidence) -> _Verdict | None:
-    """Return what is only on the schedule's row so far: a gathered skip (L5), or a held slot."""
+    """Return what is only on the schedule's row so far: a gathered skip, or a held slot."""
     state = evidence.state
     if state is None:
         return None
@@ -242,15 +242,18 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
 def _to_come(evidence: Evidence, now: int) -> _Verdict:
     if evidence.slot_at <= now:
         return _Verdict("pending", _undecided(evidence, now))
-    calendar = evidence.plan.calendar(evidence.state.anchor_at if evidence.state else None)
-    outlook = foresee(evidence.plan, calendar, evidence.slot_at, evidence.due_at, evidence.conditions)
+    state = evidence.state
+    calendar, uid = evidence.plan.calendar(state.anchor_at if state else None), state.uid if state else ""
+    outlook = foresee(
+        evidence.plan, calendar, evidence.slot_at, evidence.due_at, evidence.conditions, uid=uid
+    )
     if outlook.reason is None:
         return _Verdict("pending", "will fire")
     return _Verdict("pending", _fated(evidence.plan, outlook, evidence.due_at), outlook.reason)
 
 
 def _heard_of(evidence: Evidence) -> str:
-    """Name the last heartbeat before a slot for which no scheduler ran, and the next start after it (G2)."""
+    """Name the last heartbeat before a slot for which no scheduler ran, and the next start after it."""
     if evidence.heard_before is None:
         before = "; there is no heartbeat of one before it on record"
     else:
@@ -275,7 +278,7 @@ def _undecided(evidence: Evidence, now: int) -> str:
 def _skipped(
     evidence: Evidence, reason: str, count: int, held: str | None, judged_at: int | None = None
 ) -> _Verdict:
-    """Say why a slot was skipped; of one that was held before (`held`), also why it was held (E5)."""
+    """Say why a slot was skipped; of one that was held before (`held`), also why it was held."""
     why = _closing(evidence, reason, judged_at) or cause(SKIPPED, reason, evidence.plan, evidence.due_at)
     if held is not None:
         held_because = cause(HELD, held, evidence.plan, evidence.due_at, are="were")
@@ -284,7 +287,7 @@ def _skipped(
 
 
 def _closing(evidence: Evidence, reason: str, judged_at: int | None, were: str = "were") -> str | None:
-    """Say what closed time a late slot came into (E3); None if it was not open when due, or was not judged later."""
+    """Say what closed time a late slot came into; None if it was not open when due, or was not judged later."""
     closed_reason = evidence.plan.calendar(None).closed_reason
     if judged_at is None or closed_reason(evidence.due_at) is not None or closed_reason(judged_at) != reason:
         return None
@@ -325,7 +328,7 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
 
 
 def _given_up(evidence: Evidence) -> str:
-    """Say what a failed slot that is not retried means for its schedule (R3)."""
+    """Say what a failed slot that is not retried means for its schedule."""
     last, definition, state = evidence.jobs[-1], evidence.plan.definition, evidence.state
     if last.status not in FAILURES or definition.max_retries is None:
         return ""

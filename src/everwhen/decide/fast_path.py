@@ -12,7 +12,7 @@ from everwhen.model.claim import ORDINARY
 from everwhen.model.job import Job, Line, NewJob, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
-from everwhen.model.schedule import Definition, Schedule, State
+from everwhen.model.schedule import Schedule, State
 
 
 def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
@@ -58,7 +58,7 @@ def succeed_fast(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> De
     state, plan, _ = schedule
     if outcome.status != "succeeded" or outcome.is_still_running or not job.is_own:
         return None
-    if job.breaker_key is not None or awaits_successes(plan.definition):
+    if job.breaker_key is not None or plan.awaits_successes:
         return None
     after = row_changes.end_well(state, now, job.job_id)
     return Decision(state, after, plan, [], [], cancelled=[])
@@ -81,13 +81,8 @@ def end_fast(decision: Decision, now: int) -> State | None:
     job = decision.jobs[0]
     if job.origin != "schedule" or job.not_before is not None:
         return None
-    if not job.is_ready or job.line not in (None, "own"):
+    if not job.is_ready or job.line not in (None, "own") or job.cost_reserved is not None:
         return None
-    if definition.guard or definition.capacity or definition.breaker or awaits_successes(definition):
+    if definition.guard or definition.capacity or definition.breaker or decision.plan.awaits_successes:
         return None
     return row_changes.end_well(ORDINARY.added_to(after, now), now, job.job_id)
-
-
-def awaits_successes(definition: Definition) -> bool:
-    """Return whether the success of a run may end the schedule, or creates its next slot."""
-    return bool(definition.total_repeats) or definition.is_chain

@@ -1,4 +1,4 @@
-"""The hand-over to queues: which ready jobs are sent (O1, O4, R6), and which links a chain needs.
+"""The hand-over to queues: which ready jobs are sent, and which links a chain needs.
 
 The rules are those of a claim, but jobs on their way count as claimed. A queue does not know which job is next, so
 there are never more messages for a capacity, or for a line, than jobs that may run.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everwhen.decide.claim import has_place, in_line, is_its_turn, retry_wait
+from everwhen.decide.claim import breaker_wait, has_place, in_line, is_its_turn, refill_of
 from everwhen.model.claim import ScheduleCounters
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, job_id
@@ -30,11 +30,14 @@ class OnTheirWay:
 
 
 class HandOver(NamedTuple):
-    """Jobs to send, retries postponed by breaker or token limits, and jobs that are messages, which need no worker."""
+    """Jobs to send, retries postponed by their breaker, jobs that are messages, which need no worker, and retries that
+    a budget refuses, each with its refill.
+    """
 
     given: list[Job]
     postponed: list[tuple[Job, int]]
     messages: list[Job]
+    refused: list[tuple[Job, int]]
 
 
 def hand_over(
@@ -48,7 +51,7 @@ def hand_over(
     now: int,
 ) -> HandOver:
     """Choose up to `limit` of the ready jobs in order; each choice updates `under_way`."""
-    chosen = HandOver([], [], [])
+    chosen = HandOver([], [], [], [])
     for job in in_line(jobs):
         if len(chosen.given) == limit:
             break
@@ -56,9 +59,11 @@ def hand_over(
         sent = under_way.of_key.get(key, 0)
         if not is_its_turn(job, counters, under_way.lines) or not has_place(job, shared, sent):
             continue
-        waits_until = retry_wait(job, plan, shared, now)
-        if waits_until is not None:
+        is_retry = job.origin == "retry"
+        if is_retry and (waits_until := breaker_wait(job, plan, shared, now)) is not None:
             chosen.postponed.append((job, waits_until))
+        elif is_retry and (refill_at := refill_of(job, plan, shared, now)) is not None:
+            chosen.refused.append((job, refill_at))
         elif plan.definition.target.kind == MESSAGE:
             chosen.messages.append(job)
         else:
@@ -104,7 +109,7 @@ def look_again_link(schedule: Schedule, now: int) -> Link:
 
 
 def next_ready(jobs: Iterable[Job], now: int) -> Job | None:
-    """Return the job of one schedule that runs first, in order of slot_at (O1)."""
+    """Return the job of one schedule that runs first, in order of slot_at."""
     ready = [job for job in jobs if _waits_for_us(job) and job.ready_at is not None and job.ready_at <= now]
     return min(ready, key=lambda job: (job.slot_at, job.row_id), default=None)
 

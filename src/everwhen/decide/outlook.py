@@ -1,4 +1,4 @@
-"""The prediction for future slots, as far as it is known now (L3): the rules of E2, applied in advance.
+"""The prediction for future slots, as far as it is known now: the rules of `decide.tick.judge` in advance.
 
 Overlap, guard and capacity are left out: the jobs that run now do not predict those that will run then.
 """
@@ -11,8 +11,10 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide import budgets
 from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
+from everwhen.model.cost import Cost
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, to_datetime
 from everwhen.model.limits import FOR_EVER, Shared
@@ -40,11 +42,15 @@ class Conditions:
 
 
 class Outlook(NamedTuple):
-    """The prediction for one slot. `until`: when the reason ends, if that is known; a held slot fires then."""
+    """The prediction for one slot. `until`: when the reason ends, if that is known; a held slot fires then.
+
+    `clause`: what prevents the slot, where that is more than the words of the reason.
+    """
 
     fate: Literal["fires", "skipped", "held"] = "fires"
     reason: str | None = None
     until: int | None = None
+    clause: str | None = None
 
 
 class ComingSlot(NamedTuple):
@@ -59,32 +65,38 @@ class ComingSlot(NamedTuple):
 _FIRES = Outlook()
 
 
-def foresee(plan: Plan, calendar: Calendar, slot_at: int, due_at: int, conditions: Conditions) -> Outlook:
-    """Predict what happens to a slot if only the time changes: the first line of E2 that certainly applies."""
+def foresee(
+    plan: Plan, calendar: Calendar, slot_at: int, due_at: int, conditions: Conditions, uid: str = ""
+) -> Outlook:
+    """Predict what happens to a slot if only the time changes: the first rule of `judge` that certainly applies."""
     if conditions.system_paused_at is not None:
         return Outlook("skipped", SYSTEM)
     return (
         _closed(plan, calendar, slot_at, due_at)
         or _broken(plan, due_at, conditions.shared)
-        or _spent(plan, due_at, conditions.shared)
+        or _spent(plan, uid, due_at, conditions.shared)
         or _FIRES
     )
 
 
-def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[ComingSlot]:
-    """Yield the slots of one schedule that are due from `start` on, each with its prediction; first a held one."""
+def coming_slots(
+    schedule: Schedule, conditions: Conditions, start: int = 0, until: int = FOR_EVER
+) -> Iterator[ComingSlot]:
+    """Yield the slots of one schedule that are due in [start, until), each with its prediction; first a held one."""
     held = _held(schedule, conditions)
-    if held is not None and held.due_at >= start:
+    if held is not None and start <= held.due_at < until:
         yield held
     begins = _begin(schedule)
     if begins is None:
         return
-    calendar = schedule.plan.calendar(begins.anchor_at)
+    calendar, uid = schedule.plan.calendar(begins.anchor_at), schedule.state.uid
     # A new anchor is counted from the end of a pause, which is still to come.
     is_moved = begins.anchor_at != schedule.state.anchor_at
     for slot_at, due_at, is_estimate in _slots(schedule, calendar, begins, start):
+        if due_at >= until:
+            return
         if due_at >= start:
-            outlook = foresee(schedule.plan, calendar, slot_at, due_at, conditions)
+            outlook = foresee(schedule.plan, calendar, slot_at, due_at, conditions, uid=uid)
             yield ComingSlot(slot_at, due_at, outlook, is_estimate or is_moved)
 
 
@@ -115,13 +127,15 @@ def explain_system(conditions: Conditions, zone: Zone) -> str | None:
 def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
     """Return the clause that says what prevents a future slot."""
     assert outlook.reason is not None
+    if outlook.clause is not None:
+        return outlook.clause
     text = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
     if outlook.reason not in PRESENT or outlook.until is None:
         return text
     return f"{text} until {spoken(plan.definition.zone, outlook.until)}"
 
 
-# -- the lines of E2 --
+# -- the rules of `judge`, in its order --
 
 
 def _closed(plan: Plan, calendar: Calendar, slot_at: int, due_at: int) -> Outlook | None:
@@ -148,11 +162,21 @@ def _broken(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
     return Outlook("skipped", "circuit_open", probes_at) if due_at < probes_at else None
 
 
-def _spent(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
-    budget = shared.spent_budget(plan.definition.budgets, due_at)
-    if budget is None:
-        return None
-    return Outlook("skipped", "budget", shared.limit(budget.key).refill_at(budget, due_at))
+def _spent(plan: Plan, uid: str, due_at: int, shared: Shared) -> Outlook | None:
+    refused = budgets.refusal(shared, uid, plan.definition.budgets, due_at)
+    if refused is None or not refused.is_lasting:
+        return None if refused is None else Outlook("skipped", "budget", refused.refill_at)
+    return Outlook("skipped", "budget", clause=_beyond(refused))
+
+
+def _beyond(refused: budgets.Refusal) -> str:
+    """Say that a run is expected to cost more than an empty window has, and what helps."""
+    budget, usage, needs = refused
+    assert budget.unit is not None
+    return (
+        f"a run is expected to cost {Cost(needs, budget.unit)}, and {usage.limit} of {budget.key} is "
+        f"{Cost(usage.most, budget.unit)}: set cost_per_run, or raise the limit"
+    )
 
 
 # -- which slots --
@@ -262,7 +286,7 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipR
         return closed
     if breakers.gate(shared, definition.breaker, now) == "shut":
         return "circuit_open"
-    if shared.spent_budget(definition.budgets, now) is not None:
+    if budgets.refusal(shared, state.uid, definition.budgets, now) is not None:
         return "budget"
     if is_limited and guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
         return "outstanding_limit"
@@ -327,7 +351,7 @@ def _quiet_window(quiet: QuietWindow) -> str:
 
 
 def overdue_since(schedule: Schedule) -> int | None:
-    """Return when the next slot is overdue (ALERTS 2): its due_at plus the gap to the following slot, at least 1m."""
+    """Return when the next slot is overdue: its due_at plus the gap to the following slot, at least 1m."""
     state = schedule.state
     if state.next_slot_at is None or state.next_run_at is None:
         return None

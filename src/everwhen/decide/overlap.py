@@ -1,4 +1,4 @@
-"""Overlap: what happens to a slot whose schedule still has outstanding jobs (O1)."""
+"""Overlap: what happens to a slot whose schedule still has outstanding jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def may_be_full(state: State, queue_limit: int) -> bool:
 def line_of(origin: Origin, *if_running: IfRunning) -> Line | None:
     """Return the line of a job; `allow`, of the schedule or of the request, takes it out of the schedule's own line.
 
-    Catch-up jobs run one after another even where the jobs of a schedule may overlap (C7).
+    Catch-up jobs run one after another even where the jobs of a schedule may overlap.
     """
     if "allow" not in if_running:
         return "own"

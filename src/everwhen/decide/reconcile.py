@@ -91,7 +91,7 @@ def settled(declared: Definition, stored: Definition) -> Definition:
 def _needs_switch(declared: Declared, state: State) -> bool:
     """Return whether the file changes the status.
 
-    The file pauses and resumes, but never ends a person's pause (X8). A valid declaration ends `invalid` (R7).
+    The file pauses and resumes, but never ends a person's pause. A valid declaration ends `invalid`.
     """
     if state.status == "invalid":
         return True
@@ -111,7 +111,7 @@ def rewrite(
     actor: str | None = None,
     is_upgrade: bool = False,
 ) -> Decision:
-    """Write a new revision of a schedule; in a file, an instant already past makes it done (T6)."""
+    """Write a new revision of a schedule; in a file, an instant already past makes it done."""
     plan = Plan(schedule.state.schedule_id, after, quiet)
     return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor, is_upgrade=is_upgrade)
 

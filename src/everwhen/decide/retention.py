@@ -1,6 +1,6 @@
 """Retention: what may be deleted, and when.
 
-The ledger must stay provable after deletions (L1): the checker reads slots from `retained_from` on, and the rows as
+The ledger must stay provable after deletions: the checker reads slots from `retained_from` on, and the rows as
 they are. So some records outlive their age. The events that say when a schedule was active stay while it exists, and
 are deleted with it, all at once. The entry of its last slot stays, because a chain counts its next slot from it. The
 events of the system switch and of restores stay for good: they are rare, and chains are counted anew from them. A

@@ -1,4 +1,4 @@
-"""The settlement: what the end of a run changes for its job, its schedule and its breaker (R0–R5).
+"""The settlement: what the end of a run changes for its job, its schedule and its breaker.
 
 Only own jobs change counters, breaker, repeats and chains. A job ends once: a later outcome changes nothing.
 """
@@ -9,19 +9,21 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide import budgets
 from everwhen.decide.draft import Draft, give_places_back
+from everwhen.decide.expect import with_expectation
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_idle_chain
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
-from everwhen.model.instants import HOUR
+from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome, message_of
 from everwhen.model.policy import BACKOFF_CAP, MOST_RESCUES, OnLost
-from everwhen.model.schedule import Schedule
-from everwhen.timetable.trigger import OnRequest
+from everwhen.model.schedule import Definition, Schedule
+from everwhen.timetable.trigger import Cron, Every, OnRequest, Trigger
 
 # Failed slots in a row, where slots are an hour or more apart, and where they are closer.
 SELDOM, OFTEN = 1, 3
@@ -40,7 +42,11 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
     give_places_back(job, shared)
     if not outcome.is_still_running:
         shared.move(job.capacity_key, running=-1)
-    if schedule is None or schedule.state.uid != job.uid:
+    is_there = schedule is not None and schedule.state.uid == job.uid
+    if job.cost_reserved is not None:
+        definition = schedule.definition if schedule is not None and is_there else None
+        budgets.settle(shared, job, outcome.cost, definition, now)
+    if schedule is None or not is_there:
         if job.is_own:  # schedule deleted: only the job and its breaker are written
             breakers.count_outcome(shared, job, outcome, now, None)
         return Settlement(job, outcome, None)
@@ -57,11 +63,18 @@ def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared
             draft.state = row_changes.release(draft.state)
     if job.is_own:
         _settle_own(draft, job, outcome)
+    elif is_relief(job, outcome, draft.plan.definition) and draft.state.expect_at is None:
+        draft.state = with_expectation(draft.state, draft.plan, now)  # it was silent
     return draft.decision()
 
 
+def is_relief(job: Job, outcome: Outcome, definition: Definition) -> bool:
+    """Return whether a person's run ends the silence of a schedule, although it counts for nothing else."""
+    return job.origin == "manual" and outcome.status == "succeeded" and definition.is_expected
+
+
 def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared: Shared) -> Decision:
-    """Cancel the queued catch-up jobs of breakers that open (R6); a chain continues from there."""
+    """Cancel the queued catch-up jobs of breakers that open; a chain continues from there."""
     draft = Draft(schedule, now, shared)
     is_own_left = False
     for job in schedule.outstanding:
@@ -92,8 +105,10 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
 
 
 def _succeed(draft: Draft, job: Job) -> None:
-    """Count a success; the schedule ends when it was the last one of `total_repeats` (R2)."""
+    """Count a success; the schedule ends when it was the last one of `total_repeats`."""
     draft.state = row_changes.succeed(draft.state, draft.now, job.job_id)
+    if draft.plan.definition.is_expected:
+        draft.state = with_expectation(draft.state, draft.plan, draft.now)
     if _is_complete(draft):
         if draft.state.status not in ("done", "dead"):
             _end_superseded(draft)
@@ -102,7 +117,7 @@ def _succeed(draft: Draft, job: Job) -> None:
 
 
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
-    """Count a failure; then retry the slot, or end it (R3).
+    """Count a failure; then retry the slot, or end it.
 
     With `on_exhausted: stop`, the schedule dies when failures in a row exceed `max_retries`, over any number of slots.
     """
@@ -137,7 +152,7 @@ def _end_superseded(draft: Draft) -> None:
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
-    """Add a job for the same slot, after a delay that doubles; return False when a closed time never ends (R3)."""
+    """Add a job for the same slot, after a delay that doubles; return False when a closed time never ends."""
     definition, state = draft.plan.definition, draft.state
     base = definition.retry_base
     pause = min(base * 2 ** (state.current_retry - 1), BACKOFF_CAP * base)
@@ -166,6 +181,24 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
     return True
 
 
+def put_off_retry(schedule: Schedule, job: Job, refill_at: int, now: int, shared: Shared) -> Decision | int:
+    """Decide about a retry that a budget refuses: return when it may begin, or the decision to give it up.
+
+    It is given up when the schedule's next slot is due first: then its slot ends as failed, and `on_exhausted` is not
+    asked.
+    """
+    draft = Draft(schedule, now, shared)
+    begins_at = draft.plan.calendar(draft.state.anchor_at).opening_from(refill_at)
+    next_run_at = draft.state.next_run_at
+    if begins_at is not None and (next_run_at is None or next_run_at >= begins_at):
+        return begins_at
+    draft.cancel(job, "budget")
+    draft.state = row_changes.fail_slot(draft.state, draft.plan.definition.stops_when_exhausted)
+    note_failed_slot(draft, job)
+    _end_slot(draft, job)
+    return draft.decision()
+
+
 def _end_slot(draft: Draft, job: Job) -> None:
     """Record the end of the slot's last attempt; a chain continues from here."""
     draft.state = row_changes.end_slot(draft.state, draft.now)
@@ -175,7 +208,7 @@ def _end_slot(draft: Draft, job: Job) -> None:
 
 
 def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
-    """Decide about a running job whose node's lease has expired (R8).
+    """Decide about a running job whose node's lease has expired.
 
     Return None to put it back to queued, same id, new fencing token; otherwise it ends as lost, a failure. A rescue is
     not a retry: it repeats an attempt whose outcome is unknown.
@@ -188,22 +221,34 @@ def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
 
 
 def give_back(on_lost: OnLost) -> Outcome | None:
-    """Decide the same for a node that stops (G1): no rescue, as no node died."""
+    """Decide the same for a node that stops: no rescue, as no node died."""
     if on_lost == "fail":
         return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None
 
 
 def note_failed_slot(draft: Draft, job: Job) -> None:
-    """Record `schedule.failing` when the own slots failed in a row reach the threshold (ALERTS 2)."""
+    """Record `schedule.failing` when the own slots failed in a row reach the threshold."""
     failed_slots = draft.state.failed_slots
-    if failed_slots == _threshold(draft, job.slot_at):
-        detail = {"failed_slots": failed_slots, "last_error": draft.state.last_error}
+    if failed_slots == _threshold(draft.plan.definition.trigger):
+        detail: dict[str, object] = {"failed_slots": failed_slots, "last_error": draft.state.last_error}
+        if job.breaker_key is not None:  # an alert about the breaker explains this one
+            detail["breaker"] = job.breaker_key
         draft.record("schedule.failing", slot_at=job.slot_at, job_id=job.job_id, detail=detail)
 
 
-def _threshold(draft: Draft, slot_at: int) -> int:
-    if isinstance(draft.plan.definition.trigger, OnRequest):
-        return OFTEN
-    following = draft.plan.calendar(draft.state.anchor_at).next_after(slot_at)
-    return SELDOM if following is None or following - slot_at >= HOUR else OFTEN
+def _threshold(trigger: Trigger) -> int:
+    """Return how many slots in a row fail before a schedule is failing: the same for all of its slots.
+
+    With a number for each slot, failures could pass by all of them: 0,10,20 9 * * * has two slots with another one soon
+    after, and the third has none for a day.
+    """
+    match trigger:
+        case OnRequest():
+            return OFTEN
+        case Every():
+            return OFTEN if trigger.seconds < HOUR // SECOND else SELDOM
+        case Cron():
+            return OFTEN if trigger.expression.minutes.bit_count() > 1 else SELDOM
+        case _:
+            return SELDOM

@@ -1,4 +1,4 @@
-"""The next slot of a schedule that is created, edited, or leaves a span (T3, T4, X6, X7)."""
+"""The next slot of a schedule that is created, edited, or leaves a span."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def interval_from_now(plan: Plan, now: int) -> NextSlot:
 def slot_after_span(plan: Plan, anchor_at: int | None, now: int, last_slot_at: int | None) -> NextSlot:
     """Return the slot after a resume or revive: an interval restarts, any other trigger continues with its next match.
 
-    A decided slot never comes again, although the clock may have gone back meanwhile (E9).
+    A decided slot never comes again, although the clock may have gone back meanwhile.
     """
     after = max(now, last_slot_at or now)
     if not isinstance(plan.definition.trigger, Every):

@@ -1,4 +1,4 @@
-"""Changes of status: pause, resume, revive, invalidate, restore, delete (X1–X8).
+"""Changes of status: pause, resume, revive, invalidate, restore, delete.
 
 Slots reached but undecided when a schedule stops being active get their entry here. Slots inside the span get none:
 the span is the entry. Leaving a span never fires the slots inside it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everwhen.decide.draft import Draft
+from everwhen.decide.expect import with_expectation
 from everwhen.decide.slots import NextSlot, interval_from_now, next_slot, slot_after_span
 from everwhen.errors import StatusError, TimetableError
 from everwhen.model.changes import Decision
@@ -17,6 +18,8 @@ from everwhen.model.limits import Shared
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.timetable.trigger import OnRequest
+
+BUDGET = "budget"  # pauses, and ends the pause by itself
 
 
 def pause(
@@ -44,6 +47,14 @@ def pause(
     return draft.decision()
 
 
+def pause_for_budget(draft: Draft, until: int) -> None:
+    """Pause a schedule whose budget is spent, until it refills; slots inside the span never fire."""
+    end_open_slots(draft, "paused")
+    draft.cancel_own("pause")
+    draft.become("paused", "schedule.paused", "budget", by=BUDGET, until=until)
+    draft.state = draft.state._replace(paused_by=BUDGET, resume_at=until)
+
+
 def resume(schedule: Schedule, now: int, shared: Shared, *, by: str | None = None) -> Decision:
     """Fire again from the next slot on; a one-shot whose instant has passed is done."""
     if schedule.state.status != "paused":
@@ -60,7 +71,7 @@ def end_pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
         return Draft(schedule, now, shared).decision()
     try:
         return resume(schedule, now, shared, by="until")
-    except Exception as error:  # it stays paused with the reason; other schedules are not affected (E7)
+    except Exception as error:  # it stays paused with the reason; other schedules are not affected
         draft = Draft(schedule, now, shared)
         draft.state = state._replace(resume_at=None, status_reason=f"cannot be resumed: {error}")
         return draft.decision()
@@ -84,7 +95,7 @@ def can_revive(schedule: Schedule, now: int) -> bool:
 
 
 def invalidate(schedule: Schedule, now: int, shared: Shared, reason: str) -> Decision:
-    """Stop a schedule that cannot run as configured, until it is valid again (R7); a pause loses its `until`."""
+    """Stop a schedule that cannot run as configured, until it is valid again; a pause loses its `until`."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "active":
         end_open_slots(draft, "paused")
@@ -103,7 +114,7 @@ def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
 
 
 def leave_system_span(schedule: Schedule, paused_at: int, now: int, shared: Shared) -> Decision:
-    """Continue after a system pause (X8): end the slots reached before it; those inside the span never fire.
+    """Continue after a system pause: end the slots reached before it; those inside the span never fire.
 
     The grid is kept; a chain whose slot lay in the span counts from now. A held slot continues to wait.
     """
@@ -147,7 +158,7 @@ def _after_span(schedule: Schedule, now: int) -> NextSlot:
 
 
 def _on_old_grid(draft: Draft) -> NextSlot:
-    """Return the next slot: the grid is kept, a chain counts from now, a decided slot never comes again (E9)."""
+    """Return the next slot: the grid is kept, a chain counts from now, a decided slot never comes again."""
     state, now = draft.state, draft.now
     if draft.plan.definition.is_chain:
         return slot_after_span(draft.plan, state.anchor_at, now, state.last_slot_at)
@@ -170,6 +181,7 @@ def reactivate(
     draft.state = draft.state._replace(
         anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at
     )
+    draft.state = with_expectation(draft.state, draft.plan, draft.now)
     if found.slot_at is None and not waits:
         draft.become("done", "schedule.done", "in_the_past")
 
@@ -193,7 +205,7 @@ def _end_reached(draft: Draft, reason: SkipReason, until: int) -> None:
         draft.range_over("schedule.skipped", reached[0], reached[-1], len(reached), reason)
 
 
-# Schedules after the restore of a backup that contains them (R5).
+# Schedules after the restore of a backup that contains them.
 #
 # Between the backup and the restore the schedule continued, and how is unknown: slots fired, queued jobs ran.
 # What was open when the backup was taken was most likely done afterwards, so it ends here, on record, and the
@@ -226,11 +238,12 @@ def renumber_restored(
             draft.cancel(job, "person", actor=ACTOR)
         if state.status == "active":
             _leave_span(draft, backed_up_at)
+            draft.state = with_expectation(draft.state, draft.plan, now)
     return draft.decision()
 
 
 def _leave_span(draft: Draft, backed_up_at: int) -> None:
-    """End the slots reached by the backup; later ones belong to the span, and the next slot is after now (X7)."""
+    """End the slots reached by the backup; later ones belong to the span, and the next slot is after now."""
     now, is_chain = draft.now, draft.plan.definition.is_chain
     had_slot_open = draft.state.held_slot_at is not None
     end_open_slots(draft, "paused", min(backed_up_at, now))

@@ -1,4 +1,4 @@
-"""The tick, from due slot to job: the order of rule E2, folded over a batch of due schedules.
+"""The tick, from due slot to job: the rules of `judge` in their order, folded over a batch of due schedules.
 
 Each schedule in the batch has a slot that is due, or a held slot that may be released. The decisions are values;
 nothing changes before the store has committed them.
@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide import status as statuses
+from everwhen.decide.budgets import Refusal
 from everwhen.decide.catch_up import LiveSlot, WindowEntries, catch_up
 from everwhen.decide.draft import Draft
 from everwhen.decide.fast_path import fire_fast
 from everwhen.decide.overlap import Overlap, overlap
 from everwhen.decide.slots import interval_of
-from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
 from everwhen.model import row_changes
 from everwhen.model.calendar import Calendar
@@ -51,7 +52,7 @@ def _due_first(schedule: Schedule, now: int) -> int:
 
 
 def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """Decide one schedule; if its evaluation raises, it becomes invalid and the others continue (E7)."""
+    """Decide one schedule; if its evaluation raises, it becomes invalid and the others continue."""
     mark = shared.mark()
     try:
         return decide(schedule, now, shared)
@@ -68,7 +69,7 @@ def _end_what_is_open(schedule: Schedule, draft: Draft) -> None:
     trial = Draft(schedule, draft.now, draft.shared)
     with contextlib.suppress(Exception):
         if schedule.plan.fault is None:
-            end_open_slots(trial, "paused")
+            statuses.end_open_slots(trial, "paused")
             draft.state, draft.events = trial.state, trial.events
             return
     state = draft.state
@@ -96,7 +97,7 @@ def decide_full(schedule: Schedule, now: int, shared: Shared) -> Decision:
     is_due = state.next_run_at is not None and state.next_run_at <= now
     if state.held_slot_at is not None:
         if is_due and not draft.plan.definition.is_chain:
-            draft.end_held("superseded")  # the next slot came due first (E5)
+            draft.end_held("superseded")  # the next slot came due first
         elif state.release_at is not None and state.release_at <= now:
             _decide_held(draft)
     if is_due:
@@ -104,6 +105,8 @@ def decide_full(schedule: Schedule, now: int, shared: Shared) -> Decision:
             _decide_chain(draft)
         else:
             _decide_due(draft)
+    if draft.pause_until is not None and draft.state.status == "active":
+        statuses.pause_for_budget(draft, draft.pause_until)
     return draft.decision()
 
 
@@ -111,7 +114,7 @@ def decide_full(schedule: Schedule, now: int, shared: Shared) -> Decision:
 
 
 def _decide_due(draft: Draft) -> None:
-    """Split the due slots into missed ones and at most one live one (C1), and decide both."""
+    """Split the due slots into missed ones and at most one live one, and decide both."""
     state, now = draft.state, draft.now
     assert state.next_slot_at is not None and state.next_run_at is not None
     calendar = draft.plan.calendar(state.anchor_at)
@@ -178,7 +181,7 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
     definition = draft.plan.definition
     interval = interval_of(draft.plan) // SECOND
     second = chain_slot(ended_at=ended_at / SECOND, interval=interval, previous_slot_at=slot_at // SECOND)
-    second = max(second, definition.start_at or second)  # an edit in flight may have put it off (T10)
+    second = max(second, definition.start_at or second)  # an edit in flight may have put it off
     if definition.end_at is not None and second >= definition.end_at:
         if entries is not None:
             entries.close()  # in the ledger, a slot's entry comes before the end of its schedule
@@ -190,7 +193,7 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
 
 
 def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) -> None:
-    """Set the row to the slot after those decided; the end of the last slot makes the schedule done (T10)."""
+    """Set the row to the slot after those decided; the end of the last slot makes the schedule done."""
     draft.state = row_changes.move_on(draft.state, next_slot_at, next_run_at)
     if next_slot_at is None and draft.state.held_slot_at is None and not draft.plan.definition.is_chain:
         draft.become("done", "schedule.done", "done")
@@ -217,7 +220,7 @@ def _decide_held(draft: Draft) -> None:
         draft.become("done", "schedule.done", "done")
 
 
-# -- the order of E2 --
+# -- the order of the rules --
 
 
 class HoldVerdict(NamedTuple):
@@ -232,13 +235,13 @@ class FireVerdict(NamedTuple):
     cancels: bool = False
 
 
-Verdict = SkipReason | HoldVerdict | FireVerdict
+Verdict = SkipReason | HoldVerdict | FireVerdict | Refusal
 
 
 def decide_live(
     draft: Draft, slot_at: int, due_at: int, *, passes: bool = False, is_released: bool = False
 ) -> None:
-    """Fire, skip or hold one slot. `passes`: it follows a missed window, and skips lines 3, 5 and 6 of E2 (C3)."""
+    """Fire, skip or hold one slot. `passes`: it follows a missed window; overlap and limits are not checked."""
     verdict = judge(draft, due_at, passes=passes, is_released=is_released)
     match verdict:
         case FireVerdict():
@@ -250,20 +253,22 @@ def decide_live(
             draft.hold(slot_at, due_at, verdict.reason, verdict.key, verdict.release_at)
             if verdict.key is not None:
                 draft.shared.widen(verdict.key, verdict.limit)
+        case Refusal():
+            draft.skip_for_budget(slot_at, verdict)
         case _:
             draft.skip(slot_at, verdict)
 
 
 def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False) -> Verdict:
-    """Return the verdict of the first line of E2 that applies."""
-    definition, shared, now = draft.plan.definition, draft.shared, draft.now
-    # A late slot must not begin in a closed time either (E3).
+    """Return the verdict of the first rule that applies."""
+    definition, now = draft.plan.definition, draft.now
+    # A late slot must not begin in a closed time either.
     verdict = (
         _closed(draft, now, is_released) if is_released else _closed(draft, due_at) or _closed(draft, now)
     )
     if verdict is not None:
         return verdict
-    gate = breakers.gate(shared, definition.breaker, now)
+    gate = breakers.gate(draft.shared, definition.breaker, now)
     if gate == "shut":
         return "circuit_open"
     found: Overlap = "go"
@@ -271,8 +276,8 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
         found = overlap(draft.state, definition.if_running, definition.queue_limit, draft.outstanding)
     if found != "go" and found != "cancel":
         return found
-    if definition.budgets and shared.spent_budget(definition.budgets, now) is not None:
-        return "budget"
+    if definition.budgets and (refused := draft.refused()) is not None:
+        return refused
     if not passes and (verdict := _limits(draft)) is not None:
         return verdict
     return FireVerdict(gate == "probe", cancels=found == "cancel")

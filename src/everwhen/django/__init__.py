@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from everwhen.errors import SchedulerError
+
 if TYPE_CHECKING:
     from everwhen.django.asgi import mount_api
     from everwhen.scheduler.scheduler import Scheduler
@@ -21,8 +23,14 @@ __all__ = ["get_scheduler", "mount_api", "scheduler"]
 @cache
 def get_scheduler() -> Scheduler:
     """Return the scheduler of the project, which `scheduler` is as well."""
-    from everwhen.django.configuration import make_scheduler
-
+    try:
+        from everwhen.django.configuration import make_scheduler
+    except ModuleNotFoundError as error:
+        if error.name != "django":
+            raise
+        raise SchedulerError(
+            "everwhen.django needs Django; install it with: pip install 'everwhen[django]'"
+        ) from None
     return make_scheduler()
 
 

@@ -1,4 +1,4 @@
-"""The chain: schedules that continue without a scheduler, because each run puts its successor into a queue (P1, P2).
+"""The chain: schedules that continue without a scheduler, because each run puts its successor into a queue.
 
 A **link** is a message in a queue that names a schedule and an instant. A queue worker that receives a link decides
 the due slots of that schedule, puts the next link into the queue, and only then runs the ready jobs, in the same

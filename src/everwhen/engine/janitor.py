@@ -1,6 +1,6 @@
 """The janitor: deletes rows that are older than the retention, in portions too small to disturb other work.
 
-A pass walks the tables from their oldest rows on, with one short transaction per portion, in the writer's
+A pass reads the tables from their oldest rows on, with one short transaction per portion, in the writer's
 lowest-priority lane. After each portion it rests for several times as long as it worked, so that even a first pass
 over years of rows uses a small share of the machine. Nodes that prune at the same time do not conflict: each deletes
 the rows that still exist.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from everwhen.clock import Clock
 from everwhen.decide.retention import cutoffs
@@ -40,11 +41,13 @@ class Janitor:
         ended: threading.Event,
         *,
         first_after: float = FIRST_AFTER,
+        tidy: Callable[[], object] | None = None,
     ) -> None:
         self._upkeep = upkeep
         self._clock = clock
         self._retention = retention
         self._ended = ended
+        self._tidy = tidy  # what else goes with time: called at the end of each pass
         self._place: RetentionPosition = PASS_START
         self._rows = 0
         self._next = clock.monotonic() + first_after
@@ -72,6 +75,8 @@ class Janitor:
             if self._rows:
                 log.info("retention: %s rows deleted", f"{self._rows:,}")
             self._rows = 0
+            if self._tidy is not None:
+                self._tidy()
             return False
         ended = self._clock.monotonic()
         self._next = ended + max(SHORTEST_REST, REST * (ended - began))

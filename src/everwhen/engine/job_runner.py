@@ -102,7 +102,7 @@ class JobRunner:
     def run(self, claim: Claim) -> bool:
         """Run the claimed job until it is settled; return False when there was nothing to claim.
 
-        When work of a job continues after its end (R9), this waits until that work has returned.
+        When work of a job continues after its end, this waits until that work has returned.
         """
         if not self._begun(claim):
             return False

@@ -1,4 +1,4 @@
-"""The lease: which node may claim that a job is still being run, and which may take the job over (R8).
+"""The lease: which node may claim that a job is still being run, and which may take the job over.
 
 A **node** is one start of one process, with a random id: a restarted process is another node, and is never mistaken
 for its dead predecessor. A job belongs to the node that runs it while the node's lease lasts. A heartbeat renews the
@@ -120,7 +120,7 @@ class Lease:
             self.distrust_clocks()
 
     def distrust_clocks(self) -> None:
-        """Ignore leases of others for one whole lease: the clock was set, or no node could send heartbeats (E9)."""
+        """Ignore leases of others for one whole lease: the clock was set, or no node could send heartbeats."""
         self._rescues_from = self._clock.monotonic() + self.seconds
 
     def rescue(self, now: int | None = None) -> int:
@@ -141,7 +141,7 @@ class Lease:
         self._slots.sign_off_node(self._clock.now(), node=self.node, is_passing=is_passing)
 
 
-# A node's greetings to the guardian of its processes, on a thread that never blocks (R8).
+# A node's greetings to the guardian of its processes, on a thread that never blocks.
 #
 # The guardian ends the running processes when the lease has expired without a greeting: by then other nodes
 # run a frozen node's jobs. So a greeting states how long the recorded lease lasts. A live node that cannot

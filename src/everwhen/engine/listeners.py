@@ -1,12 +1,12 @@
 """Listeners of the event feed: one thread per process, which runs only while there is a listener.
 
-Listeners of a process hear what concerns it, from the start of its scheduler on; their position is in memory. A named
-listener hears everything in the database at least once: its position is a cursor in the database, which one node holds
-and moves behind what it has delivered. When that node is lost, or its hold has expired, another node goes on from the
+Listeners of a process get what concerns it, from the start of its scheduler on; their position is in memory. A named
+listener gets everything in the database at least once: its position is a cursor in the database, which one node holds
+and moves behind what it has delivered. When that node is lost, or its hold has expired, another node continues from the
 cursor, and repeats what was delivered after the cursor was last written.
 
-An exception of a listener is logged. A listener of the process then goes on with the next entry. A named one gets the
-entry again, after pauses that double, and goes on without it after `MOST_TRIES` (docs/decisions/listeners.md).
+An exception of a listener is logged. A listener of the process then continues with the next entry. A named one gets the
+entry again, after pauses that double, and skips it after `MOST_TRIES` (docs/decisions/listeners.md).
 
 The thread only reads, but for the cursors, and pauses between two portions.
 """
@@ -55,20 +55,18 @@ LOOK, IDLE, ASK = (
 )  # seconds: the shortest pause, the longest, and that of a database without a counter
 LONGEST_PAUSE = 5.0
 LAST_ENTRIES = 10.0
-LAST_LOOK = (
-    1.0  # seconds that the end of the node is waited for: open transactions of others may hide it (L4)
-)
+LAST_LOOK = 1.0  # seconds that the end of the node is waited for: open transactions of others may hide it
 
 log = logging.getLogger("everwhen")
 
 
 class NotDeliveredError(Exception):
-    """The listener could not be called, because the event loop of its program is closed: it has not heard the entry."""
+    """The listener could not be called, because its program's event loop is closed: it has not received the entry."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EventListener:
-    """A function that hears entries of these types. `name`: of its cursor; None: it hears what concerns the process."""
+    """A function that gets entries of these types. `name`: of its cursor; None: it gets what concerns the process."""
 
     call: Callable[[FeedEntry], None]
     types: frozenset[str]
@@ -77,7 +75,7 @@ class EventListener:
 
 
 class ListenerGroup:
-    """The listeners of one node, without a thread: whoever has it calls `step`, from one thread at a time."""
+    """The listeners of one node, without a thread: the owner calls `step`, from one thread at a time."""
 
     def __init__(
         self, runtime: Runtime, *, program: str, node: Callable[[], str], look_every: float = IDLE
@@ -93,12 +91,12 @@ class ListenerGroup:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the process has heard of its own end, or does not listen."""
+        """Return whether the listeners of the process have received its end, or there are none."""
         return self._own.is_over
 
     @property
     def next_attempt_at(self) -> int | None:
-        """Return the instant at which a refused entry is told again; None where none waits."""
+        """Return the instant at which a refused entry is delivered again; None where none waits."""
         waiting = [one.next_attempt_at for one in self._named]
         return min((at for at in waiting if at is not None), default=None)
 
@@ -113,15 +111,15 @@ class ListenerGroup:
         self._own.restart()
 
     def begin(self) -> None:
-        """Set the positions of listeners that have none: from now on they hear what happens."""
+        """Set the positions of listeners that have none: from now on they get what happens."""
         self._own.begin()
         for named in self._named:
             named.begin()
 
     def step(self, is_late: Callable[[], bool], *, is_last: bool = False) -> bool:
-        """Tell what has happened, at most one portion to each; return True when there may be more.
+        """Deliver what has happened, at most one portion to each; return True when there may be more.
 
-        What named listeners have not heard at the end, they hear after the next start.
+        What named listeners have not received at the end, they receive after the next start.
         """
         has_more = self._own.step(is_late)
         for named in self._named:
@@ -129,7 +127,7 @@ class ListenerGroup:
         return has_more
 
     def release(self) -> None:
-        """Give up the cursors: another node may go on at once."""
+        """Give up the cursors: another node may continue at once."""
         for named in self._named:
             try:
                 named.release()
@@ -160,7 +158,7 @@ class Listeners:
         self._thread: threading.Thread | None = None
 
     def add(self, listener: EventListener) -> None:
-        """Add a listener; while the scheduler runs, it hears what happens from now on."""
+        """Add a listener; while the scheduler runs, it gets what happens from now on."""
         with self._guard:
             self._group.add(listener)
             if self._is_running:
@@ -168,7 +166,7 @@ class Listeners:
                 self._serve_on_thread()
 
     def begin(self) -> None:
-        """Set the positions of all listeners, before the scheduler does anything: they hear that it starts."""
+        """Set the positions of all listeners, before the scheduler does anything: they get the event of its start."""
         with self._guard:
             self._group.restart()
             self._group.begin()
@@ -182,7 +180,7 @@ class Listeners:
             self._serve_on_thread()
 
     def stop(self) -> None:
-        """Tell what has happened until now, and end; a listener that hangs is left after some seconds."""
+        """Deliver what has happened until now, and end; a listener that hangs is left after some seconds."""
         with self._guard:
             self._is_running = False
             thread = self._thread
@@ -224,7 +222,7 @@ class Listeners:
         self._group.release()
 
     def _is_done(self) -> bool:
-        """Check that the process has heard of its own end, or that this takes too long."""
+        """Check that the listeners of the process have received its end, or that this takes too long."""
         is_waiting = self._clock.monotonic() < self._ends_at - LAST_ENTRIES + LAST_LOOK
         return self._group.is_over or not is_waiting
 
@@ -263,7 +261,7 @@ class ProcessListeners:
         self._has_ended = False
 
     def begin(self) -> None:
-        """Continue from now; types that are wanted since then are heard from now on."""
+        """Continue from now; types that were added since then are delivered from now on."""
         if not self._listeners:
             return
         position = self._position
@@ -276,7 +274,7 @@ class ProcessListeners:
             self._holds.look()
 
     def step(self, is_late: Callable[[], bool]) -> bool:
-        """Tell what has happened, at most one portion; return True when there may be more."""
+        """Deliver what has happened, at most one portion; return True when there may be more."""
         position = self._position
         if position is None:
             return False
@@ -347,7 +345,7 @@ class NamedListener:
             self._cursors.create(self._clock.now(), position.stored_in(EventCursor(self._name, 0, 0)))
 
     def step(self, is_late: Callable[[], bool]) -> bool:
-        """Tell what has happened, at most one portion; return True when there may be more."""
+        """Deliver what has happened, at most one portion; return True when there may be more."""
         cursor = self._cursor or self._take()
         if cursor is None:
             return False
@@ -385,7 +383,7 @@ class NamedListener:
         return self._cursor
 
     def _tell(self, step: FeedStep) -> bool:
-        """Tell one entry and move behind it; return False when the rest has to wait."""
+        """Deliver one entry and move behind it; return False when the rest must wait."""
         entry = step.entry
         if entry is not None and facts_of(entry).type in self._listener.types:
             try:
@@ -416,7 +414,7 @@ class NamedListener:
         log_failure(self._listener, entry, error, tries)
         if tries >= MOST_TRIES:
             log.error(
-                "listener %s goes on without %s after %d tries",
+                "listener %s skips %s after %d tries",
                 self._name,
                 described(entry),
                 tries,

@@ -1,4 +1,4 @@
-"""A thread that does one unit of work after another, and never ends because of an error (E7).
+"""A thread that does one unit of work after another, and never ends because of an error.
 
 A step that fails is logged and retried, after a growing pause. The step itself decides what it does, and how long it
 sleeps when there is nothing to do.
@@ -34,9 +34,11 @@ class Loop:
         self._step = step
         self._ended = ended
         self.error: Exception | None = None  # of the last step, while steps fail
+        self.stepped = time.monotonic()  # when the last step ended, with an error or without
         self._thread = threading.Thread(target=self._run, name=f"everwhen-{name}", daemon=True)
 
     def start(self) -> None:
+        self.stepped = time.monotonic()
         self._thread.start()
 
     @property
@@ -63,6 +65,7 @@ class Loop:
                     pause = FIRST_PAUSE  # the step has waited for seconds: retry as soon as it is free
                 self._ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+            self.stepped = time.monotonic()
 
 
 def patiently(work: Callable[[], T], trouble: str, *, patience: float = inf) -> T:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from everwhen.clock import Clock
+from everwhen.decide.budgets import max_cost
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.job import Job
-from everwhen.model.outcome import Outcome, OutputGap, OutputPiece, OutputStream
+from everwhen.model.outcome import Outcome, OutcomeStatus, OutputGap, OutputPiece, OutputStream
 from everwhen.target import Nowhere, Output, Run, StopFlag, Stream
 
 # `abandoned`: the node stops and gives up its lease; the node that runs the job again reports its outcome.
@@ -71,7 +72,8 @@ class Running:
         seconds = self.run.seconds_left
         said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _ENDINGS[self.ending]
         error = f"{said}: {reported.error}" if reported.error else said
-        return Outcome("timed_out" if self.ending == "timed_out" else "cancelled", error=error)
+        status: OutcomeStatus = "timed_out" if self.ending == "timed_out" else "cancelled"
+        return Outcome(status, error=error, cost=reported.cost)
 
 
 def _reported(task: asyncio.Task[Outcome]) -> Outcome:
@@ -107,6 +109,7 @@ def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag
         deadline_at=job.deadline_at,
         seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
         owner=definition.owner,
+        max_cost=max_cost(definition) if definition.budgets else None,
         stopping=stopping or StopFlag(),
         output=output or Nowhere(),
     )

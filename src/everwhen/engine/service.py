@@ -1,4 +1,4 @@
-"""The life cycle of a node: its start order, its loops, and a stop that loses nothing (G1, G2, G3).
+"""The life cycle of a node: its start order, its loops, and a stop that loses nothing.
 
 A node schedules, works, or does both; each is a loop on its own thread, next to the heartbeat that renews the lease
 of the claimed jobs, and the janitor. Their own modules define what they do; this module defines when they begin and
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,8 +20,21 @@ from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Greet, Greeting, Lease
 from everwhen.engine.loop import Loop, Wake, WakeableSleep
+from everwhen.engine.notifier import Notifier
+from everwhen.engine.slow_runs import SlowWatch
 from everwhen.engine.ticker import Ticker, end_pauses
-from everwhen.engine.watches import ClockStep, ClockWatch, Downtime, OverdueWatch, SkewWatch, StallWatch
+from everwhen.engine.watches import (
+    ClockStep,
+    ClockWatch,
+    CutOffWatch,
+    Downtime,
+    ExpectWatch,
+    FeedWatch,
+    OverdueWatch,
+    SkewWatch,
+    StallWatch,
+)
+from everwhen.engine.webhooks import WebhookSender
 from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.changes import Decision
@@ -28,6 +42,7 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
+from everwhen.model.token import APPROVAL_TTL
 from everwhen.operations.requests import execute_requests
 from everwhen.operations.system import describe_fault
 from everwhen.runtime import Runtime
@@ -38,6 +53,7 @@ from everwhen.version import __version__
 Status = Literal["stopped", "running", "stopping"]
 
 OVERDUE = 60_000_000
+STUCK = 180.0  # seconds; a database that hangs fails a step after 75
 LOOP_END, SHORTEST_END = 10.0, 1.0
 ASK_FOR_CANCELS = 0.05
 KILL_PATIENCE = 3.0
@@ -56,11 +72,16 @@ class ServiceOptions:
     max_workers: int = 8
     lease: float = LEASE
     retention: Retention = field(default_factory=Retention)
+    approval_ttl: float = APPROVAL_TTL
     name: str = ""  # of the service, in the names of its nodes
     when_cut_off: WhenCutOff = "continue"
     observer: Observer | None = None
     on_beat: Callable[[], object] | None = None  # called after each heartbeat
     on_decided: Callable[[Sequence[Decision]], None] | None = None
+
+
+def _tell_nobody(_reason: str | None) -> None:
+    return None
 
 
 class Service:
@@ -83,18 +104,22 @@ class Service:
         changes: Callable[[], int] | None = None,
         deliveries: Deliveries | None = None,
         heal: Callable[[], object] | None = None,
+        tidy: Callable[[], object] | None = None,
         dispatcher: Dispatcher | None = None,
         chain_watch: ChainWatch | None = None,
         greet: Greet | None = None,
+        notifier: Notifier | None = None,
+        webhooks: WebhookSender | None = None,
     ) -> None:
-        """Build the node. `heal` reactivates schedules that could not run, and can now (R7).
+        """Build the node. `heal` reactivates schedules that could not run, and can now.
 
-        `chain_watch` watches over schedules that continue by themselves.
+        `chain_watch` watches over schedules that continue by themselves. `tidy` is called by the janitor, in addition
+        to retention.
         """
         self.options = options = options or ServiceOptions()
         self._store = store = store_of(runtime)
         self._targets, self._deliveries, self._dispatcher = targets, deliveries, dispatcher
-        self._chain_watch, self._heal = chain_watch, heal
+        self._chain_watch, self._heal, self._tidy, self._notifier = chain_watch, heal, tidy, notifier
         self._scheduler_wake, self._worker_wake, self._request_wake = Wake(), Wake(), Wake()
         self._scheduler_sleep = WakeableSleep(self._scheduler_wake, changes)
         self._worker_sleep = WakeableSleep(self._worker_wake, changes)
@@ -104,12 +129,20 @@ class Service:
         self.lease = Lease(runtime, role=options.role, seconds=options.lease, service=options.name)
         self.ticker = Ticker(store.slots, store.clock, on_decided=options.on_decided)
         self.worker = self._new_worker()
+        self._webhooks = webhooks
+        if notifier is not None:
+            notifier.node = lambda: self.node
+        if webhooks is not None:
+            webhooks.node = lambda: self.node
         self._greeting = Greeting(
             self.lease, self.worker, greet, when_cut_off=options.when_cut_off, is_alive=self._has_its_loops
         )
         self._clock_watch, self._clock_lock = ClockWatch(store.clock), threading.Lock()
         self._skew_watch, self._overdue_watch = SkewWatch(), OverdueWatch(runtime)
+        self._expect_watch, self._slow_watch = ExpectWatch(runtime), SlowWatch(runtime)
+        self._feed_watch = FeedWatch(runtime)
         self._stall_watch = StallWatch(store.clock, self._record)
+        self._cut_off_watch = CutOffWatch(notifier.tell_alone if notifier is not None else _tell_nobody)
         self._steps: list[ClockStep] = []  # of the clock, noticed and not recorded yet
         self._loops: list[Loop] = []
         self._stopped = threading.Event()  # fires and claims nothing more
@@ -127,6 +160,11 @@ class Service:
     @property
     def is_worker(self) -> bool:
         return self.options.role != "scheduler"
+
+    @property
+    def _longest_gap(self) -> int:
+        """Return how long heartbeats may be apart while a scheduler is alive."""
+        return max(OVERDUE, int(2 * self.lease.beat_every * 3 * 1_000_000))
 
     # -- start and stop --
 
@@ -154,6 +192,8 @@ class Service:
                 self._heal()
             if self._deliveries is not None and self.is_scheduler:
                 self._deliveries.start(self.node)  # before the first tick: no subscriber misses a message
+            if self._notifier is not None and self.is_scheduler:
+                self._notifier.begin()
         except BaseException:
             self._leave(0)
             raise
@@ -182,6 +222,7 @@ class Service:
         finally:
             if self._deliveries is not None:
                 self._deliveries.stop()
+            self._release_notifier()
             if self._dispatcher is not None:
                 self._dispatcher.close()
             self.worker.close()
@@ -193,6 +234,16 @@ class Service:
                 running_job_count=left,
             )
 
+    def _release_notifier(self) -> None:
+        if not self.is_scheduler:
+            return
+        for one in (self._notifier, self._webhooks):
+            try:
+                if one is not None:
+                    one.release()
+            except StoreError as error:  # its hold expires by itself
+                log.error("the cursor of %s is not given up: %s", type(one).__name__, error)
+
     def prepare_to_stop(self) -> None:
         """Fire and claim nothing more, from this moment on; from any thread, before `stop`."""
         if self.status == "stopped":
@@ -203,6 +254,10 @@ class Service:
         self._scheduler_wake.set()
         self._worker_wake.set()
         self._request_wake.set()
+        if self._notifier is not None:
+            self._notifier.wake.set()
+        if self._webhooks is not None:
+            self._webhooks.wake.set()
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Deliver messages to one more subscriber, if this node delivers any."""
@@ -242,6 +297,8 @@ class Service:
         self._clock_watch = ClockWatch(self._store.clock)  # from here on no step goes unnoticed
         last_heartbeat_at = self._store.slots.last_heartbeat_at()
         self._downtime = Downtime(self._store, last_heartbeat_at) if self.is_scheduler else None
+        if self.is_scheduler:
+            self._expect_watch.step(longest_gap=self._longest_gap)  # before its own first heartbeat
         step = self.lease.begin()
         self.ticker.alive_since = self.lease.began_at
         self.worker.begin(self.node)
@@ -290,7 +347,7 @@ class Service:
     # -- readiness --
 
     def unreadiness(self) -> str | None:
-        """Return why this node is not ready (G3); None when it is."""
+        """Return why this node is not ready; None when it is."""
         if self.status != "running":
             return f"the {'scheduler' if self.is_scheduler else 'worker'} is {self.status}"
         try:
@@ -301,6 +358,16 @@ class Service:
             return reason
         except (StoreError, QueueError) as error:
             return describe_fault(error)
+
+    def is_stuck(self) -> bool:
+        """Return whether a loop has ended or does not end a step, which nothing but a restart cures.
+
+        Steps that fail are none: the loop tries again when the database is back.
+        """
+        if self.status != "running" or not self._loops:
+            return False
+        patience = STUCK + self.options.check_interval
+        return not self._has_its_loops() or time.monotonic() - self._loops[0].stepped > patience
 
     def _stall(self) -> str | None:
         """Return why the scheduler stalls; None when it does not.
@@ -356,6 +423,10 @@ class Service:
             loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
             if self._store.requests.is_supported:
                 loops.append(Loop("requests", "requests", self._execute_requests_once, self._stopped))
+            if self._notifier is not None:
+                loops.append(Loop("notifier", "notification", self._notifier.serve, self._stopped))
+            if self._webhooks is not None:
+                loops.append(Loop("webhooks", "webhook delivery", self._webhooks.serve, self._stopped))
         if self.is_worker:
             loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
         elif self._dispatcher is not None:
@@ -376,7 +447,8 @@ class Service:
         )
 
     def _new_janitor(self) -> Janitor:
-        return Janitor(self._store.upkeep, self._store.clock, self.options.retention, self._stopped)
+        upkeep, clock = self._store.upkeep, self._store.clock
+        return Janitor(upkeep, clock, self.options.retention, self._stopped, tidy=self._tidy)
 
     def _schedule_once(self) -> None:
         self._scheduler_sleep.begin()
@@ -433,12 +505,19 @@ class Service:
         if self._gone.wait(self.lease.beat_every):
             return
         if self.is_scheduler:
-            self._stall_watch.look(self._why_stalled())
+            reason = self._why_stalled()
+            self._stall_watch.look(reason)
+            self._cut_off_watch.look(reason, is_cut_off=not self.lease.is_fresh)
         now = self.watch_clock()
+        if self.is_scheduler:
+            self._expect_watch.step(longest_gap=self._longest_gap)
         self.lease.beat(now)
         self._stall_watch.tell()
         if self.is_scheduler and self._chain_watch is None:
             self._overdue_watch.step(self.node)
+            self._slow_watch.step(self.node)
+        if self.is_scheduler:
+            self._feed_watch.step(self.node)
         self._skew_watch.look(self._store.clock_skew())
         self.worker.cancel()
         if self.lease.rescue(now):

@@ -1,4 +1,4 @@
-"""One evaluation: first the slots that became due recently, then a bounded portion of the backlog (E6).
+"""One evaluation: first the slots that became due recently, then a bounded portion of the backlog.
 
 So a long catch-up never delays a live slot. The clock is read once per transaction. A clock that was set back is
 noted, and nothing fires twice for it, because the rows have moved on.
@@ -62,7 +62,7 @@ class Ticker:
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Decide all slots that became due recently and one portion of the backlog; return True when more are due.
 
-        `is_over` returns whether firing has to end: a stopping node does not process its backlog first (G1).
+        `is_over` returns whether firing has to end: a stopping node does not process its backlog first.
         """
         before, fired = self._decided, self._fired
         report = self._first_second(is_over)
@@ -123,9 +123,11 @@ def ticker_of(runtime: Runtime) -> Ticker:
 
 
 def end_pauses(runtime: Runtime) -> int:
-    """Resume every schedule whose pause has ended; return how many there were."""
+    """Resume every schedule whose pause has ended, and record refilled budgets; return how many pauses there were."""
     store = store_of(runtime)
-    due = store.catalogue.due_to_resume(runtime.clock.now())
+    due, refilled = store.catalogue.due_to_end(runtime.clock.now())
+    for key in refilled:
+        store.catalogue.refill_budget(runtime.clock.now(), key)
     for schedule_id in due:
         try:
             store.catalogue.change(runtime.clock.now(), schedule_id, end_pause)

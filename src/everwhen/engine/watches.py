@@ -1,4 +1,4 @@
-"""Watches of a node: steps and skew of the clock (E9), stalls of the scheduler, overdue slots, and its downtime.
+"""Watches of a node: steps and skew of the clock, stalls of the scheduler, overdue slots, and its downtime.
 
 A step is found by comparing wall time and monotonic time between two looks. When the clock steps back, nothing fires
 twice, because the rows have moved on; when it steps forward, the skipped slots are missed. Either way the step is
@@ -18,10 +18,11 @@ from everwhen.decide.outlook import held_too_long_since, overdue_event, overdue_
 from everwhen.model.events import Event, EventType
 from everwhen.model.instants import MINUTE, SECOND, to_datetime
 from everwhen.model.node import MOST_SKEW, SILENT
+from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import Schedule
 from everwhen.model.vitals import Mark, Tally
 from everwhen.runtime import Runtime
-from everwhen.store.opened import store_of
+from everwhen.store.opened import OpenStore, store_of
 
 SMALLEST_STEP = 2.0
 OLDEST_READING = 1_000_000  # microseconds: the database's clock is asked once a second
@@ -97,25 +98,45 @@ Record = Callable[[EventType, dict[str, object]], None]
 
 
 class StallWatch:
-    """Records each stall once. Called by the heartbeat, which continues when the loop does not."""
+    """Records each stall once, and its end. Called by the heartbeat, which continues when the loop does not."""
 
     def __init__(self, clock: Clock, record: Record) -> None:
         self._clock = clock
         self._record = record
         self._is_stalled = False
-        self._untold: list[dict[str, object]] = []
+        self._untold: list[tuple[EventType, dict[str, object]]] = []
 
     def look(self, reason: str | None) -> None:
         """Note whether the scheduler stalls, and why."""
+        noticed_at = self._clock.now()
         if reason is not None and not self._is_stalled:
-            self._untold.append({"reason": reason, "noticed_at": self._clock.now()})
+            self._untold.append(("scheduler.stalled", {"reason": reason, "noticed_at": noticed_at}))
+        elif reason is None and self._is_stalled:
+            self._untold.append(("scheduler.recovered", {"noticed_at": noticed_at}))
         self._is_stalled = reason is not None
 
     def tell(self) -> None:
-        """Record the stalls that are not recorded yet; on StoreError they are kept for the next call."""
+        """Record stalls and their ends that are not recorded yet; on StoreError they are kept for the next call."""
         while self._untold:
-            self._record("scheduler.stalled", self._untold[0])
+            self._record(*self._untold[0])
             del self._untold[0]
+
+
+class CutOffWatch:
+    """Reports a stall directly, once, while the database cannot be written: no alert can be recorded then."""
+
+    def __init__(self, tell: Callable[[str | None], None]) -> None:
+        self._tell = tell
+        self._has_reported = False
+
+    def look(self, reason: str | None, *, is_cut_off: bool) -> None:
+        """Note why the node stalls, and whether its heartbeats are written; None ends the report when both are well."""
+        if reason is not None and is_cut_off and not self._has_reported:
+            self._has_reported = True
+            self._tell(reason)
+        elif self._has_reported and reason is None and not is_cut_off:
+            self._has_reported = False
+            self._tell(None)
 
 
 # The watch over slots that stay undecided, or are held for too long; it records each of them once.
@@ -125,7 +146,16 @@ class StallWatch:
 
 LOOK_EVERY = 30.0
 MOST = 1_000  # schedules per check
+_DELAYED: EventType = "scheduler.feed_delayed"
+_RESUMED: EventType = "scheduler.feed_resumed"
 _WAITING = ("outstanding_limit", "at_capacity")  # for capacity; holding until a window opens is intended
+
+
+def is_first_scheduler(store: OpenStore, node: str) -> bool:
+    """Check whether no other scheduler that is alive has a smaller id."""
+    now = store.clock.now()
+    alive = [one for one in store.upkeep.nodes() if one.is_scheduler and one.is_alive]
+    return all(one.node >= node for one in alive if now - one.heartbeat_at < SILENT)
 
 
 class OverdueWatch:
@@ -140,8 +170,7 @@ class OverdueWatch:
         if clock.monotonic() - self._looked < LOOK_EVERY:
             return
         self._looked, now = clock.monotonic(), clock.now()
-        alive = [one for one in self._runtime.upkeep.nodes() if one.is_scheduler and one.is_alive]
-        is_first = all(one.node >= node for one in alive if now - one.heartbeat_at < SILENT)
+        is_first = is_first_scheduler(self._runtime, node)
         if is_first and self._runtime.catalogue.system_paused_at() is None:
             events = list(self._found(now))
             if events:
@@ -167,6 +196,61 @@ class OverdueWatch:
         on_record = self._runtime.ledger.events_of_slot(schedule.state.uid, slot_at)
         if not any(one.event.type == "schedule.overdue" for one in on_record):
             yield overdue_event(schedule, slot_at, since, now)
+
+
+class FeedWatch:
+    """Records that an open transaction delays the event feed, and that it has ended; each once.
+
+    Of several schedulers only one does, as with overdue slots. What was recorded last is read from the ledger, so that
+    a restart records nothing again.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = store_of(runtime)
+        self._is_delayed: bool | None = None  # as recorded; None: not read yet
+
+    def step(self, node: str) -> None:
+        found = self._runtime.feed_delays.look()
+        if self._is_delayed is None:
+            last = self._runtime.ledger.events(EventFilter(types=(_DELAYED, _RESUMED)), limit=1)
+            self._is_delayed = bool(last) and last[0].event.type == _DELAYED
+        if (found is not None) == self._is_delayed or not is_first_scheduler(self._runtime, node):
+            return
+        self._is_delayed = found is not None
+        if found is None:
+            log.info("the event feed continues: the transaction that delayed it has ended")
+            self._record(node, _RESUMED, {})
+            return
+        log.warning("%s", found)
+        about = {"pid": found.pid, "application": found.application, "seconds": found.seconds}
+        self._record(node, _DELAYED, {key: value for key, value in about.items() if value is not None})
+
+    def _record(self, node: str, kind: EventType, detail: dict[str, object]) -> None:
+        now = self._runtime.clock.now()
+        self._runtime.slots.record([Event(kind, now, detail={"node": node, **detail})])
+
+
+class ExpectWatch:
+    """Records silent schedules; without `expect` it reads one empty index.
+
+    Any scheduler may do it: the row of a schedule has its deadline, which the record of a silence clears. A time
+    in which no scheduler wrote a heartbeat does not count: the node was down, or the database was.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._slots = store_of(runtime).slots
+        self._clock = runtime.clock
+
+    def step(self, *, longest_gap: int = MINUTE) -> None:
+        """Call it before a heartbeat: the last one shows whether a scheduler ran."""
+        if self._slots.next_expected_at() is None:
+            return
+        now, last = self._clock.now(), self._slots.last_heartbeat_at()
+        if last is not None and now - last > longest_gap:
+            self._slots.move_deadlines(last, now)
+        while (at := self._slots.next_expected_at()) is not None and at <= now:
+            if not self._slots.note_silences(now):
+                return
 
 
 class Downtime:

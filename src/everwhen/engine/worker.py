@@ -95,7 +95,7 @@ class Worker:
         self._is_over = False
 
     def prepare_to_stop(self) -> None:
-        """Note that the node stops: from now on a process that a signal ends was interrupted, and did not fail (G1)."""
+        """Note that the node stops: from now on a process that a signal ends was interrupted, and did not fail."""
         self._stopping.set()
 
     # -- one step of the worker's loop --
@@ -180,7 +180,7 @@ class Worker:
         self._wake.set()
 
     def put_orphans_back(self) -> int:
-        """Put back jobs that are recorded as this node's and do not run (R8).
+        """Put back jobs that are recorded as this node's and do not run.
 
         That happens when a claim was committed and its answer lost. Call it on the thread that claims, so that no claim
         is in progress.
@@ -253,7 +253,7 @@ class Worker:
                 self._await_work(running, outcome)
 
     def _await_work(self, running: Running, outcome: Outcome) -> None:
-        """Free the worker of a settled run when the last of its remaining work has returned (R9)."""
+        """Free the worker of a settled run when the last of its remaining work has returned."""
         left = next((work for work in running.run.still_running if not work.done()), None)
         if left is not None:
             left.add_done_callback(lambda _left: self._await_work(running, outcome))
@@ -287,7 +287,7 @@ class Worker:
         return running
 
     def drain(self, seconds: float) -> int:
-        """Settle the jobs that end within that time; return how many are still running after it (G1).
+        """Settle the jobs that end within that time; return how many are still running after it.
 
         Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
         processes to end afterwards.

@@ -40,18 +40,22 @@ def parse_address(text: str) -> Address | None:
 
 
 def private_host(url: str) -> str | None:
-    """Return the host of a URL that is certainly not public; None when it is, or when only a look-up can tell.
+    r"""Return the host of a URL that is certainly not public; None when it is, or when only a look-up can decide.
 
     >>> [private_host(f"http://{host}/") for host in ("127.0.0.1:80", "localhost.", "127.1", "0x7f000001", "[::1]")]
     ['127.0.0.1', 'localhost.', '127.1', '0x7f000001', '::1']
     >>> private_host("https://example.com/"), private_host("https://1.1.1.1/"), private_host("https://[half")
     (None, None, None)
+    >>> private_host("http://127\N{IDEOGRAPHIC FULL STOP}0\N{IDEOGRAPHIC FULL STOP}0.1/") is None
+    False
     """
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return None
-    name = normalize("NFKC", host).rstrip(".").lower()
+    name = (
+        normalize("NFKC", host).replace("\u3002", ".").rstrip(".").lower()
+    )  # IDNA reads this full stop as a dot
     if name == "localhost" or name.endswith(".localhost"):
         return host
     address = parse_address(name) or _short_address(name)

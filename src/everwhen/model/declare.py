@@ -11,18 +11,19 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from everwhen.errors import IntervalParseError, TimetableError
+from everwhen.model.budget_terms import budget_terms
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.kinds import Object
-from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
+from everwhen.model.policy import BUDGET, BreakerRule, Budget, Capacity, Guard
 from everwhen.model.scalars import CheckedValue, Parsed, Severity, unknown
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.target_kinds import Target, default_timeout
-from everwhen.model.values import BREAKER_RULE, bound_queue, parse_duration
+from everwhen.model.values import BREAKER_RULE, bound_queue, parse_duration, parse_size
 from everwhen.timetable.civil_time import Fold, Gap, Zone, zone
 from everwhen.timetable.jitter import parse_jitter_ms
 from everwhen.timetable.occurrences import dst_rule
-from everwhen.timetable.trigger import OnRequest, Trigger, parse_instant, parse_trigger
+from everwhen.timetable.trigger import Every, OnRequest, Trigger, parse_instant, parse_trigger
 
 _QUEUE = FIELDS["queue"].default
 BUDGETS = "budgets"  # of the group and the owner, by name; not a key, but beside the keys
@@ -98,8 +99,15 @@ def _declare(
     for key in ("start_at", "end_at"):
         if key in given:
             keys[key] = parse_instant(given[key], where)
-    for part, length in given.get("expect", {}).items():
-        keys[f"expect_{part}"] = _read(f"expect.{part}", length, parse_duration)
+    if "expect" in given:
+        keys |= _expectation(given["expect"], trigger, keys)
+    if "ping" in given:
+        ping = given["ping"]
+        keys["ping_url"] = str(ping["url"])
+        if ping.get("format") is not None:
+            keys["ping_format"] = ping["format"]
+        if ping.get("output") is not None:
+            keys["ping_output"] = _read("ping.output", ping["output"], parse_size)
     if "jitter" in given:
         keys["jitter_ms"] = parse_jitter_ms(given["jitter"], trigger)
     return Definition(
@@ -112,6 +120,27 @@ def _declare(
         timeout=timeout_of(given.get("timeout"), default_timeout(target.kind)),
         **keys,
     )
+
+
+def _expectation(expect: Any, trigger: Trigger, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of `expect`; `true` means each slot. A chain and a webhook have no slots in advance."""
+    rule: Mapping[str, Any] = {"each": "slot"} if expect is True else expect
+    found = {
+        f"expect_{part}": _read(f"expect.{part}", rule[part], parse_duration)
+        for part in ("within", "grace")
+        if rule.get(part) is not None
+    }
+    if rule.get("each") is None:
+        return found
+    is_chain = keys.get("interval_from") == "completion" and isinstance(trigger, Every)
+    if is_chain or isinstance(trigger, OnRequest):
+        what = "a completion chain" if is_chain else "a webhook or chat schedule"
+        raise TimetableError(
+            f"expect: {what} has no slots to expect; write expect: {{within: 26h}}",
+            key="expect",
+            value=expect,
+        )
+    return {"expect_each": True, "expect_grace": HOUR, **found}
 
 
 def _refuse_mistakes(given: Mapping[str, Any]) -> None:
@@ -173,7 +202,7 @@ def _trigger(given: Mapping[str, Any], where: Zone, now: int, gap: Gap | None, f
 def _limits(
     schedule_id: str, fields: Mapping[str, Any], group: str | None, tenant: str | None
 ) -> dict[str, Any]:
-    """Guard, capacity and breaker with the keys that they share (O3, O4, R6); tenants share capacity alone (X9)."""
+    """Guard, capacity and breaker with the keys that they share; tenants share capacity alone."""
     keys: dict[str, Any] = {}
     command = fields.get("command")
     own = f"{group}:{command}" if group and command else (group or schedule_id)
@@ -186,8 +215,9 @@ def _limits(
         keys["breaker"] = _breaker(own, fields["circuit_breaker"])
     if BUDGETS in fields:
         keys[BUDGETS] = tuple(
-            Budget(f"budget:{name}", limits.get("fires_per_hour"), limits.get("fires_per_day"))
+            Budget(f"{BUDGET}{name}", **terms)
             for name, limits in sorted(fields[BUDGETS].items())
+            if (terms := budget_terms(limits)) is not None
         )
     return keys
 

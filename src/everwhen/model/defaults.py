@@ -1,4 +1,4 @@
-"""Defaults that belong to what a schedule runs, to its group or to the shape of its body (SEMANTICS 10).
+"""Defaults that belong to what a schedule runs, to its group or to the shape of its body.
 
 They do not depend on the way by which a schedule arrives: files, REST, Python and tests complete the keys of a schedule
 here. The defaults themselves are in the rows of `fields`.

@@ -1,4 +1,4 @@
-"""How far a named listener has heard the event feed, as it is stored: a place in each sequence, and the open jobs.
+"""How far a named listener has received the event feed, as it is stored: a place in each sequence, and the open jobs.
 
 Starts and ends of jobs have no sequence of their own. So a cursor also holds the jobs up to its place that have not
 ended, each with the number of its starts that were reported. It is as long as there are outstanding jobs, however many
@@ -14,7 +14,7 @@ from typing import NamedTuple
 class EventCursor(NamedTuple):
     """The cursor of one name, held by at most one node.
 
-    `open_jobs` is None while nobody wants starts and ends. `failing` is the entry that the listener has refused
+    `open_jobs` is None while no listener takes starts and ends. `failing` is the entry that the listener has refused
     `failures` times. `fence` is higher after every write: a node whose cursor has another one has lost it.
     """
 

@@ -3,7 +3,7 @@
 A row says what a key may be, what it means, what it is where nobody sets it, and how it is written as JSON. The checks
 of files, REST bodies and Python calls, the JSON Schema, OpenAPI, answers, the options of the command line, the
 differences between revisions, `scheduler/schedule_options.py` and `docs/reference/schedule-keys.md` come from here
-(the last two by `tools/schedule_keys.py`). To add a key, see CONTRIBUTING.md.
+(the last two by `tools.reference`). To add a key, see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import fields as attributes_of
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
+from everwhen.model import meanings
 from everwhen.model.instants import MINUTE, SECOND, duration_text, rfc3339_text
 from everwhen.model.job import Origin
-from everwhen.model.kinds import Anything, Key, Object, Record
+from everwhen.model.kinds import Anything, Either, Key, Object, Record
 from everwhen.model.masks import masked
 from everwhen.model.payload import payload_text
 from everwhen.model.policy import (
@@ -28,11 +29,12 @@ from everwhen.model.policy import (
     Guard,
     IfRunning,
     IntervalFrom,
+    Made,
     OnExhausted,
     OnLost,
     WhenClosed,
 )
-from everwhen.model.scalars import Flag, Number, Parsed, Text, Word
+from everwhen.model.scalars import CheckedValue, Flag, Number, Only, Parsed, Text, Word
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target, run_to_json, some_of
 from everwhen.model.values import (
     A_DURATION,
@@ -47,6 +49,7 @@ from everwhen.model.values import (
     MOST_PAYLOAD,
     NAME_TEXT,
     PERCENT_OR_DURATION,
+    SIZE,
     URL,
     WEEKDAYS,
     WINDOW,
@@ -64,10 +67,13 @@ ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
 SignatureScheme = Literal["everwhen", "github"]
 Section = Literal["schedules", "plugins", "agents"]
 Column = Literal["plugin", "agent", "seconds", "spec"]
-"""Whose defaults differ (SEMANTICS 10): targets of a kind, and bodies with `interval_seconds`, or `type` and `spec`."""
+"""Whose defaults differ: targets of a kind, and bodies with `interval_seconds`, or `type` and `spec`."""
 
 EVERYWHERE: tuple[Section, ...] = ("schedules", "plugins", "agents")
 THE_INTERVAL = object()  # a default that is the schedule's own interval
+
+
+PingFormat = Literal["healthchecks", "sentry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +119,25 @@ class Definition:
     on_exhausted: OnExhausted = "continue"
     on_lost: OnLost = "rerun"
     timeout: int | None = 10 * MINUTE
+    expect_each: bool = False
     expect_within: int | None = None
     expect_grace: int | None = None
     ping_url: str | None = None
     secret: str | None = None
     signature: SignatureScheme = "everwhen"
+    made: Made | None = None
+    ping_format: PingFormat = "healthchecks"
+    ping_output: int = 10 << 10  # bytes
 
     @property
     def is_chain(self) -> bool:
         """Return whether the next slot is counted from the end of the last run."""
         return self.interval_from == "completion" and isinstance(self.trigger, Every)
+
+    @property
+    def is_expected(self) -> bool:
+        """Return whether an alert reports it when no success comes in time."""
+        return self.expect_each or self.expect_within is not None
 
     @property
     def has_bounds(self) -> bool:
@@ -160,7 +175,7 @@ class Definition:
 
     @property
     def stops_when_exhausted(self) -> bool:
-        """Return whether more than `max_retries` failures in a row, over any number of slots, end the schedule (R3)."""
+        """Return whether more than `max_retries` failures in a row, over any number of slots, end the schedule."""
         return self.max_retries is not None and self.on_exhausted == "stop"
 
     @property
@@ -226,13 +241,24 @@ def _breaker(definition: Definition) -> dict[str, Any] | None:
     )
 
 
+DEFAULT_PING_OUTPUT = 10 << 10
+
+
 def _expect(definition: Definition) -> dict[str, Any] | None:
     within, grace = duration_text(definition.expect_within), duration_text(definition.expect_grace)
-    return some_of({"within": within, "grace": grace})
+    each = "slot" if definition.expect_each else None
+    return some_of({"each": each, "within": within, "grace": grace})
 
 
 def _ping(definition: Definition) -> dict[str, Any] | None:
-    return {"url": definition.ping_url} if definition.ping_url else None
+    if not definition.ping_url:
+        return None
+    found: dict[str, Any] = {"url": definition.ping_url}
+    if definition.ping_format != "healthchecks":
+        found["format"] = definition.ping_format
+    if definition.ping_output != DEFAULT_PING_OUTPUT:
+        found["output"] = definition.ping_output
+    return found
 
 
 # -- the table --
@@ -299,24 +325,50 @@ WORK_SOURCE = Record(
         "path": Key(Text("inbox"), "The directory with one file per item."),
         "command": Key(ARGV, "The program that provides work items."),
         "env": Key(ENVIRONMENT, "Variables of its environment."),
-        "when_empty": Key(Word(WHEN_EMPTY), "Whether to run or to skip when there is no item.", "run"),
+        "when_empty": Key(
+            Word(WHEN_EMPTY, meanings=meanings.WHEN_EMPTY),
+            "Whether to run or to skip when there is no item.",
+            "run",
+        ),
         "options": Key(Object(MOST_PAYLOAD), "Keys of an installed source."),
     }
 )
-EXPECT = Record(
+
+
+def _one_expectation(node: CheckedValue) -> None:
+    if (node.value.get("each") is None) == (node.value.get("within") is None):
+        node.complain("must set exactly one of each, within")
+
+
+EXPECT_RULE = Record(
     {
-        "within": Key(DURATION, "A success is expected this often.", is_required=True),
-        "grace": Key(DURATION, "How late the success may be."),
+        "each": Key(Word(("slot",)), "A success is expected after each slot."),
+        "within": Key(DURATION, "A success is expected this often; closed time does not count."),
+        "grace": Key(DURATION, "How late the success may be; after a slot 1h by default."),
+    },
+    _one_expectation,
+)
+EXPECT = Either(((bool, Only(True)),), EXPECT_RULE)
+PING = Record(
+    {
+        "url": Key(URL, "The URL to call.", is_required=True),
+        "format": Key(
+            Word(get_args(PingFormat), meanings=meanings.PING_FORMAT),
+            "The protocol of the monitoring service.",
+            "healthchecks",
+        ),
+        "output": Key(SIZE, "How much of the end of a job's output is sent.", "10KiB"),
     }
 )
-PING = Record({"url": Key(URL, "The URL to call.", is_required=True)})
 
 _OF_AGENTS: tuple[Section, ...] = ("agents",)
 _AN_INTERVAL = Parsed(parse_every, A_DURATION, python="Duration")
 _EXPRESSION = Parsed(parse_cron, {"type": "string", "examples": ["0 2 * * *"]})
 _ROWS: dict[str, Field] = {
     "type": Field(
-        Word(("interval", "cron", "webhook", "chat")), "What fires the schedule.", sections=_OF_AGENTS
+        Word(("interval", "cron", "webhook", "chat"), meanings=meanings.TRIGGER_TYPE),
+        "What fires the schedule.",
+        sections=_OF_AGENTS,
     ),
     "interval": Field(_AN_INTERVAL, "The time between two runs.", sections=_OF_AGENTS),
     "expression": Field(_EXPRESSION, "The same as cron.", sections=_OF_AGENTS),
@@ -359,6 +411,8 @@ _ROWS: dict[str, Field] = {
         DST,
         "What happens to a slot when the clocks change.",
         write=lambda one: some_of({"gap": one.gap, "fold": one.fold}),
+        otherwise="`{gap: skip, fold: both}` for a cron expression whose minute or hour begins with `*`, else "
+        "`{gap: shift, fold: first}`",
     ),
     "start_at": Field(
         INSTANT, "No slot is due before this time.", None, None, write=lambda one: _bound(one.start_at)
@@ -371,13 +425,13 @@ _ROWS: dict[str, Field] = {
         write=lambda one: _bound(one.end_at),
     ),
     "first_run": Field(
-        Word(get_args(FirstRun)),
+        Word(get_args(FirstRun), meanings=meanings.FIRST_RUN),
         "When the first run of an interval is due.",
         "immediately",
         defaults={"seconds": "after_interval", "spec": "after_interval"},
     ),
     "interval_from": Field(
-        Word(get_args(IntervalFrom)),
+        Word(get_args(IntervalFrom), meanings=meanings.INTERVAL_FROM),
         "Whether an interval is counted from the slot or from the end of the last run.",
         defaults={"agent": "completion"},
     ),
@@ -397,7 +451,8 @@ _ROWS: dict[str, Field] = {
         answer_type=list[str],
     ),
     "outside_window": Field(
-        Word(get_args(WhenClosed)), "Whether a slot in a closed time is skipped or deferred."
+        Word(get_args(WhenClosed), meanings=meanings.WHEN_CLOSED),
+        "Whether a slot in a closed time is skipped or deferred.",
     ),
     "quiet_hours": Field(Text("nights"), "The id of a quiet-hours policy.", attribute="quiet_hours_id"),
     "misfire_grace": Field(
@@ -409,7 +464,7 @@ _ROWS: dict[str, Field] = {
         is_answered=True,
     ),
     "catch_up": Field(
-        Word((*get_args(CatchUp), "run_all_capped")),
+        Word((*get_args(CatchUp), "run_all_capped"), meanings=meanings.CATCH_UP),
         "What happens to slots that were missed.",
         read=lambda value: "run_all" if value == "run_all_capped" else value,
         answer=attrgetter("catch_up_policy"),
@@ -419,7 +474,8 @@ _ROWS: dict[str, Field] = {
     ),
     "catch_up_limit": Field(Number(1, 100_000), "The largest number of catch-up jobs."),
     "if_running": Field(
-        Word(get_args(IfRunning)), "What happens to a slot that is due while a job is queued or running."
+        Word(get_args(IfRunning), meanings=meanings.IF_RUNNING),
+        "What happens to a slot that is due while a job is queued or running.",
     ),
     "queue_limit": Field(Number(1), "The largest number of jobs that wait with if_running: queue."),
     "max_outstanding": Field(
@@ -453,11 +509,13 @@ _ROWS: dict[str, Field] = {
         otherwise="the interval, at most `60s`",
     ),
     "on_exhausted": Field(
-        Word(get_args(OnExhausted)),
+        Word(get_args(OnExhausted), meanings=meanings.ON_EXHAUSTED),
         "Whether the schedule continues with its next slot or stops when all retries have failed.",
         defaults={"seconds": "stop"},
     ),
-    "on_lost": Field(Word(get_args(OnLost)), "What happens to a job whose node died."),
+    "on_lost": Field(
+        Word(get_args(OnLost), meanings=meanings.ON_LOST), "What happens to a job whose node died."
+    ),
     "timeout": Field(
         DURATION_OR_NONE,
         "How long a run may take; 0 means no limit.",
@@ -466,7 +524,7 @@ _ROWS: dict[str, Field] = {
         answer=_duration_of("timeout", "0"),
         is_answered=True,
         defaults={"agent": "1h", "seconds": "600s", "spec": "10m"},
-        otherwise="`10m`, and `1h` for a command",
+        otherwise="`10m`; `1h` for `run: {command: …}`",
     ),
     "circuit_breaker": Field(
         BREAKER,
@@ -500,19 +558,18 @@ _ROWS: dict[str, Field] = {
     "expect": Field(EXPECT, "Raise an alert when no run succeeds in time.", write=_expect),
     "ping": Field(
         PING,
-        "A URL to call after each run, for a monitoring service.",
-        attribute="ping_url",
-        read=lambda value: str(value.get("url")),
+        "A URL to call at the start and the end of each run, for a monitoring service.",
+        attribute=None,
         write=_ping,
         answer=lambda one: masked(_ping(one)),
     ),
-    "prompt": Field(Text(longest=1 << 20), "What the agent is asked to do.", sections=_OF_AGENTS),
+    "prompt": Field(Text(longest=1 << 20), "The task of the agent.", sections=_OF_AGENTS),
     "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=_OF_AGENTS),
     "secret": Field(
         Text(), "The secret that signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS
     ),
     "signature": Field(
-        Word(get_args(SignatureScheme)),
+        Word(get_args(SignatureScheme), meanings=meanings.SIGNATURE),
         "How the requests of a webhook are signed.",
         "everwhen",
         sections=_OF_AGENTS,

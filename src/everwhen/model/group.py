@@ -1,5 +1,5 @@
 """Groups (plugins, agents and workflows) as the fields of their section: who owns them, which keys another owner cannot
-set on a shared one (X9), and the targets of agents and workflows.
+set on a shared one, and the targets of agents and workflows.
 
 A *tenant* is an owner that uses a shared group of another owner.
 """
@@ -97,11 +97,28 @@ def agent_target(agent: str, group: Mapping[str, Any], fields: Mapping[str, Any]
         "command": [str(word) for word in command],
         "prompt": fields.get("prompt"),
         "default_prompt": group.get("default_prompt"),
+        "report": group.get("report"),
         "cwd": group.get("cwd"),
         "env": group.get("env"),
         "work_source": _work_source(fields.get("work_source")),
     }
     return Target("agent", json.dumps({key: value for key, value in spec.items() if value is not None}))
+
+
+MAX_COST = "{max_cost}"  # in the command of an agent: what one run may cost
+
+
+def asks_for_max_cost(target: Target) -> bool:
+    """Return whether the command of an agent contains the most that a run may cost."""
+    command = json.loads(target.spec).get("command", ()) if target.kind == "agent" else ()
+    return any(MAX_COST in word for word in command)
+
+
+def needs_max_cost(agent: str) -> str:
+    return (
+        f'{MAX_COST} in the command of agent "{agent}" needs a budget with cost_per_run, and there is none; '
+        f"set cost_per_run in budgets.{agent}, or leave {MAX_COST} out"
+    )
 
 
 def _work_source(fields: Any) -> dict[str, Any] | None:

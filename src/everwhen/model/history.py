@@ -14,6 +14,7 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.limits import Breaker, Limit, Transition
 from everwhen.model.schedule import Plan, State, Status
+from everwhen.model.spending import Spending
 
 # The events that end an active span, with the status after it (None: the schedule is deleted), and those that begin it.
 STOPS: Mapping[EventType, Status | None] = {
@@ -70,8 +71,8 @@ class History(NamedTuple):
     """The histories of schedules, one after another, and the data that they share.
 
     `system` holds the events without a schedule that affect slots: system.paused, system.resumed, system.restored and
-    scheduler.clock_stepped. `limits` and `breakers` are None when some histories are left out, because counts cannot be
-    recomputed then.
+    scheduler.clock_stepped. `limits`, `breakers` and `spendings` are None when some histories are left out, because
+    counts cannot be recomputed then.
     """
 
     histories: Iterable[ScheduleHistory]
@@ -81,3 +82,4 @@ class History(NamedTuple):
     breakers: Breakers | None = None
     # Before it, a node of the previous release may have counted retries and failed slots.
     ruled_from: int = 0
+    spendings: Sequence[Spending] | None = None

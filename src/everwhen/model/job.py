@@ -8,6 +8,7 @@ from everwhen.timetable.jitter import blake2b
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
 Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]
+CostSource = Literal["reported", "estimated"]
 # Jobs of one schedule and one line run one after another, in order of slot_at. A job in line `own` also waits for every
 # other running job of the schedule. None: the job runs concurrently with all others (`allow`).
 Line = Literal["own", "catch_up", "backfill"]
@@ -60,6 +61,7 @@ class NewJob(NamedTuple):
     stands_for: int = 1
     attempt: int = 0  # how often the slot's work has started so far
     line: Line | None = "own"
+    cost_reserved: str | None = None  # JSON: amount and unit by budget
 
 
 class Job(NamedTuple):
@@ -102,6 +104,10 @@ class Job(NamedTuple):
     error: str | None
     result: str | None
     ready_at: int | None = None  # when it may be claimed; None: it waits for another job, or needs no claim
+    cost_reserved: str | None = None  # JSON: amount and unit by budget
+    cost_amount: int | None = None  # of all its attempts, in millionths
+    cost_unit: str | None = None
+    cost_source: CostSource | None = None
 
     @property
     def is_own(self) -> bool:

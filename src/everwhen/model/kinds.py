@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from everwhen.errors import oversize
-from everwhen.model.scalars import CheckedValue, Schema, spelled, unknown
+from everwhen.model.scalars import CheckedValue, Schema, Word, spelled, unknown
 from everwhen.model.target_kinds import header_fault
 
 MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
@@ -157,7 +157,14 @@ class Record:
 
 def _described(key: Key) -> Schema:
     default = {} if key.default is None else {"default": key.default}
-    return {**key.kind.schema(), "description": key.about, **default}
+    return {**key.kind.schema(), "description": _full_text(key), **default}
+
+
+def _full_text(key: Key) -> str:
+    """Return what a key is about, with the meaning of each word that it may be."""
+    meanings = key.kind.meanings if isinstance(key.kind, Word) else {}
+    words = "; ".join(f"{word}: {meaning}" for word, meaning in meanings.items())
+    return f"{key.about} {words}." if words else key.about
 
 
 class Either(NamedTuple):

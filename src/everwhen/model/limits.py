@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from everwhen.model.cost import ScheduleCosts
+from everwhen.model.events import Event
 from everwhen.model.instants import DAY, HOUR
-from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition
+from everwhen.model.spending import Spending, current, day_of, hour_of
 
 
 class Limit(NamedTuple):
@@ -38,27 +40,18 @@ class Limit(NamedTuple):
 
     def fired(self, now: int, count: int = 1) -> Limit:
         """Return the counts after `count` more firings; windows are whole hours and days of UTC."""
-        hour, day = now - now % HOUR, now - now % DAY
-        return self._replace(
-            hour=hour,
-            hour_fires=(self.hour_fires if hour == self.hour else 0) + count,
-            day=day,
-            day_fires=(self.day_fires if day == self.day else 0) + count,
-        )
+        hour, day = self._windows(now)
+        hour_fires, day_fires = self.fires(now)
+        return self._replace(hour=hour, hour_fires=hour_fires + count, day=day, day_fires=day_fires + count)
 
-    def refill_at(self, budget: Budget, now: int, count: int = 1) -> int | None:
-        """Return when the next window begins that may allow `count` more firings, or None when the current one does."""
-        hour, day = now - now % HOUR, now - now % DAY
-        day_fires = self.day_fires if day == self.day else 0
-        hour_fires = self.hour_fires if hour == self.hour else 0
-        if budget.per_day is not None and day_fires + count > budget.per_day:
-            return day + DAY
-        if budget.per_hour is not None and hour_fires + count > budget.per_hour:
-            return hour + HOUR
-        return None
+    def fires(self, now: int) -> tuple[int, int]:
+        """Return the firings in the current hour and day."""
+        hour, day = self._windows(now)
+        return self.hour_fires if hour == self.hour else 0, self.day_fires if day == self.day else 0
 
-    def is_spent(self, budget: Budget, now: int) -> bool:
-        return self.refill_at(budget, now) is not None
+    def _windows(self, now: int) -> tuple[int, int]:
+        hour, day = hour_of(now), day_of(now)
+        return current(self.hour, hour, hour + HOUR), current(self.day, day, day + DAY)
 
 
 # Circuit breakers: their state, and their recorded transitions.
@@ -153,23 +146,33 @@ class Shared:
     touched_limits: set[str] = field(default_factory=set)
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)
-    undo: list[Limit | Breaker] = field(default_factory=list)  # the value before each change
+    spendings: dict[str, Spending] = field(default_factory=dict)
+    costs: dict[str, ScheduleCosts] = field(default_factory=dict)  # by uid, where a budget counts cost
+    touched_spendings: set[str] = field(default_factory=set)
+    touched_costs: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)  # about budgets
+    undo: list[Limit | Breaker | Spending | ScheduleCosts] = field(default_factory=list)  # before each change
     declined: list[Declined] = field(default_factory=list)
 
-    def mark(self) -> tuple[int, int, int]:
+    def mark(self) -> tuple[int, int, int, int]:
         """Return the position of the fold, to roll back to when an evaluation fails."""
-        return len(self.undo), len(self.transitions), self.stagger_offset
+        return len(self.undo), len(self.transitions), len(self.events), self.stagger_offset
 
-    def back_to(self, mark: tuple[int, int, int]) -> None:
+    def back_to(self, mark: tuple[int, int, int, int]) -> None:
         """Undo every change since the mark. The keys stay touched, so their old values are written."""
-        undone, transitions, self.stagger_offset = mark
+        undone, transitions, events, self.stagger_offset = mark
         while len(self.undo) > undone:
-            old = self.undo.pop()
-            if isinstance(old, Limit):
-                self.limits[old.key] = old
-            else:
-                self.breakers[old.key] = old
+            match self.undo.pop():
+                case Limit() as limit:
+                    self.limits[limit.key] = limit
+                case Breaker() as breaker:
+                    self.breakers[breaker.key] = breaker
+                case Spending() as spending:
+                    self.spendings[spending.key] = spending
+                case ScheduleCosts() as costs:  # pragma: no branch
+                    self.costs[costs.uid] = costs
         del self.transitions[transitions:]
+        del self.events[events:]
 
     def limit(self, key: str) -> Limit:
         return self.limits.get(key) or Limit(key)
@@ -202,11 +205,24 @@ class Shared:
         if transition is not None:
             self.transitions.append(transition)
 
-    def spent_budget(self, budgets: Iterable[Budget], now: int) -> Budget | None:
-        return next((b for b in budgets if self.limit(b.key).is_spent(b, now)), None)
+    def spending(self, key: str) -> Spending:
+        return self.spendings.get(key) or Spending(key)
+
+    def put_spending(self, spending: Spending) -> None:
+        self.undo.append(self.spending(spending.key))
+        self.spendings[spending.key] = spending
+        self.touched_spendings.add(spending.key)
+
+    def costs_of(self, uid: str) -> ScheduleCosts:
+        return self.costs.get(uid) or ScheduleCosts(uid)
+
+    def put_costs(self, costs: ScheduleCosts) -> None:
+        self.undo.append(self.costs_of(costs.uid))
+        self.costs[costs.uid] = costs
+        self.touched_costs.add(costs.uid)
 
     def next_stagger(self, opening: int) -> int:
-        """Return when the next catch-up job of this evaluation may begin; the first one begins at the opening (C9)."""
+        """Return when the next catch-up job of this evaluation may begin; the first one begins at the opening."""
         begins_at = opening + self.stagger_offset
         self.stagger_offset += self.stagger
         return begins_at

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import dropwhile
 from typing import Literal, NamedTuple
 
+from everwhen.model.cost import Cost
+
 OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
 
@@ -29,12 +31,13 @@ class NewMessage(NamedTuple):
 class Outcome(NamedTuple):
     """The outcome of one run.
 
-    `is_final`: the target reports that a retry is of no use (R4). `retry_after`: it requests a delay before the retry.
-    `invalidates`: the declared target cannot be run any more, so the schedule stops (R7). `also` is written by the
+    `is_final`: the target reports that a retry is of no use. `retry_after`: it requests a delay before the retry.
+    `invalidates`: the declared target cannot be run any more, so the schedule stops. `also` is written by the
     transaction that settles the job, or not at all. `is_still_running`: the run has ended but its work has not; the
-    worker reports its end (R9). `awaits`: the work continues in another system, which reports the outcome with the
+    worker reports its end. `awaits`: the work continues in another system, which reports the outcome with the
     token that has this hash. `is_interrupted`: a signal ended the process; while its node stops that is not a failure,
-    and the job is run again (G1). `events`: the events of the run, a line of JSON each; they are kept with its output.
+    and the job is run again. `events`: the events of the run, a line of JSON each; they are kept with its output.
+    `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do.
     """
 
     status: OutcomeStatus
@@ -48,6 +51,7 @@ class Outcome(NamedTuple):
     awaits: str | None = None
     is_interrupted: bool = False
     events: str = ""
+    cost: Cost | None = None
 
     @property
     def is_failure(self) -> bool:

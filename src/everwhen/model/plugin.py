@@ -200,7 +200,7 @@ def _typed(entry: Mapping[str, Any], key: str, place: str, problems: list[str], 
     return None
 
 
-# Validation of a plugin's schedules: the rules that configuration, REST and every restart apply (D38–D40).
+# Validation of a plugin's schedules: the rules that configuration, REST and every restart apply.
 
 
 def plugin_schedule_faults(
@@ -227,7 +227,7 @@ def plugin_target(
 ) -> Target:
     """Return the target that runs a command of a plugin with the configuration of its group.
 
-    `tenant` is an owner that uses a shared plugin of another owner: it has a separate plugin state (X9).
+    `tenant` is an owner that uses a shared plugin of another owner: it has a separate plugin state.
     """
     spec = {"name": plugin, "command": command, "config": dict(config or {})}
     if tenant is not None:
@@ -245,7 +245,7 @@ def memory_of(spec: Mapping[str, Any]) -> str:
 
 
 def plugin_drift(schedule_id: str, definition: Definition, manifest: Manifest | None) -> str | None:
-    """Return why a stored schedule of a plugin cannot run any more, or None when it can (R7)."""
+    """Return why a stored schedule of a plugin cannot run any more, or None when it can."""
     spec = json.loads(definition.target.spec)
     if manifest is None:
         return f'plugin "{spec["name"]}" is not installed'

@@ -41,17 +41,44 @@ class BreakerRule(NamedTuple):
     reset_after: int
 
 
+BUDGET = "budget:"  # what the key of every budget begins with
 TOKEN_BUDGET = "budget:token:"
+OnReached = Literal["skip", "pause", "alert"]
+CATCH_UP_SHARE = 50
+
+
+class Made(NamedTuple):
+    """How a schedule was made, where that matters for its runs: over MCP, and in the run of an agent.
+
+    `depth`: 0 for what people and programs make, 1 for what a run of that makes, and so on.
+    """
+
+    via: str | None = None
+    job_id: str | None = None
+    depth: int = 0
 
 
 class Budget(NamedTuple):
-    """At most so many firings per hour and per day share this key: of the clock, and for a token of any origin (O5)."""
+    """Limits that share this key: firings per hour and day, cost per day, month and run, in millionths of `unit`.
+
+    Those of a group or an owner refuse only what the clock fires; those of a token refuse whatever it causes.
+    `catch_up_share`: how many per cent of a window catch-up may take. `on_reached: alert` refuses nothing.
+    """
 
     key: str
     per_hour: int | None = None
     per_day: int | None = None
+    cost_per_day: int | None = None
+    cost_per_month: int | None = None
+    cost_per_run: int | None = None
+    unit: str | None = None
+    on_reached: OnReached = "skip"
+    catch_up_share: int = CATCH_UP_SHARE
 
     @property
     def is_of_token(self) -> bool:
-        """Return whether it limits the firings of a token, and not of a group or an owner."""
+        """Return whether it limits what a token causes, and not a group or an owner."""
         return self.key.startswith(TOKEN_BUDGET)
+
+
+BUDGET_FIRES = 3  # the first fields: key and firings, which every release reads

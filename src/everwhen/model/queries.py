@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from everwhen.model.events import EventType
 from everwhen.model.job import Job, JobStatus, Origin
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
     updated_at: int
 
 
-# The words of the source systems for our statuses are taken, too (SEMANTICS 7).
+# The words of the source systems for our statuses are taken, too.
 STATUS_ALIASES: dict[str, Status] = {
     "active": "active",
     "idle": "active",
@@ -45,6 +45,7 @@ class ScheduleNames(NamedTuple):
     key: str | None
     name: str
     owner: str | None
+    token_id: str | None
 
 
 class ScheduleFilter(NamedTuple):
@@ -56,6 +57,53 @@ class ScheduleFilter(NamedTuple):
     type: str | None = None
     target: str | None = None
     text: str | None = None  # contained in its id or name
+    is_waiting: bool = False  # for approval
+    token_id: str | None = None  # that made it
+    paused_by: str | None = None
+    is_failing: bool = False  # its last slot failed
+    is_running: bool = False
+    is_held: bool = False
+
+
+ScheduleOrder = Literal["created_at", "name", "status", "owner", "next_run_at", "last_fired_at"]
+# The orders of a list as a request names them: column, and whether it descends.
+SORTS: dict[str, tuple[ScheduleOrder, bool]] = {
+    f"{sign}{order}": (order, bool(sign)) for order in get_args(ScheduleOrder) for sign in ("", "-")
+}
+Facet = Literal["status", "group", "owner", "type", "target"]
+
+
+class RecentJob(NamedTuple):
+    """What a list shows of one of the last jobs of a schedule."""
+
+    uid: str
+    number: int
+    retry: int
+    origin: Origin
+    status: JobStatus
+    slot_at: int
+    started_at: int | None
+    ended_at: int | None
+
+
+class GatheredSkips(NamedTuple):
+    """The skips that are counted on the row of a schedule until something else happens to it."""
+
+    schedule_id: str
+    skip_reason: str | None
+    skip_first_at: int
+    skip_last_at: int
+    skip_count: int
+
+
+class RecentSkip(NamedTuple):
+    """What a list shows of one of the last events about slots of a schedule that did not fire."""
+
+    uid: str
+    type: EventType
+    slot_at: int
+    reason: str | None
+    slot_count: int
 
 
 class JobFilter(NamedTuple):
@@ -123,3 +171,12 @@ class MessageFilter(NamedTuple):
     schedule_id: str | None = None
     since: int | None = None
     until: int | None = None
+
+
+class AlertFilter(NamedTuple):
+    """Conditions of a list of alerts; all that are given must hold."""
+
+    state: str | None = None
+    class_: str | None = None
+    schedule_id: str | None = None
+    owner: str | None = None

@@ -99,7 +99,7 @@ def link_id(job_id: str, at: int) -> str:
     """Return the id of a link: the id of the expected job, and its instant.
 
     The instant is needed because a skipped slot does not change the number of the next run: a link that puts its
-    successor into the queue while it is itself still there must not use its own id again (W6).
+    successor into the queue while it is itself still there must not use its own id again.
 
     >>> link_id("sched-a1b2c3d4-n5-rc0", 1_767_600_060_000_000)
     'sched-a1b2c3d4-n5-rc0-at1767600060000000'

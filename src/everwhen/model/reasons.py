@@ -38,7 +38,7 @@ ScheduleSkipReason = Literal[
     "budget",
     "outstanding_limit",
 ]
-CancelReason = Literal["pause", "done", "dead", "deleted", "overlap", "circuit_open", "person"]
+CancelReason = Literal["pause", "done", "dead", "deleted", "overlap", "circuit_open", "budget", "person"]
 
 SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
 HOLD_REASONS: tuple[str, ...] = get_args(HoldReason)
@@ -58,7 +58,7 @@ SKIPPED: Mapping[str, str] = {
     "already_running": "an earlier run was still going (if_running: skip)",
     "retrying": "an earlier slot was still waiting for its turn or its retry (if_running: skip)",
     "queue_full": "{queue_limit:,} jobs were waiting already (queue_limit)",
-    "budget": "the budget of firings was spent ({budgets})",
+    "budget": "the budget was spent ({budgets})",
     "superseded": f"{WAS_HELD}the next slot came first",
     "edited": "the schedule's times were edited before it was decided",
     "paused": "the schedule was stopped before it was decided",
@@ -68,7 +68,7 @@ MISSED: Mapping[str, str] = {
     "late": "the scheduler was running but came too late for it",
     "catch_up_limit": "more slots had been missed than the {catch_up_limit:,} that may be caught up (catch_up_limit)",
     "circuit_open": "the circuit breaker {breaker} was open when it could have been caught up",
-    "budget": "the budget of firings was spent when it could have been caught up ({budgets})",
+    "budget": "the budget, or the share of catch-up in it, was spent when it could have been caught up ({budgets})",
 }
 HELD: Mapping[str, str] = {
     "outstanding_limit": "{guard} of its kind may be outstanding, and that many {are} (max_outstanding)",
@@ -78,7 +78,7 @@ HELD: Mapping[str, str] = {
 # For future slots. A condition that holds now and ends at a known instant is shown with that instant.
 PRESENT: Mapping[str, str] = {
     "circuit_open": "the circuit breaker {breaker} is open",
-    "budget": "the budget of firings ({budgets}) is spent",
+    "budget": "the budget ({budgets}) is spent",
 }
 AHEAD: Mapping[str, str] = {
     **CLOSED,
@@ -112,7 +112,22 @@ CANCELLED: Mapping[str, str] = {
     "deleted": "its job was cancelled because the schedule was deleted",
     "overlap": "its job was cancelled by the next slot (if_running: cancel)",
     "circuit_open": "its job was cancelled because the circuit breaker opened",
+    "budget": "its retry was cancelled because the budget was spent and the next slot came first",
     "person": "its job was cancelled by a person",
+}
+
+CHECKED: Mapping[str, str] = {  # of `check_schedule`, which asks whether a schedule would fire now
+    "unsupported_type": f"the schedule {ON_REQUEST}",
+    "disabled": "the schedule is not active",
+    "already_running": SKIPPED["already_running"],
+    "at_capacity": HELD["at_capacity"],
+    "not_due": "no slot is due",
+    "excluded_day": CLOSED["excluded_day"],
+    "outside_window": CLOSED["outside_window"],
+    "quiet_hours": CLOSED["quiet_hours"],
+    "circuit_open": PRESENT["circuit_open"],
+    "budget": PRESENT["budget"],
+    "outstanding_limit": HELD["outstanding_limit"],
 }
 
 

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from everwhen.model.instants import DAY
 
-Kept = Literal["output", "jobs", "audit", "breaker_transitions", "messages", "requests", "listeners", "nodes"]
+Kept = Literal[
+    "output",
+    "jobs",
+    "audit",
+    "breaker_transitions",
+    "messages",
+    "requests",
+    "listeners",
+    "alerts",
+    "deliveries",
+    "nodes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,8 @@ class Retention:
     breaker_transitions: int = 90 * DAY
     messages: int = 30 * DAY
     output: int = 7 * DAY
+    alerts: int = 90 * DAY
+    deliveries: int = 30 * DAY
 
 
 class Cutoffs(NamedTuple):
@@ -31,6 +44,8 @@ class Cutoffs(NamedTuple):
     output: int
     requests: int = 0
     listeners: int = 0
+    alerts: int = 0
+    deliveries: int = 0
 
 
 class RetentionPosition(NamedTuple):
@@ -41,16 +56,7 @@ class RetentionPosition(NamedTuple):
 
 
 PASS_START = RetentionPosition("output")
-ORDER: tuple[Kept, ...] = (
-    "output",
-    "jobs",
-    "audit",
-    "breaker_transitions",
-    "messages",
-    "requests",
-    "listeners",
-    "nodes",
-)
+ORDER: tuple[Kept, ...] = get_args(Kept)
 LISTENERS_KEPT = 30 * DAY  # at least: the cursor of a name that nobody uses
 
 

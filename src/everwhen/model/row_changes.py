@@ -122,7 +122,8 @@ JOB_STARTED = RowChange(
 # Columns that are known when a job is created, in the order of `job_row`.
 JOB_INSERTED = tuple(
     """job_id schedule_row uid schedule_id revision number retry origin slot_at due_at not_before is_ready is_counted
-    is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at ready_at""".split()
+    is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at
+    cost_reserved ready_at""".split()
 )
 # What the other columns hold then.
 JOB_QUEUED = RowChange({"status": "'queued'", "rescues": "0", "fence": "0", "cancel_requested": "False"})
@@ -157,6 +158,7 @@ def job_row(job: NewJob, state: State, plan: Plan, now: int) -> tuple[object, ..
         definition.breaker.key if definition.breaker is not None else None,
         job.line,
         now,
+        job.cost_reserved,
         (job.not_before or now) if job.is_ready else None,
     )
 

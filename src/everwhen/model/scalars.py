@@ -146,6 +146,7 @@ class Word(NamedTuple):
 
     fields: tuple[str, ...]
     what: str = ""  # what to call them in messages if they are too many to list
+    meanings: Mapping[str, str] = {}  # what each means, of those that do not say it themselves
 
     def check(self, node: CheckedValue) -> None:
         if node.value in self.fields:

@@ -51,6 +51,7 @@ class Plan:
     __slots__ = (
         "_calendar",
         "_closed_times",
+        "awaits_successes",
         "defers",
         "definition",
         "fault",
@@ -72,6 +73,11 @@ class Plan:
         # Only its limits and its own jobs can keep its slots from firing.
         self.is_plain = self._closed_times is _NEVER_CLOSED and not (
             definition.breaker or definition.budgets or definition.jitter_ms or definition.is_chain
+        )
+
+        # The success of a run may end the schedule, creates its next slot, or is expected.
+        self.awaits_successes = (
+            bool(definition.total_repeats) or definition.is_chain or definition.is_expected
         )
 
     def calendar(self, anchor_at: int | None) -> Calendar:
@@ -185,6 +191,9 @@ class State(NamedTuple):
     resume_at: int | None = None
     failed_slots: int = 0  # consecutive own slots that ended in failure
     numbers_skipped: int = 0  # job numbers that restores have skipped
+    expect_at: int | None = (
+        None  # by when a success is expected; None while it is silent, or nothing is expected
+    )
 
     @property
     def firings(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from everwhen.errors import StoreError
 from everwhen.model.fast_values import by_identity
-from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard, OnExhausted
+from everwhen.model.policy import BUDGET_FIRES, BreakerRule, Budget, Capacity, Guard, Made, OnExhausted
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron
@@ -24,7 +24,7 @@ from everwhen.timetable.windows import QuietHours, QuietWindow, Window
 Fields = dict[str, Any]
 
 # Rules that are written as a list of their fields.
-_LISTS = {"only_between": Window, "guard": Guard, "capacity": Capacity, "breaker": BreakerRule}
+_LISTS = {"only_between": Window, "guard": Guard, "capacity": Capacity, "breaker": BreakerRule, "made": Made}
 _PLAIN = {
     field.name: field.default
     for field in fields(Definition)
@@ -59,7 +59,7 @@ def fields_of(definition: Definition) -> Fields:
     rules = {name: getattr(definition, name) for name in _LISTS}
     values |= {name: list(rule) for name, rule in rules.items() if rule is not None}
     if definition.budgets:
-        values["budgets"] = [list(budget) for budget in definition.budgets]
+        values |= _budgets_to_json(definition.budgets)
     return values
 
 
@@ -68,11 +68,32 @@ def definition_of(values: Mapping[str, Any]) -> Definition:
         trigger=_trigger_of(values["trigger"]),
         zone=zone(values["timezone"]),
         target=Target(*values["target"]),
-        budgets=tuple(Budget(*budget) for budget in values.get("budgets", ())),
+        budgets=_budgets_of(values),
         on_exhausted=values.get("on_exhausted") or _unsaid_on_exhausted(values),
         **{name: make(*values[name]) for name, make in _LISTS.items() if name in values},
         **{name: values[name] for name in _PLAIN if name in values},
     )
+
+
+def _budgets_to_json(budgets: tuple[Budget, ...]) -> Fields:
+    """Return the firings as every release reads them, and the rest, where there is more, in a key of its own."""
+    values: Fields = {"budgets": [list(budget[:BUDGET_FIRES]) for budget in budgets]}
+    terms = [_terms(budget) for budget in budgets]
+    if any(terms):
+        values["budget_terms"] = terms
+    return values
+
+
+def _terms(budget: Budget) -> Fields:
+    default = Budget(budget.key)
+    names = Budget._fields[BUDGET_FIRES:]
+    return {name: getattr(budget, name) for name in names if getattr(budget, name) != getattr(default, name)}
+
+
+def _budgets_of(values: Mapping[str, Any]) -> tuple[Budget, ...]:
+    budgets = values.get("budgets", ())
+    terms = values.get("budget_terms") or [{}] * len(budgets)
+    return tuple(Budget(*budget, **more) for budget, more in zip(budgets, terms, strict=True))
 
 
 def _unsaid_on_exhausted(values: Mapping[str, Any]) -> OnExhausted:

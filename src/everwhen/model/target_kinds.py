@@ -149,7 +149,7 @@ _ALL = (
         "everwhen.targets.agent:make_target",
         {
             "name": TargetKey("name", "The name of the agent.", is_required=True),
-            "prompt": TargetKey("text", "What the agent is asked to do."),
+            "prompt": TargetKey("text", "The task of the agent."),
         },
         has_group=True,
         has_defaults=True,

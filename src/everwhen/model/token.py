@@ -10,20 +10,27 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
-from everwhen.errors import LimitError, TokenError, shown
+from everwhen.errors import CostError, LimitError, TokenError, shown
+from everwhen.model.budget_terms import budget_terms, share_of
 from everwhen.model.instants import DAY, SECOND
+from everwhen.model.policy import TOKEN_BUDGET, Budget, OnReached
 from everwhen.model.schedule import Definition, Plan
+from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.interval import LONGEST, parse_seconds
 from everwhen.timetable.trigger import Cron, Every, Once
 
 AccessRole = Literal["viewer", "operator", "admin"]
+Approval = Literal["ask", "recurring", "required"]
+ApprovalMode = Literal["none", "ask", "recurring", "required"]
 ROLES: tuple[AccessRole, ...] = get_args(AccessRole)
+APPROVALS: tuple[Approval, ...] = get_args(Approval)
 ANSWERS_KEPT = DAY
+APPROVAL_TTL = 7 * 86_400.0  # seconds
 LOOKED_AT = 64  # slots of a cron expression that are checked against min_interval
 
 
 class TokenLimits(NamedTuple):
-    """The limits on what a token may create; durations in seconds, None: no limit."""
+    """The limits on what a token may create and cause; durations in seconds, None: no limit."""
 
     max_schedules: int | None = None
     min_interval: int | None = None
@@ -31,18 +38,50 @@ class TokenLimits(NamedTuple):
     fires_per_hour: int | None = None
     fires_per_day: int | None = None
     targets: tuple[str, ...] | None = None
-    approval: Literal["required"] | None = None
+    approval: Approval | None = None  # processes of 0.1 treat every word as `required`
+    cost_per_day: str | None = None  # such as 5 USD
+    cost_per_month: str | None = None
+    cost_per_run: str | None = None
+    on_reached: OnReached | None = None
+    catch_up_share: int | None = None  # per cent
 
     @property
     def needs_approval(self) -> bool:
         return self.approval is not None
 
+    def needs_approval_of(self, definition: Definition, *, is_accepted: bool = False) -> bool:
+        """Return whether a person has to approve this definition before it fires.
+
+        `is_accepted`: the person at the client was asked and accepted it, which only `ask` believes.
+        """
+        match self.approval:
+            case None:
+                return False
+            case "ask":
+                return not is_accepted
+            case "recurring":
+                return not isinstance(definition.trigger, Once)
+            case _:
+                return True
+
 
 NO_LIMITS = TokenLimits()
 
 
+class Confinement(NamedTuple):
+    """What the token of a run is confined to: schedules of this agent that runs of it made.
+
+    `depth` is that of what it makes; beyond `max_depth` it makes nothing.
+    """
+
+    group: str
+    job_id: str
+    depth: int
+    max_depth: int
+
+
 class Token(NamedTuple):
-    """One token; `owner` None: it is valid for all owners."""
+    """One token; `owner` None: it is valid for all owners. `confined`: it is that of a run, and ends with it."""
 
     token_id: str
     name: str
@@ -53,6 +92,7 @@ class Token(NamedTuple):
     created_by: str | None = None
     expires_at: int | None = None
     revoked_at: int | None = None
+    confined: Confinement | None = None
 
     def is_good(self, now: int) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
@@ -63,6 +103,12 @@ class Token(NamedTuple):
 
     def sees(self, owner: str | None) -> bool:
         return self.owner is None or self.owner == owner
+
+
+def budget_of(token: Token) -> Budget | None:
+    """Return what a token may cause; None when that is not limited."""
+    terms = budget_terms(token.limits._asdict())
+    return None if terms is None else Budget(f"{TOKEN_BUDGET}{token.token_id}", **terms)
 
 
 def actor_of(token: Token | None) -> str | None:
@@ -101,16 +147,27 @@ class StoredResponse(NamedTuple):
         return now + self.kept - ANSWERS_KEPT
 
 
-TOKEN_COLUMNS = Token._fields
+TOKEN_COLUMNS = tuple(name for name in Token._fields if name != "confined")
 
 
 def token_row(token: Token) -> tuple[object, ...]:
-    return tuple(token._replace(limits=limits_text(token.limits)))  # type: ignore[arg-type]
+    stored = token._replace(limits=limits_text(token.limits))  # type: ignore[arg-type]
+    return tuple(getattr(stored, name) for name in TOKEN_COLUMNS)
 
 
 def token_of(row: tuple[Any, ...]) -> Token:
-    token = Token._make(row)
+    token = Token(*row)
     return token._replace(limits=_kept(json.loads(token.limits)))  # type: ignore[arg-type]
+
+
+def limits_in(text: str) -> TokenLimits:
+    """Return limits as they are stored."""
+    return _kept(json.loads(text))
+
+
+def token_id_of_agent(group: str, owner: str | None) -> str:
+    """Return the id that the tokens of all runs of an agent have: its limits count for all of them together."""
+    return f"agent:{group}" if owner is None else f"agent:{group}@{owner}"
 
 
 def _kept(values: dict[str, Any]) -> TokenLimits:
@@ -147,10 +204,20 @@ def limits_of(values: Mapping[str, Any]) -> TokenLimits:
     for name in ("min_interval", "ttl"):
         if name in chosen:
             chosen[name] = _seconds(name, chosen[name])
+    try:
+        budget_terms(chosen)
+    except CostError as error:
+        raise TokenError(str(error)) from None
+    if "catch_up_share" in chosen:
+        chosen["catch_up_share"] = share_of(chosen["catch_up_share"])
+    if chosen.get("on_reached", "skip") not in get_args(OnReached):
+        raise TokenError(f"on_reached must be one of {', '.join(get_args(OnReached))}")
     if "targets" in chosen:
         chosen["targets"] = _targets(chosen["targets"])
-    if chosen.get("approval", "required") != "required":
-        raise TokenError('approval must be "required", or left out')
+    if chosen.get("approval") == "none":
+        del chosen["approval"]
+    if chosen.get("approval", "required") not in APPROVALS:
+        raise TokenError(f"approval must be one of none, {', '.join(APPROVALS)}")
     return TokenLimits(**chosen)
 
 
@@ -181,6 +248,8 @@ def refuse_beyond(limits: TokenLimits, plan: Plan, now: int, created_at: int) ->
         )
     if limits.min_interval is not None:
         _refuse_too_often(limits.min_interval, plan, now)
+    if limits.fires_per_day is not None and limits.on_reached != "alert":
+        _refuse_too_many(limits.fires_per_day, plan, now)
     if limits.ttl is not None:
         _refuse_too_long(limits.ttl, definition, now, created_at)
 
@@ -200,14 +269,54 @@ def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
         )
 
 
+def _refuse_too_many(most: int, plan: Plan, now: int) -> None:
+    """Raise LimitError when a schedule alone fires more often than the token may in a day, in one of the next days."""
+    trigger = plan.definition.trigger
+    if isinstance(trigger, Every):
+        fires = -(-DAY // (SECOND * trigger.seconds))  # on the days that have the most
+    elif isinstance(trigger, Cron):
+        fires = _fires_in_a_day(plan, now, most)
+    else:
+        fires = 0
+    if fires > most:
+        raise LimitError(
+            f"this schedule alone would fire {fires} times a day, and this token may cause {most}; let it fire less "
+            "often",
+            limit="fires_per_day",
+        )
+
+
+def _fires_in_a_day(plan: Plan, now: int, most: int) -> int:
+    """Return the slots of the first day in a week that has too many, or the most that a day has."""
+    calendar, found = plan.calendar(None), 0
+    for day in range(now - now % DAY, now + 8 * DAY, DAY):
+        count, slot_at = 0, calendar.next_after(max(now, day) - 1)
+        while slot_at is not None and slot_at < day + DAY:
+            count, slot_at = count + 1, calendar.next_after(slot_at)
+        found = max(found, count)
+        if found > most:
+            break
+    return found
+
+
 def _smallest_gap(plan: Plan, now: int) -> float:
-    calendar = plan.calendar(None)
+    calendar, zone = plan.calendar(None), plan.definition.zone
     slots: list[int] = []
     slot_at = calendar.next_after(now)
     while slot_at is not None and len(slots) < LOOKED_AT:
-        slots.append(slot_at)
+        slots.append(slot_at // SECOND)
         slot_at = calendar.next_after(slot_at)
-    return min(((after - before) / SECOND for before, after in pairwise(slots)), default=float("inf"))
+    gaps = (_gap_between(before, after, zone) for before, after in pairwise(slots))
+    return min(gaps, default=float("inf"))
+
+
+def _gap_between(before: int, after: int, zone: Zone) -> float:
+    """Return the seconds between two slots, elapsed or by the wall clock, whichever are more.
+
+    A day on which the clocks go forward has 23 hours: what fires once a day is not too often for it.
+    """
+    local = [zone.datetime(slot).replace(tzinfo=None) for slot in (before, after)]
+    return max(after - before, (local[1] - local[0]).total_seconds())
 
 
 def _refuse_too_long(ttl: int, definition: Definition, now: int, created_at: int) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, get_args
 from everwhen.errors import ConfigError, shown
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Anything, Either, Headers, Key, ListOf, MapOf, Record
+from everwhen.model.meanings import FOLD, GAP
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.scalars import AnyText, CheckedValue, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.timetable.civil_time import Fold, Gap, zone
-from everwhen.timetable.interval import LONGEST, parse_seconds
+from everwhen.timetable.interval import LONGEST, TOO_LONG, parse_seconds
 from everwhen.timetable.trigger import parse_instant
 from everwhen.timetable.windows import parse_dates, parse_weekdays, parse_window
 
@@ -53,7 +54,7 @@ def parse_duration(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         return parse_seconds(value) * SECOND
     if value > LONGEST:
-        raise ConfigError("Intervals longer than 3650d are not supported")
+        raise ConfigError(TOO_LONG)
     return value * SECOND
 
 
@@ -119,13 +120,13 @@ class Url(Text):
     def check(self, node: CheckedValue) -> None:
         Text.check(self, node)
         value = node.value
-        if isinstance(value, str) and "${" not in value and (fault := _url_fault(value)) is not None:
+        if isinstance(value, str) and "${" not in value and (fault := url_fault(value)) is not None:
             node.complain(
                 f"{self.message}, such as {self.example}: {fault}"
             )  # the URL may contain a password
 
 
-def _url_fault(value: str) -> str | None:
+def url_fault(value: str) -> str | None:
     """Return why no request can be sent to this URL; a text that is not a URL at all is refused by its pattern."""
     if not value.startswith(("http://", "https://")):
         return None
@@ -152,6 +153,12 @@ URL = Url(
     r"(https?://[^\s/]+[^\x00-\x1f\x7f]*|[^\x00-\x1f\x7f]*\$\{[^\x00-\x1f\x7f]*)",
     "must be a URL",
 )
+# Paths are appended to it, so it has neither a query nor a fragment; and people see it, so it has no password.
+PUBLIC_URL = Url(
+    "https://everwhen.example.com",
+    r"https?://[^\s/?#@]+(/[^\s?#]*)?",
+    "must be a URL without a query and without a password",
+)
 PERCENT_OR_DURATION = Text("30s or 5%", python="Duration")
 NAME_TEXT = Text(
     "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"
@@ -172,8 +179,8 @@ BREAKER_RULE = Record(
 BREAKER = Either(((bool, Only(False)),), BREAKER_RULE)
 DST = Record(
     {
-        "gap": Key(Word(get_args(Gap)), "What happens to a time that the clock jumps over."),
-        "fold": Key(Word(get_args(Fold)), "Which one is used when a time occurs twice."),
+        "gap": Key(Word(get_args(Gap), meanings=GAP), "What happens to a time that the clock jumps over."),
+        "fold": Key(Word(get_args(Fold), meanings=FOLD), "Which one is used when a time occurs twice."),
     }
 )
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from everwhen.model.instants import SECOND
+
 
 class Signs(NamedTuple):
     """The condition of a database at one moment. `overdue` is counted up to a bound."""
@@ -16,7 +18,31 @@ class Signs(NamedTuple):
     breakers: Mapping[str, int]  # by state
     overdue: int
     is_paused: bool
-    gathered: Mapping[str, int] = MappingProxyType({})  # skips on rows, in no event yet (L5), by reason
+    gathered: Mapping[str, int] = MappingProxyType({})  # skips on rows, in no event yet, by reason
+    alerts: Mapping[str, int] = MappingProxyType({})  # open ones, by severity
+    undelivered: int = 0  # messages of alerts that are yet to be sent
+
+
+class FeedDelay(NamedTuple):
+    """The open transaction that holds the event feed back. `pid`: None for a prepared one; `age`: in microseconds."""
+
+    pid: int | None
+    application: str
+    age: int
+
+    @property
+    def seconds(self) -> int:
+        return self.age // SECOND
+
+    def __str__(self) -> str:
+        """Describe it in a sentence.
+
+        >>> print(FeedDelay(4711, "psql", 95_000_000))
+        the event feed is delayed: a transaction of psql, pid 4711, has been open for 95s; end it, and the feed goes on
+        """
+        pid = "" if self.pid is None else f", pid {self.pid}"
+        text = f"a transaction of {self.application or 'a program without a name'}{pid}, has been open"
+        return f"the event feed is delayed: {text} for {self.seconds}s; end it, and the feed goes on"
 
 
 class Holder(NamedTuple):

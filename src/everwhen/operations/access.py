@@ -6,21 +6,21 @@ read import this module, so what only changes need is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everwhen.errors import AccessError, SubmissionError, UnknownScheduleError, shown
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.payload import LARGEST_PAYLOAD
-from everwhen.model.policy import TOKEN_BUDGET, Budget
-from everwhen.model.queries import Entry, EventFilter, ScheduleFilter, ScheduleNames
-from everwhen.model.token import Token, actor_of
+from everwhen.model.policy import Budget
+from everwhen.model.queries import Entry, EventFilter, Facet, ScheduleFilter, ScheduleNames, ScheduleOrder
+from everwhen.model.token import Token, actor_of, budget_of
 from everwhen.store.opened import store_of
 
 if TYPE_CHECKING:
     from everwhen.model.group import Groups
-    from everwhen.model.schedule import Schedule
+    from everwhen.model.schedule import Definition, Schedule
     from everwhen.runtime import Runtime
 
 COUNTED = 10_000
@@ -37,6 +37,8 @@ class Caller:
     safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
     groups: Callable[[], Groups] = dict  # of the configuration in force
     allows_private_urls: bool = True
+    via: str | None = None  # the surface that calls for its own caller: `mcp`
+    has_accepted: bool = False  # a client says that its user was asked, and accepted what this request does
 
     @property
     def actor(self) -> str | None:
@@ -44,11 +46,8 @@ class Caller:
 
     @property
     def budget(self) -> Budget | None:
-        """Return how many firings its token may cause; None when that is not limited."""
-        limits = self.token.limits
-        if limits.fires_per_hour is None and limits.fires_per_day is None:
-            return None
-        return Budget(f"{TOKEN_BUDGET}{self.token.token_id}", limits.fires_per_hour, limits.fires_per_day)
+        """Return what its token may cause; None when that is not limited."""
+        return budget_of(self.token)
 
     @property
     def may_run_code(self) -> bool:
@@ -87,30 +86,63 @@ class Caller:
     def is_hidden(self, group: str | None) -> bool:
         """Return whether a group of that name exists, but not for this caller."""
         owner = self.token.owner
-        if group is None or owner is None:
+        if group is None or owner is None or self.token.confined is not None:
             return False
         from everwhen.operations.groups import is_hidden
 
         return is_hidden(self.groups(), group, owner)
 
     def refuse_stranger(self, schedule: Schedule) -> None:
-        """Refuse a schedule of another owner as if it did not exist."""
-        if not self.token.sees(schedule.state.owner):
+        """Refuse a schedule of another owner as if it did not exist; to the token of a run, all but those of runs."""
+        if not self.token.sees(schedule.state.owner) or not self._reaches(schedule):
             raise UnknownScheduleError(schedule.state.schedule_id)
+
+    def _reaches(self, schedule: Schedule) -> bool:
+        confined, made = self.token.confined, schedule.definition.made
+        if confined is None:
+            return True
+        is_of_run = made is not None and made.job_id is not None
+        return is_of_run and (schedule.definition.group, schedule.state.owner) == (
+            confined.group,
+            self.token.owner,
+        )
+
+    def usable_groups(self, groups: Groups) -> Groups:
+        """Return the groups that this caller may use: of its owner and shared ones; in a run, that of the run."""
+        if (confined := self.token.confined) is not None:
+            return {key: group for key, group in groups.items() if key == ("agent", confined.group)}
+        from everwhen.operations.groups import usable_groups
+
+        return usable_groups(groups, self.token.owner)
+
+    def key_of(self, key: str) -> str:
+        """Return a key of this caller as it is stored: keys belong to owners, those of runs to their agent."""
+        confined = self.token.confined
+        space = "" if confined is None else f"agent:{confined.group}/"
+        return f"{self.token.owner or ''}/{space}{key}"
 
     def refuse_unusable(self, schedule: Schedule) -> None:
         """Refuse to start a schedule of another owner, or one that runs a group which this caller may not use."""
         self.refuse_stranger(schedule)
-        if self.token.owner is None:
+        if self.token.owner is None or self.token.confined is not None:
             return
         from everwhen.operations.groups import refuse_unusable
 
         refuse_unusable(self.groups(), schedule, self.token.owner)
 
+    @property
+    def may_approve(self) -> bool:
+        """Return whether it may answer requests for approval: not with a limit of its own, and not as a run."""
+        return not self.token.limits.needs_approval and self.token.confined is None
+
+    def needs_approval_of(self, definition: Definition) -> bool:
+        """Return whether what this caller makes or changes to this definition waits for the approval of another."""
+        return self.token.limits.needs_approval_of(definition, is_accepted=self.has_accepted)
+
     def refuse_unapproved(self, schedule: Schedule) -> None:
-        """Refuse a schedule that waits for approval to a token whose schedules need approval."""
+        """Refuse a schedule that waits for approval to a token that cannot give it."""
         self.refuse_unusable(schedule)
-        if not self.token.limits.needs_approval:
+        if self.may_approve:
             return
         from everwhen.decide.approval import is_waiting
 
@@ -138,7 +170,8 @@ def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
 def get_entry_by_key(runtime: Runtime, key: str, caller: Caller, owner: str | None = None) -> Entry:
     """Return the schedule of a caller's own key; a caller without an owner may name the owner whose key it is."""
     whose = caller.token.owner or owner or ""
-    found = store_of(runtime).catalogue.id_of_key(f"{whose}/{key}")
+    full_key = f"{whose}/{key}" if caller.token.confined is None else caller.key_of(key)
+    found = store_of(runtime).catalogue.id_of_key(full_key)
     if found is None or owner not in (None, whose):
         raise UnknownScheduleError(key)
     return get_entry(runtime, found, caller)
@@ -155,17 +188,28 @@ def find_schedules(runtime: Runtime, text: str, caller: Caller) -> list[Schedule
     """
     catalogue, owner = store_of(runtime).catalogue, caller.token.owner
     of_id = catalogue.names_of(text)
-    if of_id is not None and caller.token.sees(of_id.owner):
+    if of_id is not None and _is_seen(of_id, caller):
         return [of_id]
-    found = catalogue.called(text, owner=owner, limit=MOST_CALLED)
-    own = [one for one in found if one.key == f"{owner or ''}/{text}"]
+    own_key, maker = caller.key_of(text), _maker_in_run(caller)
+    found = catalogue.called(text, own_key, owner=owner, maker=maker, limit=MOST_CALLED)
+    own = [one for one in found if one.key == own_key]
     return own or [one for one in found if key_of(one) == text] or found
 
 
 def complete_schedules(runtime: Runtime, start: str, caller: Caller) -> list[ScheduleNames]:
     """Return schedules whose id or key begins with a text, among those that the caller may see."""
-    found = store_of(runtime).catalogue.beginning(start, owner=caller.token.owner, limit=MOST_BEGINNING)
+    owner, maker = caller.token.owner, _maker_in_run(caller)
+    found = store_of(runtime).catalogue.beginning(start, owner=owner, maker=maker, limit=MOST_BEGINNING)
     return [one for one in found if (key_of(one) or one.schedule_id).startswith(start)]
+
+
+def _is_seen(names: ScheduleNames, caller: Caller) -> bool:
+    return caller.token.sees(names.owner) and _maker_in_run(caller) in (None, names.token_id)
+
+
+def _maker_in_run(caller: Caller) -> str | None:
+    """Return the id of the token whose schedules the token of a run reaches; None for other tokens."""
+    return None if caller.token.confined is None else caller.token.token_id
 
 
 def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
@@ -186,6 +230,8 @@ def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EV
 
 def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
     """Return the uid on record for an id, if the caller may see it."""
+    if caller.token.confined is not None:
+        return None
     uid = store_of(runtime).ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
     last = store_of(runtime).ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
     return uid if last and caller.token.sees(last[0].event.owner) else None
@@ -218,14 +264,20 @@ def list_entries(
     limit: int,
     before: int | None = None,
     offset: int = 0,
+    order: tuple[ScheduleOrder, bool] | None = None,
 ) -> SchedulePage:
-    """Return a page of the schedules that the caller may see, newest first."""
-    owner = caller.token.owner
-    if owner is not None:
-        if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
-            return SchedulePage([], 0)
-        wanted = wanted._replace(owner=owner)
-    entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    """Return a page of the schedules that the caller may see, newest first; or by `order`, a column and whether it
+    descends."""
+    visible = visible_to(wanted, caller)
+    if visible is None:
+        return SchedulePage([], 0)
+    wanted, catalogue = visible, store_of(runtime).catalogue
+    if order is None:
+        entries = catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    else:
+        entries = catalogue.ordered_entries(
+            wanted, order[0], is_descending=order[1], limit=limit, offset=offset
+        )
     if (
         before is None and not offset and len(entries) < limit
     ):  # all of them: a filter that matches rarely is a scan
@@ -237,6 +289,37 @@ def list_entries(
         return SchedulePage(entries, COUNTED, is_approximate=True)
     newest = store_of(runtime).catalogue.entries(wanted, limit=1)
     return SchedulePage(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
+
+
+def visible_to(wanted: ScheduleFilter, caller: Caller) -> ScheduleFilter | None:
+    """Return the filter for what the caller may see of what is wanted; None: nothing."""
+    owner, confined = caller.token.owner, caller.token.confined
+    if owner is not None:
+        if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
+            return None
+        wanted = wanted._replace(owner=owner)
+    if confined is not None:
+        if wanted.group not in (None, confined.group):
+            return None
+        wanted = wanted._replace(group=confined.group, token_id=caller.token.token_id)
+    return wanted
+
+
+MOST_VALUES = 100
+
+
+def count_facets(
+    runtime: Runtime, wanted: ScheduleFilter, caller: Caller, facets: Sequence[Facet]
+) -> dict[str, dict[str, int]]:
+    """Count what the caller may see by these columns, whatever the filter says about the state of schedules."""
+    stateless = wanted._replace(
+        status=None, paused_by=None, is_failing=False, is_running=False, is_held=False
+    )
+    visible, catalogue = visible_to(stateless, caller), store_of(runtime).catalogue
+    if visible is None:
+        return {facet: {} for facet in facets}
+    counted = catalogue.facets(visible, facets, most=MOST_VALUES)
+    return {str(facet): counts for facet, counts in counted.items()}
 
 
 def config_places(runtime: Runtime) -> dict[str, str]:

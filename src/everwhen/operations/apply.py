@@ -32,6 +32,7 @@ from everwhen.model.declare import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
+from everwhen.model.queries import AlertFilter
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.operations.schedules import policy_of
 from everwhen.runtime import Runtime
@@ -99,6 +100,8 @@ def apply(
         _refuse(taken, source)
         has_sections = source != "config" or store.catalogue.config_sections() is not None
         if changes.is_empty and digest == declared.digest and has_sections:
+            if source == "config":
+                _end_rejection(runtime, digest, actor)
             return Applied()
         policies = _policies(runtime, declared, source)
         upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
@@ -249,7 +252,7 @@ class _Writing:
 
 
 def counted_from(now: int, definition: Definition) -> Definition:
-    """Count an `after` from `now`, not from when the file was read, perhaps by another clock (T6)."""
+    """Count an `after` from `now`, not from when the file was read, perhaps by another clock."""
     trigger = definition.trigger
     if not isinstance(trigger, Once) or trigger.kind != "after":
         return definition
@@ -302,12 +305,20 @@ def reload(
         raise
 
 
+def _end_rejection(runtime: Runtime, digest: str, actor: str | None) -> None:
+    """Record that the file is good again without a change, where an alert says that it was refused: that ends it."""
+    store = store_of(runtime)
+    if store.alerts.list(AlertFilter(state="open", class_="config.rejected"), limit=1):
+        event = Event("config.reloaded", runtime.clock.now(), actor=actor, detail={"digest": digest})
+        store.slots.record([event])
+
+
 def config_revision(runtime: Runtime) -> tuple[int, str]:
     """Return the number and the digest of the configuration in force; 0 and an empty string when there is none."""
     return store_of(runtime).catalogue.config_revision()
 
 
-# The upgrade of schedules that the release before stored (SEMANTICS 10): each once, as a revision `upgraded`.
+# The upgrade of schedules that the release before stored: each once, as a revision `upgraded`.
 
 
 Protect = Callable[[str, Definition], Definition | None]

@@ -11,7 +11,7 @@ for tokens without one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -112,6 +112,22 @@ def list_messages(
     items = store.messages.list(wanted, limit=limit, before=before)
     total = store.messages.count(wanted, most=COUNTED + 1)
     return Page(items, min(total, COUNTED), total > COUNTED)
+
+
+def names_of_actors(runtime: Runtime, events: Iterable[FeedEntry]) -> dict[str, str]:
+    """Return the names of the tokens that events name as `token:ID`, by that text; those of runs have none."""
+    actors = {actor for event in events if (actor := _actor_of(event)) is not None}
+    ids = {actor.removeprefix("token:") for actor in actors if actor.startswith("token:")}
+    return {f"token:{token.token_id}": token.name for token in store_of(runtime).tokens.some(ids)}
+
+
+def _actor_of(event: FeedEntry) -> str | None:
+    """Return who did it: some events have it in their detail."""
+    facts = facts_of(event)
+    if isinstance(facts, Derived):
+        return None
+    found = facts.actor or facts.detail.get("by")
+    return found if isinstance(found, str) else None
 
 
 def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:

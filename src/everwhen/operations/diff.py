@@ -39,7 +39,7 @@ class ScheduleChange:
 def diff(
     runtime: Runtime, declared: Declarations, progress: Callable[[float], None] | None = None
 ) -> list[ScheduleChange]:
-    """Return everything that applying would change, by schedule, without writing; tell `progress` the share done."""
+    """Return everything that applying would change, by schedule, without writing; `progress` gets the share done."""
     now = runtime.clock.now()
     changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
@@ -118,7 +118,10 @@ def _compared(definition: Definition) -> dict[str, Any]:
         "target": [definition.target.kind, json.loads(definition.target.spec)],
         "group": definition.group,
         "budgets": {
-            one.key: {"per_hour": one.per_hour, "per_day": one.per_day} for one in definition.budgets
+            one.key: {
+                name: value for name, value in one._asdict().items() if name != "key" and value is not None
+            }
+            for one in definition.budgets
         },
         **{key: value for key, value in written.items() if key not in (*TRIGGER_KEYS, "type", "run")},
     }

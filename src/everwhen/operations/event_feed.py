@@ -1,4 +1,4 @@
-"""The event feed in the order of commits: the events on record, and firings, which are read from the jobs (L2, L4).
+"""The event feed in the order of commits: the events on record, and firings, which are read from the jobs.
 
 Events and jobs are two sequences, each in the order of its commits; the feed merges them by their instants. A
 position is therefore a number in each of them: a reader that continues from a position misses nothing and gets
@@ -149,7 +149,7 @@ def narrowed(runtime: Runtime, wanted: Wanted, caller: Caller, schedule_id: str 
     return replace(wanted, owner=owner or wanted.owner)
 
 
-# Starts and ends of jobs, computed only while a client watches: jobs pay for no index and no row for them (L2).
+# Starts and ends of jobs, computed only while a client watches: jobs pay for no index and no row for them.
 #
 # A watch keeps the jobs that have not ended, and polls each of them until it has. So it misses none of their ends,
 # whatever the order of commits, and the cost of a poll is bounded by the number of outstanding jobs.

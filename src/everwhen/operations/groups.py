@@ -1,4 +1,4 @@
-"""The rule which groups (plugins, agents, workflows) a caller may use, decided here for every access path (X9).
+"""The rule which groups (plugins, agents, workflows) a caller may use, decided here for every access path.
 
 A caller that is confined to an owner may use the groups of that owner and the shared ones. To such a caller all other
 groups do not exist.
@@ -59,7 +59,7 @@ def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
 
 
 def _is_submitted(state: State) -> bool:
-    """Return whether a schedule came over REST: its uid is its id (R5)."""
+    """Return whether a schedule came over REST: its uid is its id."""
     return state.uid == state.schedule_id
 
 
@@ -113,7 +113,7 @@ def _owners_of_tokens(runtime: Runtime) -> dict[str, str | None]:
 
 
 def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | None:
-    """Return why a stored schedule breaks X9. Its owner reads this, so it does not name the owner of the group."""
+    """Return why a stored schedule may not use its group, without the name of the group's owner."""
     definition, owner = entry.schedule.definition, entry.schedule.state.owner
     named = f'{definition.target.kind} "{definition.group}"'
     maker = makers.get(entry.token_id or "")

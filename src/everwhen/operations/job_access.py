@@ -40,10 +40,14 @@ def list_jobs(
     """Return the jobs that the caller may see, newest first; of a deleted schedule too, if it is requested by id."""
     if schedule_id is not None:
         uid = _uid_of(runtime, schedule_id)
-        if uid is None or not caller.token.sees(_owner_of(runtime, uid)):
+        if (
+            uid is None
+            or not caller.token.sees(_owner_of(runtime, uid))
+            or not _reaches(runtime, uid, caller)
+        ):
             return NOTHING
         wanted = wanted._replace(uid=uid)
-    elif caller.is_hidden(wanted.group):
+    elif caller.is_hidden(wanted.group) or caller.token.confined is not None:
         return NOTHING
     elif caller.token.owner is not None:
         wanted = wanted._replace(owner=caller.token.owner)
@@ -55,7 +59,22 @@ def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     job, owner = store_of(runtime).ledger.job(job_id), caller.token.owner
     if job is None or (owner is not None and owner != _owner_of(runtime, job.uid)):
         raise UnknownJobError(job_id)
+    if not _reaches(runtime, job.uid, caller):
+        raise UnknownJobError(job_id)
     return job
+
+
+def _reaches(runtime: Runtime, uid: str, caller: Caller) -> bool:
+    """Return whether the token of a run reaches this schedule; every other token does, as far as its owner goes."""
+    if caller.token.confined is None:
+        return True
+    schedule = store_of(runtime).catalogue.get(uid)
+    try:
+        if schedule is not None:
+            caller.refuse_stranger(schedule)
+    except UnknownScheduleError:
+        return False
+    return schedule is not None
 
 
 def delivery_of(runtime: Runtime, job_id: str) -> Delivery | None:
@@ -85,7 +104,7 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
 def rerun_job(
     runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue"
 ) -> FiringResult:
-    """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
+    """Run an ended job once more, with its slot and its payload, by the current definition of its schedule."""
     from everwhen.decide import by_hand
     from everwhen.operations.jobs import request_job
 

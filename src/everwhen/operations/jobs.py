@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from everwhen.decide import by_hand
-from everwhen.decide.claim import charge, makers_budgets
+from everwhen.decide.budgets import attempt_in, charge_caller, makers_budgets
 from everwhen.errors import (
     BackfillError,
     OutcomeError,
@@ -21,6 +21,7 @@ from everwhen.errors import (
     shown,
 )
 from everwhen.model.changes import Change, Decision, Remember
+from everwhen.model.cost import cost_of
 from everwhen.model.instants import instant_of
 from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.limits import Shared
@@ -47,7 +48,7 @@ def cancel_job(runtime: Runtime, job_id: str, *, actor: str | None = None) -> Jo
         store.catalogue.change(
             now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared, actor=actor)
         )
-    except UnknownScheduleError:  # deleted, but its run continues (X4)
+    except UnknownScheduleError:  # deleted, but its run continues
         store.catalogue.cancel_orphan(now, job_id)
     runtime.wake_workers()
     return get_job(runtime, job_id)
@@ -62,14 +63,18 @@ def report_outcome(
     result: str | None = None,
     error: str | None = None,
     retry: bool = True,
+    cost: Any = None,
 ) -> Job:
     """Report how work ended that was accepted with a 202; the token of the request is valid for one report."""
     if status not in ("succeeded", "failed"):
         raise OutcomeError(f"status {shown(status)!r} is neither succeeded nor failed")
+    spent = None if cost is None else cost_of(cost)
     if status == "succeeded":
-        outcome = Outcome("succeeded", result=result)
+        outcome = Outcome("succeeded", result=result, cost=spent)
     else:
-        outcome = Outcome("failed", error=error or "reported as failed", result=result, is_final=not retry)
+        outcome = Outcome(
+            "failed", error=error or "reported as failed", result=result, is_final=not retry, cost=spent
+        )
     job = get_job(runtime, job_id)
     token_hash = sha256(token.encode(errors="replace")).hexdigest()
     if not store_of(runtime).slots.report(runtime.clock.now(), job_id, token_hash, outcome):
@@ -115,7 +120,7 @@ def backfill(
     permit: Permit = anybody,
     budget: Budget | None = None,
 ) -> Backfill:
-    """Create jobs for the slots of a past span that have none; the schedule and its counters do not change (X3).
+    """Create jobs for the slots of a past span that have none; the schedule and its counters do not change.
 
     `budget` is that of the caller's token.
     """
@@ -136,8 +141,7 @@ def backfill(
     def fill(schedule: Schedule, free: Sequence[int], now: int, shared: Shared) -> Decision:
         permit(schedule)
         decision = by_hand.backfill(schedule, free, now, shared, if_running=if_running)
-        charge(shared, budgets, len(decision.jobs), now)
-        return decision
+        return _charged(decision, budgets, now, shared)
 
     now, keys = runtime.clock.now(), [one.key for one in budgets]
     decision = store_of(runtime).catalogue.backfill(now, schedule_id, slots, fill, limits=keys)
@@ -178,13 +182,16 @@ def trigger_schedule(
     actor: str | None = None,
     permit: Permit = anybody,
     budget: Budget | None = None,
+    once: IdempotencyKey | None = None,
 ) -> FiringResult:
-    """Run a schedule now, in addition to its slots: the schedule and its counters do not change (X3).
+    """Run a schedule now, in addition to its slots: the schedule and its counters do not change.
 
-    `budget` is that of the caller's token; FiringLimitError when it is exhausted.
+    `budget` is that of the caller's token; FiringLimitError when it is exhausted. With `once` the same request fires
+    once; its key is the caller's.
     """
     trigger = partial(by_hand.trigger, payload=payload, if_running=if_running, actor=actor)
-    return request_job(runtime, schedule_id, trigger, permit, budget)
+    ask = partial(request_job, runtime, schedule_id, trigger, permit=permit, budget=budget)
+    return ask() if once is None else _asked_once(runtime, ask, once, f"trigger:{actor}")
 
 
 class IdempotencyKey(NamedTuple):
@@ -211,14 +218,19 @@ def fire_schedule(
     """
     fire = partial(by_hand.fire, payload=payload)
     ask = partial(request_job, runtime, schedule_id, fire, permit=permit, budget=budget, of_makers=True)
-    if once is None:
-        return ask()
+    return ask() if once is None else _asked_once(runtime, ask, once, "hook")
+
+
+def _asked_once(
+    runtime: Runtime, ask: Callable[..., FiringResult], once: IdempotencyKey, who: str
+) -> FiringResult:
+    """Fire, and remember the result with it; the same request again gets that result, and fires nothing."""
     asked: list[StoredResponse] = []
 
     def remember(decision: Decision) -> StoredResponse:
         firing = _firing(decision)
         answer = json.dumps([firing.job_id, firing.skip_reason])
-        asked.append(StoredResponse(f"hook:{decision.after.uid}", once.key, "", answer, once.kept))
+        asked.append(StoredResponse(f"{who}:{decision.after.uid}", once.key, "", answer, once.kept))
         return asked[-1]
 
     try:
@@ -247,16 +259,20 @@ def request_job(
 
     def charged(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
-        decision = request(schedule, now, shared)
         makers = makers_budgets(schedule.definition) if of_makers else ()
-        charge(shared, (*makers, *own), len(decision.jobs), now)
-        return decision
+        return _charged(request(schedule, now, shared), (*makers, *own), now, shared)
 
     now, keys = runtime.clock.now(), [one.key for one in own]
     decision = store_of(runtime).catalogue.change(now, schedule_id, charged, remember=remember, limits=keys)
     runtime.wake_scheduler()
     runtime.wake_workers()
     return _firing(decision)
+
+
+def _charged(decision: Decision, budgets: Sequence[Budget], now: int, shared: Shared) -> Decision:
+    """Return the decision, whose jobs count for these budgets of tokens; raise LimitError when they do not fit."""
+    attempt, definition = attempt_in(decision.after), decision.plan.definition
+    return decision._replace(jobs=charge_caller(shared, attempt, decision.jobs, definition, budgets, now=now))
 
 
 def _firing(decision: Decision) -> FiringResult:

@@ -1,9 +1,9 @@
-"""The event feed as listeners hear it: events, firings, starts and ends of jobs, from a position that can be stored.
+"""The event feed as listeners receive it: events, firings, starts and ends of jobs, from a position that can be stored.
 
 `event_feed` has two sequences, events and jobs; a start and an end are read from the row of their job and have none. A
 position therefore also has the jobs up to its place that have not ended. Each of them is read until it has ended, so no
-end is missed, whatever the order of commits and however long nobody read. A position that follows `MOST_FOLLOWED` jobs
-takes no further firings until some of these have ended: they are delayed, and none is lost. Events go on meanwhile.
+end is missed, whatever the order of commits and however long there was no reader. A position with `MOST_FOLLOWED` jobs
+takes no further firings until some of these have ended: they are delayed, and none is lost. Events continue meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_KNOWN = 50_000  # schedules whose program is remembered
 
 
 def checked_types(types: Sequence[str]) -> frozenset[str]:
-    """Return the types that are to be heard, all of them where none is given; ConfigError for an unknown one."""
+    """Return the types that a listener takes, all of them where none is given; ConfigError for an unknown one."""
     for one in types:
         if one not in TYPES:
             raise ConfigError(f'event type "{shown(one)}": {unknown("type", str(one), TYPES)}')
@@ -60,7 +60,7 @@ def forget_listener(runtime: Runtime, name: str) -> None:
 
 
 class FeedStep(NamedTuple):
-    """One entry, and how a position moves behind it. Without an entry there is nothing to tell."""
+    """One entry, and how a position moves behind it. Without an entry there is nothing to deliver."""
 
     kind: Literal["event", "firing", "start", "end"]
     number: int
@@ -78,7 +78,7 @@ class FeedStep(NamedTuple):
 
 @dataclass(slots=True)
 class FeedPosition:
-    """How far one reader has heard. `open_jobs`: by row, the reported starts; None where nobody wants them."""
+    """How far one reader has read. `open_jobs`: by row, the reported starts; None where no listener takes them."""
 
     event_row: int
     job_row: int
@@ -98,8 +98,12 @@ class FeedPosition:
 
     def stored_in(self, cursor: EventCursor) -> EventCursor:
         """Return the cursor with this position."""
-        jobs = None if self.open_jobs is None else open_jobs_to_text(self.open_jobs)
-        return cursor._replace(event_row=self.event_row, job_row=self.job_row, open_jobs=jobs)
+        return cursor._replace(event_row=self.event_row, job_row=self.job_row, open_jobs=self.jobs_text)
+
+    @property
+    def jobs_text(self) -> str | None:
+        """Return the open jobs as they are stored."""
+        return None if self.open_jobs is None else open_jobs_to_text(self.open_jobs)
 
 
 def position_now(runtime: Runtime, *, follows: bool, patience: float = 0.0) -> FeedPosition:
@@ -109,7 +113,7 @@ def position_now(runtime: Runtime, *, follows: bool, patience: float = 0.0) -> F
 
 
 def position_of(runtime: Runtime, cursor: EventCursor, *, follows: bool) -> FeedPosition:
-    """Return a stored position. Where nobody wanted starts and ends so far, they are heard from now on."""
+    """Return a stored position. Where no listener took starts and ends so far, they are delivered from now on."""
     if not follows:
         return FeedPosition(cursor.event_row, cursor.job_row, None)
     text = cursor.open_jobs
@@ -210,7 +214,7 @@ class OwnEvents:
             self._is_own[uid] = self._is_program_of(queues.get(uid))
 
     def concerns(self, entry: FeedEntry, node: str) -> bool:
-        """Check whether a process with that node is to hear an entry; what is about no schedule concerns everybody."""
+        """Check whether a process with that node gets an entry; one without a schedule concerns every process."""
         facts = facts_of(entry)
         if isinstance(facts, Derived) and facts.type in MOVES:
             return facts.node == node

@@ -5,7 +5,7 @@ there for ever, and keep the schedule from running when its id is added again. S
 that queue from then on: such a job fails, or runs the function that was added meanwhile.
 
 The target of such a schedule names the program and the process. The nodes of that process begin with both
-(`node_name`), so its heartbeat tells whether it lives.
+(`node_name`), so its heartbeat shows whether it runs.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from everwhen.decide.retention import cutoffs
 from everwhen.errors import BackupError, CopyError, SchedulerError, UncertainCopyError
@@ -14,11 +15,14 @@ from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.node import SILENT
 from everwhen.model.retention import ORDER, PASS_START, Kept, Portion, Retention, RetentionPosition
 from everwhen.model.vitals import Move, Received
+from everwhen.operations.budgets import give_back_leftovers
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.opened import store_of
-from everwhen.store.postgres.copy import PostgresCopyTarget
 from everwhen.store.sqlite.move import SourceSchema, SqliteMove
 from everwhen.verify.ledger import LedgerReport, check_ledger
+
+if TYPE_CHECKING:
+    from everwhen.store.postgres.copy import PostgresCopyTarget  # needs the extra postgres
 
 PORTION = 500
 
@@ -117,6 +121,8 @@ def prune(
                 last_rows[place.what] = store_of(runtime).upkeep.last_row(place.what)
             share = min(place.after / max(last_rows[place.what], 1), 1.0)
             progress((ORDER.index(place.what) + share) / len(ORDER))
+    if not dry_run:
+        give_back_leftovers(runtime)
     return rows
 
 

@@ -1,19 +1,26 @@
-"""What one schedule did, from the record: slots, figures, revisions; also after it was deleted (X4)."""
+"""What one schedule did, from the record: slots, figures, revisions; also after it was deleted."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from datetime import date
+from typing import Literal, NamedTuple
 
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
+from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
+from everwhen.timetable.civil_time import Zone, zone
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs from which figures are computed
+MOST_SKIPS = 10_000  # events of skips and misses that are counted by day
+QUARTER = 15 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +74,45 @@ def _entry(event: Event) -> SlotEntry:
     return SlotEntry(slot_at, fate, event.reason, count=count, first_at=first, last_at=last)
 
 
-def figures_of(runtime: Runtime, uid: str) -> Figures:
+class Day(NamedTuple):
+    """One day, and how many jobs and slots it had: jobs by status, slots as skipped or missed."""
+
+    day: date
+    counts: dict[str, int]
+
+
+def last_jobs(runtime: Runtime, uid: str) -> list[Job]:
+    """Return the jobs that the statistics of a schedule are about, newest first."""
+    return store_of(runtime).ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
+
+
+def days_of(runtime: Runtime, uid: str, count: int) -> list[Day]:
+    """Count the jobs and slots of the last days in the schedule's zone, the oldest first; empty days are left out.
+
+    The database counts by quarters of an hour, at which every zone's days begin.
+    """
+    schedule, now = store_of(runtime).catalogue.get(uid), runtime.clock.now()
+    days_in = zone(runtime.timezone) if schedule is None else schedule.definition.zone
+    until = -(-(now + 1) // QUARTER) * QUARTER
+    since = until - count * DAY
+    counts: dict[date, Counter[str]] = defaultdict(Counter)
+    ledger = store_of(runtime).ledger
+    for found in ledger.job_counts_of(uid, since, until, width=QUARTER):
+        counts[_day_of(since + found.stretch * QUARTER, days_in)][found.status] += found.jobs
+    skips = EventFilter(uid=uid, types=("schedule.skipped", "schedule.missed"), since=since)
+    for recorded in ledger.events(skips, limit=MOST_SKIPS):
+        event = recorded.event
+        word = event.type.removeprefix("schedule.")
+        counts[_day_of(event.slot_at or event.at, days_in)][word] += event.slot_count
+    return [Day(day, dict(counts[day])) for day in sorted(counts)]
+
+
+def _day_of(instant: int, days_in: Zone) -> date:
+    return days_in.datetime(instant // SECOND).date()
+
+
+def figures_of(jobs: Sequence[Job]) -> Figures:
     """Compute the statistics of the last jobs of a schedule."""
-    jobs = store_of(runtime).ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
     ended = [job for job in jobs if job.ended_at is not None]
     lengths = sorted((job.ended_at or 0) - job.started_at for job in ended if job.started_at is not None)
     last = len(lengths) - 1

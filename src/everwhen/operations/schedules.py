@@ -22,7 +22,7 @@ from everwhen.errors import (
     UnknownScheduleError,
     shown,
 )
-from everwhen.model.changes import Change, Decision, Insertion
+from everwhen.model.changes import Change, Decision, Insertion, Terms
 from everwhen.model.declare import Declared
 from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
@@ -193,7 +193,7 @@ def _rewrite(
     change: Rewrite,
     source: str,
 ) -> State:
-    """Change a definition in one transaction; a schedule that was invalid is then valid (R7)."""
+    """Change a definition in one transaction; a schedule that was invalid is then valid."""
     entry = store_of(runtime).catalogue.entry(schedule_id)
     if entry is None:
         raise UnknownScheduleError(schedule_id)
@@ -243,9 +243,15 @@ def resume_schedule(runtime: Runtime, schedule_id: str, *, by: str | None = None
 
 
 def revive_schedule(
-    runtime: Runtime, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
+    runtime: Runtime,
+    schedule_id: str,
+    *,
+    by: str | None = None,
+    permit: Permit = anybody,
+    terms: Terms | None = None,
 ) -> State:
-    return change_schedule(runtime, schedule_id, partial(status.revive, by=by), permit)
+    """Start a schedule anew that is done or dead; `terms`: within the quota of the token that asks."""
+    return change_schedule(runtime, schedule_id, partial(status.revive, by=by), permit, terms)
 
 
 def invalidate_schedule(runtime: Runtime, schedule_id: str, reason: str) -> State:
@@ -313,12 +319,14 @@ def resume_system(runtime: Runtime, *, by: str | None = None) -> None:
     runtime.wake_scheduler()
 
 
-def change_schedule(runtime: Runtime, schedule_id: str, change: Change, permit: Permit = anybody) -> State:
+def change_schedule(
+    runtime: Runtime, schedule_id: str, change: Change, permit: Permit = anybody, terms: Terms | None = None
+) -> State:
     def permitted(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
         return change(schedule, now, shared)
 
-    decision = store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, permitted)
+    decision = store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, permitted, terms=terms)
     runtime.wake_scheduler()
     runtime.wake_workers()
     return decision.after

@@ -46,13 +46,15 @@ def simulate(
     runs: Runs | None = None,
     max_workers: int = 8,
     progress: Callable[[float], None] = lambda share: None,
+    counts: SimulationCounts | None = None,
 ) -> Simulation:
     """Simulate declared schedules over a span, as if they were created at its start.
 
-    `runs` decides how each run goes; without it the scenario does.
+    `runs` decides how each run goes; without it the scenario does. `counts` records all that happens; one of a subclass
+    may keep more than numbers.
     """
     scenario = scenario or Scenario()
-    counts = SimulationCounts(start, end)
+    counts = counts or SimulationCounts(start, end)
     world = VirtualWorld(
         start,
         _with_messages(runs or scenario.run, declared),

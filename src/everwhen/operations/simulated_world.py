@@ -13,7 +13,8 @@ from heapq import heappop, heappush
 
 from everwhen.decide.claim import claim
 from everwhen.decide.edit import create
-from everwhen.decide.settle import settle
+from everwhen.decide.settle import put_off_retry, settle
+from everwhen.decide.status import end_pause
 from everwhen.decide.tick import tick
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
@@ -62,7 +63,9 @@ class VirtualWorld:
         self._wakes: list[tuple[int, str]] = []
         self._begins: list[tuple[int, int, str, str]] = []  # jobs that may not start before an instant
         self._ends: list[tuple[int, int, str, str, Outcome]] = []
-        self._ready: deque[tuple[str, str]] = deque()
+        self._ready: deque[tuple[str, str, int]] = (
+            deque()
+        )  # jobs that only a worker keeps waiting, and since when
         self._crowd: dict[str, list[tuple[str, str]]] = {}  # jobs that wait for capacity
         self._held: dict[str, _Row] = {}
         self._jobs = 0
@@ -85,14 +88,14 @@ class VirtualWorld:
             self._end_jobs()
             while self._begins and self._begins[0][0] <= at:
                 _, _, uid, job_id = heappop(self._begins)
-                self._ready.append((uid, job_id))
+                self._ready.append((uid, job_id, at))
             self._tick()
             self._take_jobs()
             yield at
         self.now = until
 
     def gathered(self) -> Iterator[Event]:
-        """Yield skips that are still counted on their rows (L5)."""
+        """Yield skips that are still counted on their rows."""
         for row in self._rows.values():
             state = row.state
             if state.skip_count:
@@ -121,8 +124,12 @@ class VirtualWorld:
         while self._wakes and self._wakes[0][0] <= self.now:
             at, uid = heappop(self._wakes)
             row = self._rows[uid]
-            if row.wake_at == at and row.state.status == "active":
+            if row.wake_at != at:
+                continue
+            if row.state.status == "active":
                 due[uid] = row
+            else:  # a pause by a budget ends by itself
+                self._commit(row, end_pause(_schedule(row), self.now, self._shared))
         schedules = [_schedule(row) for row in due.values()]
         for decision in tick(schedules, self.now, self._shared) if schedules else ():
             self._commit(due[decision.after.uid], decision)
@@ -131,6 +138,7 @@ class VirtualWorld:
         row.state, row.plan = decision.after, decision.plan
         self._shared.undo.clear()  # nothing is ever rolled back here
         self._shared.transitions.clear()
+        self._shared.events.clear()
         self._pass_on(decision.events)
         for job, _ in decision.cancelled:
             self._cancel(row, job)
@@ -158,7 +166,7 @@ class VirtualWorld:
         if new.not_before is not None:
             heappush(self._begins, (new.not_before, job.row_id, job.uid, job.job_id))
         else:
-            self._ready.append((job.uid, job.job_id))
+            self._ready.append((job.uid, job.job_id, self.now))
 
     def _set_wake(self, row: _Row) -> None:
         state = row.state
@@ -167,9 +175,9 @@ class VirtualWorld:
         else:
             self._held.pop(state.uid, None)
         if state.status != "active":
-            row.wake_at = FOR_EVER
-            return
-        row.wake_at = min(state.next_run_at or FOR_EVER, state.release_at or FOR_EVER)
+            row.wake_at = state.resume_at or FOR_EVER
+        else:
+            row.wake_at = min(state.next_run_at or FOR_EVER, state.release_at or FOR_EVER)
         if row.wake_at != FOR_EVER:
             heappush(self._wakes, (row.wake_at, state.uid))
 
@@ -181,12 +189,12 @@ class VirtualWorld:
 
     def _take_jobs(self) -> None:
         while self._free and self._ready:
-            uid, job_id = self._ready.popleft()
+            uid, job_id, ready_at = self._ready.popleft()
             job = self._rows[uid].outstanding.get(job_id)
             if job is not None and job.status == "queued":
-                self._take(self._rows[uid], job)
+                self._take(self._rows[uid], job, ready_at)
 
-    def _take(self, row: _Row, job: Job) -> None:
+    def _take(self, row: _Row, job: Job, ready_at: int) -> None:
         others = row.outstanding.values()
         if job.line not in (None, "own") and any(
             o.line == job.line and o.status == "running" for o in others
@@ -194,25 +202,34 @@ class VirtualWorld:
             return  # queued again when the job before it ends
         counters = {job.uid: counters_of(row.state)}
         plans = {(job.uid, job.revision): row.plan}
-        taken, postponed, starts = claim(
+        taken, postponed, starts, refused, _ = claim(
             [job], plans, counters, self._shared, node=NODE, limit=1, now=self.now
         )
         for waiting, until in postponed:
             heappush(self._begins, (until, waiting.row_id, waiting.uid, waiting.job_id))
+        for waiting, refill_at in refused:
+            self._put_off(row, waiting, refill_at)
         if taken:
             row.state = starts[0][1].added_to(row.state, self.now)
-            self._start(row, taken[0].job)
-        elif not postponed and not (job.line == "own" and row.state.running_jobs):
+            self._start(row, taken[0].job, ready_at)
+        elif not postponed and not refused and not (job.line == "own" and row.state.running_jobs):
             self._crowd.setdefault(job.capacity_key or "", []).append((job.uid, job.job_id))
 
-    def _start(self, row: _Row, job: Job) -> None:
+    def _put_off(self, row: _Row, job: Job, refill_at: int) -> None:
+        decided = put_off_retry(_schedule(row), job, refill_at, self.now, self._shared)
+        if isinstance(decided, int):
+            heappush(self._begins, (decided, job.row_id, job.uid, job.job_id))
+        else:
+            self._commit(row, decided)
+
+    def _start(self, row: _Row, job: Job, ready_at: int) -> None:
         row.outstanding[job.job_id] = job
         self._free -= 1
         duration, outcome = self._runs(job)
         if job.deadline_at is not None and self.now + duration > job.deadline_at:
             duration, outcome = job.deadline_at - self.now, Outcome("timed_out", error="timed out")
         heappush(self._ends, (self.now + duration, job.row_id, job.uid, job.job_id, outcome))
-        self._watcher.started(job, self._max_workers - self._free)
+        self._watcher.started(job, self._max_workers - self._free, self.now - ready_at)
 
     def _end_jobs(self) -> None:
         while self._ends and self._ends[0][0] <= self.now:
@@ -231,12 +248,12 @@ class VirtualWorld:
     def _call_others(self, row: _Row, job: Job) -> None:
         """Queue again the jobs that waited for the schedule, the capacity or the guard of a released job."""
         self._ready.extend(
-            (other.uid, other.job_id)
+            (other.uid, other.job_id, self.now)
             for other in sorted(row.outstanding.values(), key=lambda other: (other.slot_at, other.row_id))
             if other.status == "queued" and (other.not_before is None or other.not_before <= self.now)
         )
         if job.capacity_key in self._crowd:
-            self._ready.extend(self._crowd.pop(job.capacity_key))
+            self._ready.extend((*waiting, self.now) for waiting in self._crowd.pop(job.capacity_key))
         for held in list(self._held.values()):
             if held.state.release_at is None and held.state.held_key in (job.guard_key, job.capacity_key):
                 held.state = held.state._replace(release_at=self.now)
@@ -261,7 +278,7 @@ class Line:
     missed: Counter[str] = field(default_factory=Counter)
     caught_up: int = 0  # slots that were merged into another job
     busy: int = 0  # microseconds of runs
-    longest_wait: int = 0  # from due to start
+    longest_wait: int = 0  # of a job that only a worker kept waiting
     fired_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
     passed_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
     failed_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
@@ -316,11 +333,11 @@ class SimulationCounts:
         line.first_at = job.slot_at if line.first_at is None else line.first_at
         line.last_at = job.slot_at
 
-    def started(self, job: Job, running: int) -> None:
-        line, now = self.lines[job.schedule_id], job.started_at or 0
-        line.longest_wait = max(line.longest_wait, now - max(job.due_at, job.not_before or 0))
+    def started(self, job: Job, running: int, waited: int) -> None:
+        line = self.lines[job.schedule_id]
+        line.longest_wait = max(line.longest_wait, waited)
         if running > self.peak_running:
-            self.peak_running, self.peak_at = running, now
+            self.peak_running, self.peak_at = running, job.started_at
 
     def ended(self, job: Job, status: str, now: int) -> None:
         line = self.lines[job.schedule_id]

@@ -71,6 +71,11 @@ def record_event(runtime: Runtime, event: Event) -> None:
     store_of(runtime).slots.record([event])
 
 
+def next_expected_at(runtime: Runtime) -> int | None:
+    """Return the earliest instant by which a success is expected."""
+    return store_of(runtime).slots.next_expected_at()
+
+
 def next_ready_at(runtime: Runtime, queues: Sequence[str] | None = None) -> int | None:
     """Return the earliest instant at which a queued job, of those queues, may be claimed."""
     return store_of(runtime).slots.next_ready_at(queues)

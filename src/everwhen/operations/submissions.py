@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from typing import NoReturn
 from uuid import UUID
 
 from everwhen.decide import approval, edit, status
+from everwhen.decide.budgets import lacks_max_cost
 from everwhen.decide.draft import Draft
 from everwhen.errors import (
     AccessError,
     DuplicateScheduleError,
+    ExistingKeyError,
+    LimitError,
     PreconditionError,
     QuotaError,
     SchedulerError,
@@ -30,9 +34,12 @@ from everwhen.errors import (
 from everwhen.model.changes import Change, Decision, Insertion, Terms
 from everwhen.model.declare import Declared
 from everwhen.model.fast_values import replaced
+from everwhen.model.fields import answer_to_json
+from everwhen.model.group import needs_max_cost
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, spoken_by
+from everwhen.model.policy import Made
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.target_kinds import Target, run_to_json
@@ -45,6 +52,7 @@ from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
 ADDED = "python"  # by a program at run time; what its code declares is the code's
+MOST_SHOWN = 200  # characters of a value in a message
 PORTION = 200  # schedules that one turn of the writer makes
 
 
@@ -109,7 +117,7 @@ def _created(
 ) -> list[str | SchedulerError]:
     store = store_of(runtime)
     new = [one for one in portion if isinstance(one, Insertion)]
-    terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
+    terms = quota_of(caller)
     try:
         store.catalogue.create(now, new, terms)
     except (QuotaError, DuplicateScheduleError) as error:
@@ -128,12 +136,19 @@ def derived_id(*parts: str) -> str:
 
 
 def put_entry(
-    runtime: Runtime, key: str, declared: Callable[[str], Declared], caller: Caller
+    runtime: Runtime, key: str, declared: Callable[[str], Declared], caller: Caller, *, only_new: bool = False
 ) -> tuple[str, bool]:
-    """Create the schedule of a caller's own key, or replace its definition; return its id and whether it is new."""
-    full_key = f"{caller.token.owner or ''}/{key}"
+    """Create the schedule of a caller's own key, or replace its definition; return its id and whether it is new.
+
+    `only_new`: refuse to replace one, and say how it differs. One that is done or dead gives up its key.
+    """
+    full_key = caller.key_of(key)
     for _ in range(2):
         known = store_of(runtime).catalogue.id_of_key(full_key)
+        if known is not None and only_new:
+            if not store_of(runtime).catalogue.release_key(full_key):
+                _refuse_existing(runtime, key, known, declared, caller)
+            known = None
         if known is not None:
             state = edit_entry(runtime, known, lambda old: declared(old.state.schedule_id), caller)
             return state.schedule_id, False
@@ -146,6 +161,39 @@ def put_entry(
     raise DuplicateScheduleError(key)
 
 
+def _refuse_existing(
+    runtime: Runtime, key: str, known: str, declared: Callable[[str], Declared], caller: Caller
+) -> NoReturn:
+    entry = get_entry(runtime, known, caller)
+    old = entry.schedule.definition
+    new = speaking(on_terms(declared(known).definition, caller, entry.created_at), caller, old)
+    new = replaced(new, made=old.made)
+    raise ExistingKeyError(key, known, _differences(old, _keeping_budgets(new, old)))
+
+
+def _differences(old: Definition, new: Definition) -> list[tuple[str, str]]:
+    """Return the keys that differ, but for name and description, with both values."""
+    if isinstance(old.trigger, Once) and isinstance(new.trigger, Once):
+        is_same_delay = (
+            old.trigger.kind == new.trigger.kind == "after" and old.trigger.text == new.trigger.text
+        )
+        if is_same_delay:  # each counts from its own creation
+            new = replace(new, trigger=old.trigger)
+    if not approval.needs_new_look(old, new):
+        return []
+    before, after = answer_to_json(old), answer_to_json(new)
+    keys = [key for key in before if before[key] != after[key] and key not in ("name", "description")]
+    return [
+        (key, f"is {_shortened(before[key])} there, and {_shortened(after[key])} in this request")
+        for key in keys
+    ] or [("run", "differs")]
+
+
+def _shortened(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
 def new_id(now: int) -> str:
     """Draw a UUID that begins with the time: ids that are drawn in sequence are neighbours in every index."""
     milliseconds = now // 1_000 & (1 << 48) - 1
@@ -154,19 +202,23 @@ def new_id(now: int) -> str:
 
 
 def _new(declared: Declared, caller: Caller, quiet: QuietHoursByName, now: int, key: str | None) -> Insertion:
-    definition = speaking(on_terms(declared.definition, caller, now), caller)
+    definition = replaced(speaking(on_terms(declared.definition, caller, now), caller), made=made_by(caller))
+    _refuse_without_max_cost(definition)
     plan = Plan(declared.schedule_id, definition, quiet.of(definition))
     refuse_beyond(caller.token.limits, plan, now, now)
+    waits = caller.needs_approval_of(definition)
     creation = edit.create(
         plan,
         declared.schedule_id,
         now,
-        is_enabled=declared.is_enabled and not caller.token.limits.needs_approval,
-        paused_by=approval.APPROVAL if caller.token.limits.needs_approval else "token",
+        is_enabled=declared.is_enabled and not waits,
+        paused_by=approval.APPROVAL if waits else "token",
         actor=caller.actor,
     )
-    if caller.token.limits.needs_approval:
+    if waits:
         creation = approval.request_for_new(creation, plan, now, actor=caller.actor)
+    elif caller.token.limits.approval == "ask":
+        creation = approval.accepted_when_new(creation, now, actor=caller.actor)
     return Insertion(creation, plan, SOURCE, key, caller.token.token_id)
 
 
@@ -179,6 +231,11 @@ def on_terms(
     """
     token, limits = caller.token, caller.token.limits
     caller.refuse_code(definition.target.kind)
+    if (confined := token.confined) is not None and (definition.target.kind, definition.group) != (
+        "agent",
+        confined.group,
+    ):
+        raise AccessError(f"a run of agent {confined.group} schedules that agent, and nothing else")
     if token.owner is not None and definition.owner not in (None, token.owner):
         raise AccessError(
             f"this token creates only schedules of its owner; leave out owner, or write {token.owner}"
@@ -204,8 +261,29 @@ def on_terms(
     return replaced(definition, **changes)
 
 
+def _refuse_without_max_cost(definition: Definition) -> None:
+    """Refuse an agent whose command contains the most that a run may cost, where neither group, owner nor token has a
+    budget that says it: every run would fail."""
+    if lacks_max_cost(definition):
+        raise SubmissionError([("run.agent", needs_max_cost(definition.group or ""))])
+
+
 def _is_same_request(new: Target, old: Target) -> bool:
     return new.kind == old.kind == "http" and run_to_json(new) == run_to_json(old)
+
+
+def made_by(caller: Caller) -> Made | None:
+    """Return how what this caller makes was made; raise LimitError in a run that may not make more."""
+    confined = caller.token.confined
+    if confined is None:
+        return None if caller.via is None else Made(caller.via)
+    if confined.depth > confined.max_depth:
+        raise LimitError(
+            f"this is a run of a schedule that a run made, at depth {confined.depth - 1}; runs make none beyond depth "
+            f"{confined.max_depth}: do the work now, or tell a person",
+            limit="max_depth",
+        )
+    return Made(caller.via, confined.job_id, confined.depth)
 
 
 def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:
@@ -229,52 +307,87 @@ def edit_entry(
 ) -> State:
     """Write a new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
 
-    A revision by a token with an approval limit waits for approval, unless it changes only the name.
+    A revision by a token with an approval limit waits for approval, unless it changes only the name, or the limit
+    lets it pass. A schedule that waits already goes on waiting.
     """
     entry = get_entry(runtime, schedule_id, caller)
     refuse_declared_external(entry)
-    to_look_at: list[Definition] = []
-
-    def change(quiet: QuietHoursByName, schedule: Schedule, now: int, shared: Shared) -> Decision:
-        to_look_at.clear()  # a transaction may be run again, on another state
-        caller.refuse_stranger(schedule)
-        if expected is not None and schedule.state.revision != expected:
-            raise PreconditionError(expected, schedule.state.revision)
-        declared = rewrite(schedule)
-        allowed = on_terms(declared.definition, caller, entry.created_at, schedule.definition)
-        definition = _keeping_budgets(allowed, schedule.definition)
-        definition = speaking(definition, caller, schedule.definition)
-        if definition == schedule.definition:
-            return Draft(schedule, now, shared).decision()
-        plan = Plan(schedule.state.schedule_id, definition, quiet.of(definition))
-        refuse_beyond(caller.token.limits, plan, now, entry.created_at)
-        may_be_past = schedule.definition.trigger == definition.trigger
-        if caller.token.limits.needs_approval and approval.needs_new_look(schedule.definition, definition):
-            to_look_at.append(definition)
-        return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=caller.actor)
-
-    def wait(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        if not to_look_at:
-            return Draft(schedule, now, shared).decision()
-        return approval.request(schedule, now, shared, actor=caller.actor)
-
+    revision = _Revision(entry, rewrite, caller, expected)
     further: list[Change] = []
-    if entry.schedule.state.status == "invalid":  # as it is now, it was found valid (R7)
+    if entry.schedule.state.status == "invalid":  # as it is now, it was found valid
         further.append(status.restore)
     if caller.token.limits.needs_approval:
-        further.append(wait)
+        further.append(revision.wait)
     if is_enabled is not None:
         further.append(_switch(is_enabled, caller, is_seen=expected is not None))
 
     def attempt(quiet: QuietHoursByName) -> State:
         quiet.read()
-        decide = partial(change, quiet)
-        return store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, decide, *further).after
+        changed = store_of(runtime).catalogue.change(
+            runtime.clock.now(),
+            schedule_id,
+            partial(revision.write, quiet),
+            *further,
+            terms=quota_of(caller),
+        )
+        return changed.after
 
     state = with_quiet_hours(runtime, attempt)
     runtime.wake_scheduler()
     runtime.wake_workers()
     return state
+
+
+@dataclass(slots=True)
+class _Revision:
+    """The new revision of a schedule, within the rights of the caller who writes it."""
+
+    entry: Entry
+    rewrite: Callable[[Schedule], Declared]
+    caller: Caller
+    expected: int | None
+    must_wait: bool = False  # for approval; known when it is written
+
+    def write(self, quiet: QuietHoursByName, schedule: Schedule, now: int, shared: Shared) -> Decision:
+        """Write it, unless it is the revision in force."""
+        self.must_wait = False  # a transaction may be run again, on another state
+        self.caller.refuse_stranger(schedule)
+        if self.expected is not None and schedule.state.revision != self.expected:
+            raise PreconditionError(self.expected, schedule.state.revision)
+        old, new = schedule.definition, self._definition(schedule)
+        if new == old:
+            return Draft(schedule, now, shared).decision()
+        if new.target != old.target:
+            _refuse_without_max_cost(new)
+        plan = Plan(schedule.state.schedule_id, new, quiet.of(new))
+        refuse_beyond(self.caller.token.limits, plan, now, self.entry.created_at)
+        is_looked_at = self.caller.needs_approval_of(new) or approval.is_waiting(schedule.state)
+        self.must_wait = is_looked_at and approval.needs_new_look(old, new)
+        may_be_past = old.trigger == new.trigger
+        return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=self.caller.actor)
+
+    def wait(self, schedule: Schedule, now: int, shared: Shared) -> Decision:
+        """Let it wait for approval, if it has to."""
+        if not self.must_wait:
+            return Draft(schedule, now, shared).decision()
+        return approval.request(schedule, now, shared, actor=self.caller.actor)
+
+    def _definition(self, schedule: Schedule) -> Definition:
+        old = schedule.definition
+        new = on_terms(self.rewrite(schedule).definition, self.caller, self.entry.created_at, old)
+        new = speaking(_keeping_budgets(new, old), self.caller, old)
+        return replaced(new, made=old.made)
+
+
+def is_ended_by(caller: Caller, entry: Entry) -> bool:
+    """Return whether the ttl of the caller's token set the end of a schedule."""
+    ttl = caller.token.limits.ttl
+    return ttl is not None and entry.schedule.definition.end_at == entry.created_at // SECOND + ttl
+
+
+def quota_of(caller: Caller) -> Terms:
+    """Return how many schedules the caller's token may have that are neither done nor dead."""
+    return Terms(caller.token.token_id, caller.token.limits.max_schedules)
 
 
 def _keeping_budgets(new: Definition, old: Definition) -> Definition:
@@ -359,7 +472,7 @@ def permit_revival(caller: Caller) -> Permit:
 
 def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
     caller.refuse_stranger(schedule)
-    if caller.token.limits.needs_approval:
+    if not caller.may_approve:
         raise AccessError(
             "a token whose own schedules need approval can neither approve nor decline schedules"
         )

@@ -13,10 +13,12 @@ from everwhen.model.events import Hold
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.limits import Breaker
 from everwhen.model.node import SILENT, Node
-from everwhen.model.queries import Counts
+from everwhen.model.queries import AlertFilter, Counts, ScheduleFilter
 from everwhen.model.queue import RQ_CHAIN
 from everwhen.model.schedule import Schedule
-from everwhen.model.vitals import Holder, Mark, Signs, Tally
+from everwhen.model.vitals import FeedDelay, Holder, Mark, Signs, Tally
+from everwhen.operations.access import COUNTED, Caller
+from everwhen.operations.budgets import BudgetUsage, list_spent_budgets
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.describe import describe_seconds
@@ -77,9 +79,14 @@ class SystemStatus:
     holds: list[HeldSlot] = dataclass_field(default_factory=list)  # some of those that are held
     last_backup_at: int | None = None
     disk: Disk | None = None
+    feed_delay: FeedDelay | None = None
+    waiting: int = 0  # schedules that wait for approval, counted up to a limit
+    open_alerts: int = 0
+    spent_budgets: list[BudgetUsage] = dataclass_field(default_factory=list)
 
 
-def system_status(runtime: Runtime) -> SystemStatus:
+def system_status(runtime: Runtime, caller: Caller | None = None) -> SystemStatus:
+    """Return the status; of budgets what the caller may see, or all of them."""
     store, now = store_of(runtime), runtime.clock.now()
     paused_at = store.catalogue.system_paused_at()
     soonest = store.catalogue.soonest(1)
@@ -102,7 +109,16 @@ def system_status(runtime: Runtime) -> SystemStatus:
         holds=_held_slots(runtime) if counts.held else [],
         last_backup_at=store.upkeep.last_backup_at(),
         disk=_disk_of(runtime.directory),
+        feed_delay=store.feed_delays.look(),
+        waiting=store.catalogue.count(ScheduleFilter(is_waiting=True), most=COUNTED),
+        open_alerts=store.alerts.count(AlertFilter("open"), most=COUNTED),
+        spent_budgets=list_spent_budgets(runtime, caller),
     )
+
+
+def feed_delay(runtime: Runtime) -> FeedDelay | None:
+    """Return what has delayed the event feed for half a minute; None when nothing does."""
+    return store_of(runtime).feed_delays.look()
 
 
 def _held_slots(runtime: Runtime) -> list[HeldSlot]:
@@ -141,6 +157,8 @@ def list_problems(
         problems.append(f"the broker of {dispatch} does not answer: {broker}")
     if found.disk is not None and found.disk.free_percent < LEAST_DISK:
         problems.append(f"the disk of the database is nearly full: {found.disk.free_percent} % is free")
+    if found.feed_delay is not None:
+        problems.append(str(found.feed_delay))
     problems += [
         f"the clock of node {node.node} is {abs(node.clock_skew) / SECOND:.1f} s "
         f"{'ahead of' if node.clock_skew > 0 else 'behind'} the database's"

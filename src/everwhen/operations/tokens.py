@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
-from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
+from everwhen.errors import (
+    AccessError,
+    StatusError,
+    TokenError,
+    UnknownScheduleError,
+    UnknownTokenError,
+    shown,
+)
 from everwhen.model.events import Event
 from everwhen.model.instants import HOUR, SECOND, to_datetime
-from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Session, Token, TokenLimits, actor_of
+from everwhen.model.queries import ScheduleFilter
+from everwhen.model.token import (
+    NO_LIMITS,
+    ROLES,
+    AccessRole,
+    Confinement,
+    Session,
+    Token,
+    TokenLimits,
+    actor_of,
+    token_id_of_agent,
+)
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 PREFIX = "ew_"
+JOB_PREFIX = "ew_run_"
 SHORTEST_PRESET = 16
+PORTION = 500
 LONGEST_NAME = 200
 LASTS = 12 * HOUR
 
@@ -81,8 +102,32 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
     return NewToken(token, secret) if is_first else None
 
 
+def create_job_token(
+    runtime: Runtime,
+    confined: Confinement,
+    *,
+    attempt: int,
+    owner: str | None,
+    limits: TokenLimits,
+    lasts: int,
+) -> str:
+    """Create the token of one attempt of a job, and return its secret; `lasts` is in microseconds.
+
+    It ends when that attempt does, however it ends, because it is looked up together with its job.
+    """
+    now, secret = runtime.clock.now(), JOB_PREFIX + secrets.token_urlsafe(32)
+    name = token_id_of_agent(confined.group, owner)
+    token = Token(
+        name, name, "operator", owner, limits, created_at=now, expires_at=now + lasts, confined=confined
+    )
+    store_of(runtime).tokens.add_of_job(token, hash_of(secret), attempt)
+    return secret
+
+
 def find_token(runtime: Runtime, secret: str) -> Token | None:
     """Return the token with this secret, if it is in force."""
+    if secret.startswith(JOB_PREFIX):
+        return store_of(runtime).tokens.find_of_job(hash_of(secret), runtime.clock.now())
     token = store_of(runtime).tokens.find(hash_of(secret))
     return token if token is not None and token.is_good(runtime.clock.now()) else None
 
@@ -92,13 +137,26 @@ def list_tokens(runtime: Runtime, *, maker: Token | None = None) -> list[Token]:
     return [token for token in store_of(runtime).tokens.all() if maker is None or maker.sees(token.owner)]
 
 
-def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None) -> None:
-    """Revoke a token at once. What it created stays."""
+def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None, pause: bool = False) -> None:
+    """Revoke a token at once. What it created goes on; with `pause`, what is active of it is paused."""
     now = runtime.clock.now()
     known = {token.token_id for token in list_tokens(runtime, maker=maker)}
     event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
     if token_id not in known or not store_of(runtime).tokens.revoke(now, token_id, event):
         raise UnknownTokenError(token_id)
+    if pause:
+        _pause_made_by(runtime, token_id, actor_of(maker))
+
+
+def _pause_made_by(runtime: Runtime, token_id: str, actor: str | None) -> None:
+    from everwhen.operations.schedules import pause_schedule  # most who use tokens change no schedules
+
+    wanted, after = ScheduleFilter(status="active", token_id=token_id), ""
+    while found := store_of(runtime).catalogue.states(wanted, limit=PORTION, after=after):
+        for state in found:
+            after = state.schedule_id
+            with suppress(UnknownScheduleError, StatusError):  # gone or stopped a moment ago
+                pause_schedule(runtime, after, by="token", actor=actor, note="its token was revoked")
 
 
 def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
@@ -123,6 +181,11 @@ def _refuse_nonsense(name: str, role: str, owner: str | None) -> None:
 def _created(token: Token, now: int, actor: str | None) -> Event:
     detail = {"token_id": token.token_id, "name": token.name, "role": token.role}
     return Event("token.created", now, owner=token.owner, actor=actor, detail=detail)
+
+
+def create_linked_token(runtime: Runtime) -> NewToken:
+    """Create the token of a session that a link began: nobody knows its secret, and it ends with the session."""
+    return create_token(runtime, "sign-in link", "admin", lasts=LASTS // SECOND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,33 @@
-"""Upcoming slots with their jitter and what will happen to them; previews; the timeline of past and future."""
+"""Upcoming slots with their jitter and what will happen to them; previews."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
-from everwhen.errors import TimetableError
 from everwhen.model.declare import Declared
-from everwhen.model.instants import DAY, SECOND
-from everwhen.model.job import Job
-from everwhen.model.queries import EventFilter
+from everwhen.model.instants import SECOND
+from everwhen.model.limits import FOR_EVER
+from everwhen.model.queries import ScheduleFilter
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
-from everwhen.timetable.civil_time import zone
+from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe, describe_dst
-from everwhen.timetable.occurrences import series_of
+from everwhen.timetable.occurrences import Series, series_of
 
 if TYPE_CHECKING:
     from everwhen.model.declare import Declared
 
 _ALONE = Conditions()
+A_DAY = 86_400
+CHANGES_WITHIN = 2 * 366 * A_DAY
+MOST_AROUND = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,9 @@ def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[Upcomi
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 
 
-def upcoming_of_all(runtime: Runtime, count: int, *, owner: str | None = None) -> list[UpcomingSlot]:
-    """Return the next slots of all schedules, or of an owner's: they come from the schedules that are due soonest."""
-    soonest = store_of(runtime).catalogue.soonest(count, owner=owner)
+def upcoming_of_all(runtime: Runtime, count: int, wanted: ScheduleFilter) -> list[UpcomingSlot]:
+    """Return the next slots of all schedules that match: they come from those that are due soonest."""
+    soonest = store_of(runtime).catalogue.soonest(count, wanted)
     return list(islice(in_order(soonest, conditions_of(runtime, soonest)), count))
 
 
@@ -90,17 +92,21 @@ def upcoming_of(schedule: Schedule, count: int, conditions: Conditions = _ALONE)
     return list(islice(coming(schedule, conditions), count))
 
 
-def in_order(schedules: Iterable[Schedule], conditions: Conditions, start: int = 0) -> Iterator[UpcomingSlot]:
+def in_order(
+    schedules: Iterable[Schedule], conditions: Conditions, start: int = 0, until: int = FOR_EVER
+) -> Iterator[UpcomingSlot]:
     """Merge the slots of many schedules by due time; slots are computed only when consumed."""
-    lines = (coming(schedule, conditions, start) for schedule in schedules)
-    return merge(*lines, key=lambda slot: (slot.due_at, slot.schedule_id))
+    lines = (coming(schedule, conditions, start, until) for schedule in schedules)
+    return merge(*lines, key=attrgetter("due_at", "schedule_id"))
 
 
-def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[UpcomingSlot]:
-    """Yield the slots of one schedule that are due at or after `start`."""
+def coming(
+    schedule: Schedule, conditions: Conditions, start: int = 0, until: int = FOR_EVER
+) -> Iterator[UpcomingSlot]:
+    """Yield the slots of one schedule that are due in [start, until)."""
     schedule_id = schedule.state.schedule_id
-    for slot in coming_slots(schedule, conditions, start):
-        fate, reason, until = slot.outlook
+    for slot in coming_slots(schedule, conditions, start, until):
+        fate, reason, ends_at, _ = slot.outlook
         yield UpcomingSlot(
             schedule_id,
             slot_at=slot.slot_at,
@@ -108,7 +114,7 @@ def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterat
             skip_reason=reason if fate == "skipped" else None,
             is_estimate=slot.is_estimate,
             hold_reason=reason if fate == "held" else None,
-            until=until,
+            until=ends_at,
         )
 
 
@@ -119,6 +125,19 @@ class Preview:
     sentence: str
     slots: list[UpcomingSlot]
     notes: list[str | None]
+    clock_change: ClockChange | None = None
+
+
+class ClockChange(NamedTuple):
+    """The next change of the offset of a schedule's zone behind the slots of a preview.
+
+    `slot_at`: the first slot that it affects, with what it does to it; None: no slot is affected.
+    """
+
+    at: int
+    forward: int  # by how many seconds the clock is put forward; negative: back
+    slot_at: int | None = None
+    note: str | None = None
 
 
 def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
@@ -137,121 +156,24 @@ def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
         dst=definition.dst,
     )
     notes = [describe_dst(series, slot.slot_at // SECOND) for slot in slots]
-    return Preview(describe(definition.trigger, definition.zone), slots, notes)
+    begin = slots[-1].slot_at if slots else now
+    change = find_clock_change(series, definition.zone, begin // SECOND)
+    return Preview(describe(definition.trigger, definition.zone), slots, notes, change)
 
 
-# A timeline of past and future: jobs and skips of the past from the ledger, upcoming slots from calendars.
-#
-# The work is bounded, whatever the span and the number of schedules: above 10,000 bars the past is counted by
-# intervals, and the future ends at the instant at which that many are reached.
+def find_clock_change(series: Series, zone: Zone, after: int) -> ClockChange | None:
+    """Return the next change of the clock that affects a slot, or the next one at all; None: none within two years.
 
-
-MOST_BARS = 10_000
-STRETCHES = 200
-LONGEST = 400 * DAY
-
-Kind = Literal["job", "skipped", "missed", "upcoming"]
-
-
-class Bar(NamedTuple):
-    """One slot: what happened to it, or what will."""
-
-    kind: Kind
-    schedule_id: str
-    slot_at: int
-    due_at: int
-    slots: int = 1  # that one event covers
-    reason: str | None = None
-    job: Job | None = None
-    is_estimate: bool = False
-
-
-class Stretch(NamedTuple):
-    """A part of the span, with the number of entries by kind; of jobs, by status."""
-
-    start: int
-    end: int
-    counts: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Bars, or their numbers (`stretches`). `complete_until`: the end of the part of the future that is included."""
-
-    now: int
-    bars: list[Bar]
-    stretches: list[Stretch]
-    complete_until: int
-
-    @property
-    def is_aggregated(self) -> bool:
-        return bool(self.stretches)
-
-
-def timeline(runtime: Runtime, start: int, end: int, *, owner: str | None = None) -> Timeline:
-    """Return the span [start, end), of all schedules or of an owner's."""
-    if not 0 < end - start <= LONGEST:
-        raise TimetableError("to must be after from, by at most 400 days", key="to", value=end)
-    now = runtime.clock.now()
-    future, complete_until = _future(runtime, start, end, owner)
-    past = _past(runtime, start, min(end, now + 1), owner)
-    bars = sorted(past + future, key=lambda bar: (bar.due_at, bar.schedule_id))
-    if len(bars) <= MOST_BARS:
-        return Timeline(now, bars, [], complete_until)
-    return Timeline(now, [], _stretches(runtime, start, end, bars, owner), complete_until)
-
-
-def _past(runtime: Runtime, start: int, end: int, owner: str | None) -> list[Bar]:
-    store = store_of(runtime)
-    jobs = store.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
-    found = [Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs]
-    wanted = EventFilter(types=("schedule.skipped", "schedule.missed"), since=start, until=end)
-    for recorded in store.ledger.events(wanted, limit=MOST_BARS + 1):
-        event = recorded.event
-        kind: Kind = "skipped" if event.type == "schedule.skipped" else "missed"
-        slot_at = event.slot_at if event.slot_at is not None else event.at
-        if owner in (None, event.owner):
-            name, count = event.schedule_id or "", event.slot_count
-            found.append(Bar(kind, name, slot_at, slot_at, count, reason=event.reason))
-    return found
-
-
-def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> tuple[list[Bar], int]:
-    """Return the first upcoming slots in order, also undecided ones that are due, and until when they are complete.
-
-    Only the schedules that are due soonest are read. If there are more, the slots of the others begin where the first
-    of those is due, and up to there nothing is missing.
+    Instants are in seconds here.
     """
-    store = store_of(runtime)
-    if not any((each.state.next_run_at or end) < end for each in store.catalogue.soonest(1, owner=owner)):
-        return [], end  # nearly always a span of the past
-    soonest = store.catalogue.soonest(MOST_BARS + 1, owner=owner)
-    if len(soonest) > MOST_BARS:
-        end = min(end, soonest.pop().state.next_run_at or end)
-    conditions = conditions_of(runtime, soonest)
-    slots = takewhile(lambda slot: slot.due_at < end, in_order(soonest, conditions, start))
-    found: list[Bar] = []
-    for slot in islice(slots, MOST_BARS + 1):
-        reason = slot.skip_reason or slot.hold_reason
-        bar = Bar("upcoming", slot.schedule_id, slot.slot_at, slot.due_at, reason=reason)
-        found.append(bar._replace(is_estimate=slot.is_estimate))
-    return found, found[-1].due_at if len(found) > MOST_BARS else end
-
-
-def _stretches(runtime: Runtime, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:
-    """Count by intervals: the database counts all jobs, the other kinds are counted from the bars."""
-    width = -(-(end - start) // STRETCHES)
-    counts: list[Counter[str]] = [Counter() for _ in range(STRETCHES)]
-    for found in store_of(runtime).ledger.job_counts(
-        start, min(end, runtime.clock.now() + 1), owner=owner, width=width
-    ):
-        counts[found.stretch][found.status] += found.jobs
-    for bar in bars:
-        number = (bar.due_at - start) // width
-        if bar.kind != "job" and 0 <= number < STRETCHES:
-            counts[number][bar.kind] += bar.slots
-    return [
-        Stretch(start + number * width, min(start + (number + 1) * width, end), dict(found))
-        for number, found in enumerate(counts)
-        if start + number * width < end
-    ]
+    first: ClockChange | None = None
+    span = zone.span_at(after)
+    while span.end < after + CHANGES_WITHIN:
+        following = zone.span_at(span.end)
+        change = ClockChange(span.end * SECOND, following.offset - span.offset)
+        # A gap and a fold are at most a day long; what they do to a slot shows at most that far from the change.
+        for slot_at in series.between(max(span.end - A_DAY, after), span.end + A_DAY, MOST_AROUND):
+            if (note := describe_dst(series, slot_at)) is not None:
+                return change._replace(slot_at=slot_at * SECOND, note=note)
+        first, span = first or change, following
+    return first

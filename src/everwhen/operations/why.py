@@ -104,7 +104,7 @@ def _evidence(
 def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple[int | None, int | None]:
     """Return the last heartbeat before an instant and the next start after it.
 
-    The first start after it has both on record (G2). Without that event the nodes are used, as long as they are kept.
+    The first start after it has both on record. Without that event the nodes are used, as long as they are kept.
     """
     starts = store_of(runtime).ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
     if starts and len(starts) < MOST_STARTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_GUIDE = "docs/guide/coming-from-apscheduler.md has both side by side"
+_GUIDE = "docs/how-to/coming-from-apscheduler.md has both side by side"
 
 METHODS = {
     "add_job": "add(id, function, every=…)",

@@ -1,4 +1,4 @@
-"""The listeners of a program: functions, plain or async, that hear the events of its scheduler."""
+"""The listeners of a program: functions, plain or async, that are called with the events of its scheduler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SchedulerEvent:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What `on` was given; the function is called on the loop of whichever node hears an event."""
+    """What `on` was given; the function is called on the loop of the node that delivers an event."""
 
     function: ListenerFunction
     types: frozenset[str]
@@ -82,7 +82,7 @@ def checked_listening(
     if scope != "all":
         raise ConfigError(f'scope "{shown(scope)}" is unknown; it is "process" or "all"')
     if name is None:
-        raise ConfigError('scope="all" needs a name, under which the database remembers what was heard')
+        raise ConfigError('scope="all" needs a name, under which the database stores its position')
     if types and HELD in found:
         raise ConfigError(
             f'{HELD} is not on record, so that scope="all" cannot promise it; use scope="process"'

@@ -20,7 +20,7 @@ from everwhen.scheduler.options import SchedulerTriggerCallback
 from everwhen.target_registry import open_target_registry
 from everwhen.targets.python_call import DECLARE_AGAIN
 from everwhen.telemetry.engine_log import EngineLog
-from everwhen.wiring import Stack, build_service, open_node_stack
+from everwhen.wiring import Stack, build_service, open_node_stack, open_webhook_sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class EmbeddedNode:
         self.listeners.start()
 
     def stop_listening(self) -> None:
-        """Tell the listeners what has happened until now; after that no coroutine of ours needs the loop."""
+        """Deliver what has happened until now to the listeners; after that no coroutine of ours needs the loop."""
         self.listeners.stop()
         self.loop.let_go()
 
@@ -94,6 +94,7 @@ def open_node(
         ),
         target_registry=target_registry,
         subscribers=subscribers,
+        webhooks=open_webhook_sender(stack),
     )
     watch.serve_also = service.worker.serve_also
     node = EmbeddedNode(

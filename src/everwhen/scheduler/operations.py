@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args, overload
 
 from everwhen.config.submission import SubmissionRules, read_change
-from everwhen.errors import ConfigError, UnknownScheduleError, shown
+from everwhen.errors import ConfigError, DuplicateScheduleError, UnknownScheduleError, shown
 from everwhen.model.declare import Declared
 from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.job import JobStatus
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PAGE = 500
+_TAKEN = "what was added stays in the database; replace_existing=True changes the schedule of this id"
 
 
 class SchedulerOperations:
@@ -467,7 +468,11 @@ class SchedulerOperations:
         known = operations.find_schedule(self._runtime, declared.schedule_id)
         if known is not None and (may_replace or is_local(known.definition.target)):
             return operations.replace_schedule(self._runtime, declared, source=ADDED, actor=self._name)
-        (added,) = self._create([declared])
+        try:
+            (added,) = self._create([declared])
+        except DuplicateScheduleError as error:
+            error.add_note(_TAKEN)
+            raise
         return added
 
     def _rewriting(self, changes: Mapping[str, Any]) -> Callable[[Schedule], Declared]:

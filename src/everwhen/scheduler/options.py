@@ -62,7 +62,8 @@ class ApiOptions(TypedDict, total=False):
     """The keys of `asgi`, as in the `api` section of a configuration file.
 
     `allowed_hosts`: the Host headers that the API answers to; `*` (the default) is any, `.example.com` stands for all
-    names below it. `trusted_proxies`: networks whose X-Forwarded-For counts, if the server does not read it.
+    names below it. `trusted_proxies`: networks whose X-Forwarded-For counts, if the server does not read it. `mcp`:
+    serve agents, too, over streamable HTTP at `/api/v1/mcp/`; needs the extra `mcp`.
     """
 
     allowed_hosts: Sequence[str]
@@ -70,6 +71,7 @@ class ApiOptions(TypedDict, total=False):
     max_payload: int | str
     max_body: int | str
     trusted_proxies: Sequence[str]
+    mcp: bool
 
 
 class StopOptions(TypedDict, total=False):
@@ -127,5 +129,6 @@ class AgentScheduleInfo(TypedDict, total=False):
     timeout: Duration
     cwd: str
     env: Mapping[str, str]
+    report: str
     max_outstanding: int
     circuit_breaker: CircuitBreaker

@@ -1,6 +1,6 @@
 """The keys of a schedule, for type checkers and readers.
 
-`tools/schedule_keys.py` writes this file from `model/fields.py`; do not edit it.
+`python -m tools.reference` writes this file from `model/fields.py`; do not edit it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ class CircuitBreaker(TypedDict, total=False):
 class Expect(TypedDict, total=False):
     """Raise an alert when no run succeeds in time."""
 
-    within: Required[Duration | int]
+    each: Literal["slot"]
+    within: Duration | int
     grace: Duration | int
 
 
 class Ping(TypedDict, total=False):
-    """A URL to call after each run, for a monitoring service."""
+    """A URL to call at the start and the end of each run, for a monitoring service."""
 
     url: Required[str]
+    format: Literal["healthchecks", "sentry"]
+    output: str
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -75,7 +78,7 @@ class ScheduleOptions(TypedDict, total=False):
     circuit_breaker: CircuitBreaker | Literal[False]
     queue: str
     payload: Mapping[str, Any]
-    expect: Expect
+    expect: Expect | Literal[True]
     ping: Ping
 
 

@@ -98,6 +98,11 @@ class Scheduler(SchedulerOperations):
         checked_figures(check_interval=check_interval, max_workers=max_workers, lease=lease)
         if isinstance(queues, str):
             raise ConfigError(f'queues must be a list, as in queues=["{shown(queues)}"]')
+        if logger is not None and not isinstance(logger, SchedulerLogger):
+            raise ConfigError(
+                f"logger is a {type(logger).__name__}; it must have the methods debug, info, warning and error, as "
+                f'logging.getLogger("{shown(name)}") has'
+            )
         super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._runtime_of_calls)
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
         self._queues = [
@@ -187,14 +192,14 @@ class Scheduler(SchedulerOperations):
     ) -> Callable[[AnyListener], AnyListener]:
         """Have a function, plain or async, called with each `SchedulerEvent` of these types; without types, of all.
 
-        It hears what happens while the scheduler runs: job.started, .succeeded, .failed and .timed_out of jobs that
-        this process ran, and everything else about schedules of this program. With `scope="all"` it hears everything
-        in the database at least once, also what happened while nothing ran: the database remembers under `name` what
-        was heard, and of several processes one at a time delivers. An exception is logged and harms nobody.
+        It is called while the scheduler runs: job.started, .succeeded, .failed and .timed_out of jobs that
+        this process ran, and everything else about schedules of this program. With `scope="all"` it gets everything
+        in the database at least once, also what happened while nothing ran: the database keeps its position under
+        `name`, and of several processes one at a time delivers. An exception is logged and has no other effect.
 
         >>> scheduler = Scheduler("sqlite://", name="docs")
         >>> @scheduler.on("job.failed", "schedule.missed")
-        ... def tell(event):
+        ... def show(event):
         ...     print(event.type, event.schedule_id)
         """
         found, cursor = checked_listening(types, scope, name)

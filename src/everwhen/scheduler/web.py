@@ -1,8 +1,9 @@
-"""The REST API of a scheduler inside another application: what `Scheduler.asgi` returns.
+"""The REST API and the dashboard of a scheduler inside another application: what `Scheduler.asgi` returns.
 
 The hosting application owns the server, the lifespan and the Host header. It does not run the lifespan of what is
-mounted, so the first request of each process opens the database and builds the context of the API. A context belongs to
-one node and to one event loop: after a fork, after `close`, and on another loop there is another.
+mounted, so the first request of each process opens the database and builds the context of the API, and a task of the
+event loop runs what the parts of the API need (MCP). A context belongs to one node and to one event loop: after a fork,
+after `close`, and on another loop there is another.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastapi import FastAPI
+from starlette.responses import RedirectResponse
 
-from everwhen.api.app import create_app
+from everwhen.api.app import create_app, running_parts
 from everwhen.api.context import ApiContext
 from everwhen.api.hosting import NodeHooks
 from everwhen.api.problems import add_security_headers, problem_of
@@ -26,12 +30,14 @@ from everwhen.config.problems import Report
 from everwhen.config.schema import API
 from everwhen.config.settings import ApiSettings, api_settings_of
 from everwhen.errors import ConfigError, StoreError
+from everwhen.mcp.mounts import mounts_of
 from everwhen.model.kinds import Record
 from everwhen.operations.system import LoopFigures, describe_fault, next_wake_at
 from everwhen.scheduler.declaring import rules_of
 from everwhen.scheduler.node import EmbeddedNode
 from everwhen.scheduler.options import ApiOptions
 from everwhen.telemetry.metrics import Metrics
+from everwhen.web.routes import dashboard_routes
 from everwhen.wiring import python_fault
 
 if TYPE_CHECKING:
@@ -41,16 +47,56 @@ log = logging.getLogger("everwhen")
 _OPTIONS = Record({name: API.keys[name] for name in ApiOptions.__annotations__})
 
 
+class RunningParts:
+    """What the further parts of an application need while it serves the requests of one event loop.
+
+    One task enters and leaves it, as the lifespan of a server would: begun by the first request, ended with the node or
+    with the loop.
+    """
+
+    def __init__(self, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
+        self._app, self._loop = app, loop
+        self._over = asyncio.Event()
+        self._begun: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = (
+            None  # keeps a reference: the loop may drop a task without any
+        )
+
+    async def begin(self) -> None:
+        """Return when the parts run; called on the loop."""
+        if self._begun is None:
+            self._begun = self._loop.create_future()
+            # Not in the context of the request that happens to be the first.
+            self._task = self._loop.create_task(self._run(self._begun), context=Context())
+        await asyncio.shield(self._begun)
+
+    async def _run(self, begun: asyncio.Future[None]) -> None:
+        try:
+            async with running_parts(self._app):
+                begun.set_result(None)
+                await self._over.wait()
+        except Exception as error:
+            if begun.done():
+                raise
+            begun.set_exception(error)
+
+    def end(self) -> None:
+        """Let the task end; called on any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and the task is gone with it
+            self._loop.call_soon_threadsafe(self._over.set)
+
+
 class Served(NamedTuple):
     """The application for the requests of one event loop, on the database that a node has open."""
 
     node: EmbeddedNode
     app: FastAPI
     context: ApiContext
+    parts: RunningParts | None
 
 
 class MountedApi:
-    """An ASGI application: the REST API of a scheduler, under any prefix.
+    """An ASGI application: the REST API of a scheduler and its dashboard, under any prefix.
 
     It starts no scheduler. Its readiness is that of the node of this process while that runs, else the database's.
     """
@@ -65,6 +111,7 @@ class MountedApi:
     ) -> None:
         self._name = name
         self._settings = read_settings(options)
+        self._mounts = mounts_of(self._settings)
         self._own_node = own_node  # what this process has open
         self._open_node = open_node
         self._served: dict[asyncio.AbstractEventLoop, Served] = {}
@@ -75,19 +122,26 @@ class MountedApi:
         if scope["type"] == "lifespan":  # of a server that serves nothing else
             await self._accompany(receive, send)
             return
+        root = root_of(scope)
+        if scope["type"] == "http" and root and scope["path"] == root:
+            # The references of the dashboard's page are relative to a folder.
+            await RedirectResponse(f"{root}/", 308)(scope, receive, add_security_headers(send))
+            return
         try:
             app = await self._application()
         except StoreError as error:
             self._log_outage(error)
             await problem_of(error)(scope, receive, add_security_headers(send))
             return
-        await app({**scope, "root_path": root_of(scope)}, receive, send)
+        await app({**scope, "root_path": root}, receive, send)
 
     async def _application(self) -> FastAPI:
         loop = asyncio.get_running_loop()
         served = self._served.get(loop)
         if served is None or served.node is not self._own_node():
             served = await asyncio.to_thread(self._serve, loop)
+        if served.parts is not None:
+            await served.parts.begin()
         return served.app
 
     def _log_outage(self, error: StoreError) -> None:
@@ -104,7 +158,8 @@ class MountedApi:
                 if all(known.node is not node for known in self._served.values()):
                     node.stack.leave.append(self._close_streams)
                 context = self._context(node)
-                served = Served(node, create_app(context), context)
+                app = create_app(context, dashboard_routes(), mounts=self._mounts)
+                served = Served(node, app, context, RunningParts(app, loop) if self._mounts else None)
                 others = {
                     one: known
                     for one, known in self._served.items()
@@ -145,9 +200,11 @@ class MountedApi:
         )
 
     def _close_streams(self) -> None:
-        """End the streams: they would go on for ever, and keep a server from stopping."""
+        """End the streams: they would go on for ever, and keep a server from stopping; and what the parts need."""
         for served in self._served.values():
             served.context.streams.close()
+            if served.parts is not None:
+                served.parts.end()
 
     async def _accompany(self, receive: Receive, send: Send) -> None:
         while True:

@@ -11,25 +11,45 @@ from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
 from everwhen.model.limits import Shared
-from everwhen.model.queries import Entry, ScheduleFilter, ScheduleNames
+from everwhen.model.queries import Entry, Facet, GatheredSkips, ScheduleFilter, ScheduleNames, ScheduleOrder
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
+from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Statement, composed
 from everwhen.store.lanes import Lane
 from everwhen.store.load import add_shared, load_schedule, schedules_of, system_paused_at
+from everwhen.store.schedule_filters import filtered, given_columns, ordered
 from everwhen.store.schedule_rows import BY_ID, STATE
+from everwhen.store.system_rows import SPENDINGS
 from everwhen.store.transaction import Snapshot, StorePart, Transaction
 
 # The unique key on key.
 _ID_OF_KEY = Statement("SELECT schedule_id FROM schedules WHERE key = :key::text")
-# idx_schedules_next_run, from its front.
-_SOONEST = Statement(f"""
-SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL
-    AND (:owner::text IS NULL OR owner = :owner::text) ORDER BY next_run_at LIMIT :limit""")
-# idx_schedules_resume, from its front.
+# idx_schedules_token
+COUNT_OF_TOKEN = Statement("""
+SELECT count(*) FROM schedules WHERE token_id = :token_id::text AND status NOT IN ('done', 'dead')""")
+_RELEASE_KEY = Statement("""
+UPDATE schedules SET key = NULL WHERE key = :key::text AND status IN ('done', 'dead')""")
+# idx_schedules_resume and idx_budgets_refill, each from its front.
 _DUE_TO_RESUME = Statement("""
-SELECT schedule_id FROM schedules
-WHERE resume_at IS NOT NULL AND resume_at <= :now::instant AND status = 'paused'""")
+SELECT schedule_id, NULL FROM schedules
+WHERE resume_at IS NOT NULL AND resume_at <= :now::instant AND status = 'paused'
+UNION ALL SELECT NULL, key FROM budgets WHERE refill_at IS NOT NULL AND refill_at <= :now::instant""")
+# idx_schedules_waiting; idx_audit_schedule for the last request of each. Where retention has removed it, the row was
+# last written when it began to wait, or later.
+_WAITING_SINCE = Statement("""
+SELECT schedule_id, since FROM (
+    SELECT s.schedule_id, coalesce((
+        SELECT max(e.at) FROM audit_events e WHERE e.uid = s.uid AND e.type = 'schedule.approval_requested'
+    ), s.updated_at) AS since
+    FROM schedules s WHERE s.paused_by = 'approval') AS waiting
+WHERE since <= :before::instant LIMIT :limit""")
+# idx_schedules_over
+_OVER = Statement(f"""
+SELECT {STATE} FROM schedules WHERE token_id IS NOT NULL AND status IN ('done', 'dead') AND token_id > ''
+    AND row_id > :after AND updated_at <= :before::instant
+    AND (last_slot_at IS NULL OR last_slot_at <= :before::instant)
+    AND (last_completed_at IS NULL OR last_completed_at <= :before::instant) ORDER BY row_id LIMIT :limit""")
 _OF_SOURCE = Statement(f"SELECT {STATE} FROM schedules WHERE source = :source::text ORDER BY uid")
 # idx_revisions_before, and the unique key on uid.
 _FROM_BEFORE = Statement(f"""
@@ -45,13 +65,17 @@ _NAMES_OF_ID = Statement(f"SELECT {_NAMES} {BY_ID}")
 # Scans of all rows: a person asks for them, with a text that is not an id, or while a shell completes one.
 _CALLED = Statement(f"""
 SELECT {_NAMES} FROM schedules
-WHERE (:owner::text IS NULL OR owner = :owner::text) AND (name = :name::text OR key = :own::text
+WHERE (:owner::text IS NULL OR owner = :owner::text) AND (:maker::text IS NULL OR token_id = :maker::text)
+    AND (name = :name::text OR key = :own::text
     OR (:owner::text IS NULL AND substr(key, length(key) - length(:tail::text) + 1) = :tail::text))
 ORDER BY CASE WHEN key = :own::text THEN 0 WHEN key IS NULL THEN 2 ELSE 1 END, row_id DESC LIMIT :limit""")
 _BEGINNING = Statement(f"""
-SELECT {_NAMES} FROM schedules WHERE (:owner::text IS NULL OR owner = :owner::text)
+SELECT {_NAMES} FROM schedules
+WHERE (:owner::text IS NULL OR owner = :owner::text) AND (:maker::text IS NULL OR token_id = :maker::text)
     AND (substr(schedule_id, 1, length(:start::text)) = :start::text OR strpos(key, :key::text) > 0)
 ORDER BY row_id DESC LIMIT :limit""")
+# The unique key on schedule_id.
+_ENTRIES_OF = Statement(f"SELECT {_ENTRY} FROM schedules WHERE schedule_id = ANY(:ids::texts)")
 # The primary key, from its end.
 _CONFIG_PLACES = Statement("""
 SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1""")
@@ -62,6 +86,16 @@ _PUT_CAUSES = Statement("""
 UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
 WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
 
+_COUNTED = """
+SELECT * FROM (SELECT '{facet}', coalesce("{facet}", '') AS value, count(*) AS number FROM found
+GROUP BY value ORDER BY number DESC, value LIMIT :most) AS by_{facet}"""
+_OF_NOTE = "SELECT 'status', '{word}', count(*) FROM found WHERE {condition}"
+_STATES_OF_NOTE = {
+    "failing": "failed_slots > 0",
+    "running": "running_jobs > 0",
+    "held": "held_slot_at IS NOT NULL",
+}
+_ANY = ScheduleFilter()
 T = TypeVar("T")
 
 
@@ -85,20 +119,23 @@ class Catalogue(StorePart):
         *further: Change,
         remember: Remember | None = None,
         limits: Collection[str] = (),
+        terms: Terms | None = None,
     ) -> Decision:
         """Decide about one schedule and write the decision, with a new revision if its plan changed.
 
         Further decisions are made on the state that the previous one left, all in one transaction; the last one is
         returned. `remember` stores the answer to the request in the same transaction: a repeated request changes
-        nothing and is refused. `limits` are the keys of further limits that the first decision needs.
+        nothing and is refused. `limits` are the keys of further limits that the first decision needs. `terms`: a
+        schedule that was over and starts anew must fit into the quota of its token.
         """
-        from everwhen.store.change import change_schedule
+        from everwhen.store.change import change_schedule, refuse_revival_beyond
 
         def work(tx: Transaction) -> Decision:
-            decision = change_schedule(tx, now, schedule_id, decide, remember, limits=limits)
-            for each in further:
-                decision = change_schedule(tx, now, schedule_id, each)
-            return decision
+            decisions = [change_schedule(tx, now, schedule_id, decide, remember, limits=limits)]
+            decisions += [change_schedule(tx, now, schedule_id, each) for each in further]
+            if terms is not None:
+                refuse_revival_beyond(terms, tx, decisions)
+            return decisions[-1]
 
         return self._write(work)
 
@@ -156,24 +193,39 @@ class Catalogue(StorePart):
             found = tx.many(ScheduleNames._make, _NAMES_OF_ID, id=schedule_id)
             return found[0] if found else None
 
-    def called(self, name: str, *, owner: str | None, limit: int) -> list[ScheduleNames]:
-        """Return the schedules with this name or key: of one owner, or of all owners when None."""
-        with self._store.read() as tx:
-            own, tail = f"{owner or ''}/{name}", f"/{name}"
-            given = {"name": name, "own": own, "tail": tail, "owner": owner, "limit": limit}
-            return tx.many(ScheduleNames._make, _CALLED, **given)
+    def called(
+        self, name: str, own_key: str, *, owner: str | None, maker: str | None, limit: int
+    ) -> list[ScheduleNames]:
+        """Return the schedules with this name or key, those with the caller's own key first.
 
-    def beginning(self, start: str, *, owner: str | None, limit: int) -> list[ScheduleNames]:
+        `owner` and `maker` (the token that created a schedule) restrict them; None: all.
+        """
+        with self._store.read() as tx:
+            given = {"name": name, "own": own_key, "tail": f"/{name}", "owner": owner, "maker": maker}
+            return tx.many(ScheduleNames._make, _CALLED, limit=limit, **given)
+
+    def beginning(
+        self, start: str, *, owner: str | None, maker: str | None, limit: int
+    ) -> list[ScheduleNames]:
         """Return schedules whose id or key begins with a text, newest first."""
         with self._store.read() as tx:
-            given = {"start": start, "key": f"/{start}", "owner": owner, "limit": limit}
+            given = {"start": start, "key": f"/{start}", "owner": owner, "maker": maker, "limit": limit}
             return tx.many(ScheduleNames._make, _BEGINNING, **given)
+
+    def count_of_token(self, token_id: str) -> int:
+        """Return how many schedules of a token are neither done nor dead."""
+        with self._store.read() as tx:
+            return int(tx.value(COUNT_OF_TOKEN, token_id=token_id))
+
+    def release_key(self, key: str) -> bool:
+        """Take the key from a schedule that is over, so that another may have it; False when none has to give it."""
+        return self._store.write(Lane.API, lambda tx: tx.run(_RELEASE_KEY, key=key) > 0)
 
     def entries(
         self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> list[Entry]:
         """Return schedules, newest first; `before` is the row_id of the last entry of the previous page."""
-        where, values = _filtered(wanted)
+        where, values = filtered(wanted)
         if before is not None:
             where, values = f"{where} AND row_id < :before", {**values, "before": before}
         # The primary key backwards; of an owner, a group or a status idx_schedules_owner, _group, _status.
@@ -182,17 +234,91 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
         with self._store.read() as tx:
             return _entries(tx, tx.rows(composed(query), **values, limit=limit, offset=offset))
 
+    def ordered_entries(
+        self,
+        wanted: ScheduleFilter,
+        order: ScheduleOrder,
+        *,
+        is_descending: bool = False,
+        limit: int,
+        offset: int = 0,
+    ) -> list[Entry]:
+        """Return schedules in another order than that of their creation."""
+        where, values = filtered(wanted)
+        # A pass over schedules, of which the database keeps the first ones while it reads.
+        query = f"""
+SELECT {_ENTRY} FROM schedules WHERE {where}
+ORDER BY {ordered(order, is_descending=is_descending)} LIMIT :limit OFFSET :offset"""
+        with self._store.read() as tx:
+            return _entries(tx, tx.rows(composed(query), **values, limit=limit, offset=offset))
+
+    def entries_of(self, schedule_ids: Sequence[str]) -> list[Entry]:
+        """Return those of these schedules that exist."""
+        with self._store.read() as tx:
+            return _entries(tx, tx.rows(_ENTRIES_OF, ids=list(schedule_ids)))
+
+    def uids(self, wanted: ScheduleFilter, *, most: int) -> set[str]:
+        """Return the uids of the schedules that match, so many at most."""
+        where, values = filtered(wanted)
+        query = f"SELECT uid FROM schedules WHERE {where} LIMIT :most"
+        with self._store.read() as tx:
+            return set(tx.column(composed(query), **values, most=most))
+
+    def facets(
+        self, wanted: ScheduleFilter, facets: Sequence[Facet], *, most: int
+    ) -> dict[Facet, dict[str, int]]:
+        """Count the matching schedules by the values of each of these columns, the most frequent first.
+
+        Null is empty text. Beside the status of schedules stands how many fail, run a job, and hold a slot.
+        """
+        where, values = filtered(wanted)
+        counts = [_COUNTED.format(facet=facet) for facet in facets]
+        if "status" in facets:
+            counts += [_OF_NOTE.format(word=word, condition=text) for word, text in _STATES_OF_NOTE.items()]
+        # A pass over schedules for each count. A text is searched for once: that takes longer than to count.
+        kept = "MATERIALIZED" if wanted.text is not None else "NOT MATERIALIZED"
+        query = f"""
+WITH found AS {kept} (
+    SELECT status, "group", owner, type, target, failed_slots, running_jobs, held_slot_at
+    FROM schedules WHERE {where})
+{" UNION ALL ".join(counts)}"""
+        with self._store.read() as tx:
+            rows = tx.rows(composed(query), **values, most=most)
+        found: dict[Facet, dict[str, int]] = {facet: {} for facet in facets}
+        for facet, value, number in rows:
+            found[facet][value] = number
+        return found
+
+    def gathered_skips(
+        self, wanted: ScheduleFilter, since: int, until: int, *, limit: int
+    ) -> list[GatheredSkips]:
+        """Return the skips that are counted on the rows of matching schedules, the last of which is in the span."""
+        where, values = filtered(wanted)
+        # A pass over schedules.
+        query = f"""
+SELECT {", ".join(GatheredSkips._fields)} FROM schedules WHERE {where} AND skip_count > 0
+    AND skip_last_at >= :since::instant AND skip_last_at < :until::instant LIMIT :limit"""
+        with self._store.read() as tx:
+            return tx.many(
+                GatheredSkips._make, composed(query), **values, since=since, until=until, limit=limit
+            )
+
     def count(self, wanted: ScheduleFilter, *, most: int) -> int:
         """Return how many schedules match; counting stops at `most`."""
-        where, values = _filtered(wanted)
+        where, values = filtered(wanted)
         query = f"SELECT count(*) FROM (SELECT 1 FROM schedules WHERE {where} LIMIT :most) AS found"
         with self._store.read() as tx:
             return int(tx.value(composed(query), **values, most=most))
 
-    def soonest(self, count: int, *, owner: str | None = None) -> list[Schedule]:
-        """Return the schedules that are due soonest."""
+    def soonest(self, count: int, wanted: ScheduleFilter = _ANY) -> list[Schedule]:
+        """Return the schedules that are due soonest, of those that match."""
+        where, values = filtered(wanted)
+        # idx_schedules_next_run, from its front.
+        query = f"""
+SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND {where}
+ORDER BY next_run_at LIMIT :limit"""
         with self._store.read() as tx:
-            return schedules_of(tx, tx.many(State._make, _SOONEST, limit=count, owner=owner))
+            return schedules_of(tx, tx.many(State._make, composed(query), **values, limit=count))
 
     def of_source(self, source: str) -> list[Schedule]:
         """Return the schedules of a source: `config`, `api`, `python` (added), `python:{name}` (declared)."""
@@ -211,10 +337,40 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
         causes = [("created" if s.revision == 1 else "edited", s.uid, s.revision) for s in states]
         self._store.write(Lane.API, lambda tx: tx.run(_PUT_CAUSES, batch=causes))
 
-    def due_to_resume(self, now: int) -> list[str]:
-        """Return the ids of paused schedules whose pause ends by now."""
+    def waiting_since(self, before: int, *, limit: int) -> list[tuple[str, int]]:
+        """Return the schedules that have waited for approval since an instant or longer, each with since when."""
         with self._store.read() as tx:
-            return tx.column(_DUE_TO_RESUME, now=now)
+            return tx.many(lambda row: (row[0], row[1]), _WAITING_SINCE, before=before, limit=limit)
+
+    def over_since(self, before: int, *, after: int, limit: int) -> list[Schedule]:
+        """Return schedules of tokens that are done or dead since then or longer, from behind the row `after` on."""
+        with self._store.read() as tx:
+            return schedules_of(tx, tx.many(State._make, _OVER, before=before, after=after, limit=limit))
+
+    def due_to_end(self, now: int) -> tuple[list[str], list[str]]:
+        """Return the ids of paused schedules whose pause ends by now, and the keys of budgets that refill by now."""
+        with self._store.read() as tx:
+            rows = tx.rows(_DUE_TO_RESUME, now=now)
+        return [row[0] for row in rows if row[0] is not None], [row[1] for row in rows if row[1] is not None]
+
+    def refill_budget(self, now: int, key: str) -> None:
+        """Record the windows of a budget that are over and that were announced."""
+        from everwhen.store.system import refill_budget
+
+        self._store.write(Lane.SETTLE, lambda tx: refill_budget(tx, now, key))
+
+    def give_back_leftovers(self, now: int) -> int:
+        """Give back what jobs have reserved that a process of release 0.1 ended; return how many budgets changed."""
+        from everwhen.store import reservations
+
+        with self._store.read() as tx:
+            keys = reservations.budgets_with_leftovers(tx)
+            job_ids = reservations.jobs_not_settled(tx) if keys else []
+        if not keys:
+            return 0
+        return self._store.write(
+            Lane.RETENTION, lambda tx: reservations.give_back_leftovers(tx, now, keys, job_ids)
+        )
 
     def shared_of(self, *schedules: Schedule) -> Shared:
         """Return the current limits and breakers of these schedules."""
@@ -223,10 +379,19 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
             add_shared(tx, shared, schedules)
         return shared
 
+    def shared_by(self, keys: Sequence[str]) -> Shared:
+        """Return the counts of budgets."""
+        with self._store.read() as tx:
+            return Shared(tx.limits(keys), spendings=tx.spendings(keys)) if keys else Shared()
+
+    def spendings(self) -> list[Spending]:
+        """Return the sums of all budgets that were ever charged."""
+        return self._many(spending_of, SPENDINGS)
+
     def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:
         """Return the states of schedules in order of id, starting behind `after`."""
         with self._store.read() as tx:
-            return tx.list_states(_given(wanted), limit=limit, after=after or "")
+            return tx.list_states(given_columns(wanted), limit=limit, after=after or "")
 
     def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
         """Close a breaker on request; False when it was closed already."""
@@ -308,22 +473,3 @@ def _entries(tx: Snapshot, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
     size = len(State._fields)
     schedules = schedules_of(tx, [State._make(row[:size]) for row in rows])
     return [Entry(schedule, *row[size:]) for schedule, row in zip(schedules, rows, strict=True)]
-
-
-def _filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
-    given = _given(wanted)
-    conditions, values = [f'"{name}" = :{name}::text' for name in given], dict[str, object](given)
-    if wanted.status not in (None, "active"):
-        conditions.append("status <> 'active'")  # what idx_schedules_status says of its rows
-    if wanted.text is not None:
-        conditions.append(
-            "(strpos(lower(name), :text::text) > 0 OR strpos(lower(schedule_id), :text::text) > 0)"
-        )
-        values["text"] = wanted.text.lower()
-    return " AND ".join(conditions) or "TRUE", values
-
-
-def _given(wanted: ScheduleFilter) -> dict[str, str]:
-    """Return the conditions on columns, by column name."""
-    values = {name: getattr(wanted, name) for name in ("status", "group", "owner", "type", "target")}
-    return {name: value for name, value in values.items() if value is not None}

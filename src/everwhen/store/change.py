@@ -22,7 +22,8 @@ from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import StoredResponse
-from everwhen.store.commit import commit_decisions, write_shared
+from everwhen.store.catalogue import COUNT_OF_TOKEN
+from everwhen.store.commit import commit_decisions, put_costs, write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.load import add_shared, hold, load_schedule, system_paused_at
 from everwhen.store.records import BEGUN, SHOWN
@@ -38,8 +39,6 @@ SELECT slot_at FROM jobs WHERE uid = :uid::text AND slot_at = ANY(:slots::instan
     AND origin IN ('schedule', 'catch_up')
 UNION ALL
 SELECT slot_at FROM jobs WHERE uid = :uid::text AND slot_at = ANY(:slots::instants) AND origin = 'backfill'""")
-# idx_schedules_token
-_COUNT_OF_TOKEN = Statement("SELECT count(*) FROM schedules WHERE token_id = :token_id::text")
 # Only the newest configuration of a source keeps its places and sections.
 _FORGET_PLACES = Statement("""
 UPDATE config_revisions SET places = NULL, sections = NULL WHERE places IS NOT NULL AND source = :source::text""")
@@ -86,12 +85,24 @@ def create_schedules(
 
 def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
     """Check the quota under the token's lock, so that two concurrent requests cannot both take the last place."""
-    if terms.max_schedules is not None:
-        tx.lock_token(terms.token_id)
-        if int(tx.value(_COUNT_OF_TOKEN, token_id=terms.token_id)) + count > terms.max_schedules:
-            raise QuotaError(terms.max_schedules)
+    _refuse_beyond_quota(terms, tx, count)
     if terms.answer is not None:
         _remember(tx, terms.answer, now)
+
+
+def _refuse_beyond_quota(terms: Terms, tx: Transaction, count: int) -> None:
+    """Refuse so many schedules more than the token has that are neither done nor dead."""
+    if terms.max_schedules is not None:
+        tx.lock_token(terms.token_id)
+        if int(tx.value(COUNT_OF_TOKEN, token_id=terms.token_id)) + count > terms.max_schedules:
+            raise QuotaError(terms.max_schedules)
+
+
+def refuse_revival_beyond(terms: Terms, tx: Transaction, decisions: Sequence[Decision]) -> None:
+    """Refuse decisions that start a schedule anew which did not count for the quota; they are written already."""
+    over = ("done", "dead")
+    if decisions[0].before.status in over and decisions[-1].after.status not in over:
+        _refuse_beyond_quota(terms, tx, 0)
 
 
 def _remember(tx: Transaction, answer: StoredResponse, now: int) -> None:
@@ -165,7 +176,7 @@ def without_filled(tx: Transaction, slots: Sequence[int], decide: Filling) -> Ch
 
 
 def cancel_job_of_nobody(tx: Transaction, now: int, job_id: str) -> None:
-    """End a job whose schedule is deleted; one that has ended since stays as it is (X4)."""
+    """End a job whose schedule is deleted; one that has ended since stays as it is."""
     shared = hold(tx, tx.peek_jobs([job_id]))
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not job.is_outstanding or tx.states([job.uid]):
@@ -173,6 +184,8 @@ def cancel_job_of_nobody(tx: Transaction, now: int, job_id: str) -> None:
     add_shared(tx, shared, (), [job])
     tx.insert_events([cancel_orphan(job, now, shared)])
     tx.cancel_jobs([(job, "person")], now)
+    if job.status == "running":
+        put_costs(tx, [(job, None)])
     write_shared(tx, shared, now)
 
 
@@ -193,6 +206,7 @@ def _declared(definition: Definition) -> Row:
         definition.quiet_hours_id,
         definition.payload,
         definition.target.kind,
+        definition.ping_url is not None,
     )
 
 

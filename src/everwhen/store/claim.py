@@ -1,18 +1,29 @@
-"""Claiming ready jobs for a node, within every capacity (O1, O4)."""
+"""Claiming ready jobs for a node, within every capacity."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from everwhen.decide.claim import Claims, claim
+from everwhen.decide.settle import put_off_retry
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
-from everwhen.store.commit import write_shared, write_starts
+from everwhen.model.schedule import Schedule
+from everwhen.store.commit import commit_decisions, write_shared, write_starts
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import IS_OURS, JOB
-from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
+from everwhen.store.load import (
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    schedules_of,
+    seen_before,
+    system_paused_at,
+    with_jobs,
+)
 from everwhen.store.publish import publish_claimed
 from everwhen.store.transaction import Transaction
 
@@ -20,6 +31,10 @@ from everwhen.store.transaction import Transaction
 _READY_OF = Statement(f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(:uids::texts) AND status IN ('queued', 'running')
     AND ready_at <= :now::instant AND line = 'own' AND {IS_OURS} ORDER BY uid, slot_at, row_id""")
+
+# The primary key of jobs.
+_NOT_BEFORE = Statement("""
+UPDATE jobs AS j SET not_before = v.not_before FROM batch AS v(not_before, row_id) WHERE j.row_id = v.row_id""")
 
 
 def take_jobs(
@@ -47,7 +62,7 @@ def take_jobs(
         claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
-    if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:
+    if len(jobs) < len(peeked) and not (claims.taken or claims.postponed or claims.refused):
         return None
     return write_claims(tx, claims, shared, now)
 
@@ -74,6 +89,8 @@ def write_claims(tx: Transaction, claims: Claims, shared: Shared, now: int) -> l
     write_starts(tx, claims, now)
     if claims.postponed:
         tx.postpone_jobs(claims.postponed)
+    if claims.refused:
+        put_off_refused(tx, claims.refused, shared, now)
     probes = [probe for probe in shared.transitions if probe.to_state == "half_open"]
     if probes:  # a retry that is the probe of its breaker; a slot records its own
         tx.insert_events(
@@ -83,6 +100,30 @@ def write_claims(tx: Transaction, claims: Claims, shared: Shared, now: int) -> l
     return publish_claimed(tx, claims.taken, now)
 
 
+def put_off_refused(tx: Transaction, refused: Sequence[tuple[Job, int]], shared: Shared, now: int) -> None:
+    """Let retries that a budget refuses wait for its refill, or give them up; the caller writes `shared`."""
+    states = list(tx.states({job.uid for job, _ in refused}).values())
+    uids = {state.uid for state in states}
+    schedules = {one.state.uid: one for one in with_jobs(tx, schedules_of(tx, states), uids)}
+    add_shared(tx, shared, schedules.values(), [job for job, _ in refused])
+    waiting: list[tuple[Job, int]] = []
+    for job, refill_at in refused:
+        schedule = schedules.get(job.uid)
+        decided = refill_at if schedule is None else put_off_retry(schedule, job, refill_at, now, shared)
+        if isinstance(decided, int):
+            waiting.append((job, decided))
+            continue
+        commit_decisions(tx, [decided], shared, now)
+        schedules[job.uid] = Schedule(decided.after, decided.plan, _without(schedule, job))
+    if waiting:
+        tx.postpone_jobs(waiting)
+        tx.run(_NOT_BEFORE, batch=[(until, job.row_id) for job, until in waiting])
+
+
+def _without(schedule: Schedule | None, job: Job) -> list[Job]:
+    return [] if schedule is None else [one for one in schedule.outstanding if one.row_id != job.row_id]
+
+
 def with_those_beyond(
     tx: Transaction,
     jobs: list[Job],
@@ -90,7 +131,7 @@ def with_those_beyond(
     now: int,
     queues: Sequence[str] | None,
 ) -> list[Job]:
-    """Add ready jobs beyond the limit: one may precede those of its schedule, which run in order of slot_at (O1)."""
+    """Add ready jobs beyond the limit: one may precede those of its schedule, which run in order of slot_at."""
     crowded = {uid for uid, counts in counters.items() if counts.outstanding > 1}
     if not crowded:
         return jobs

@@ -6,16 +6,19 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from operator import itemgetter, ne
 
+from everwhen.decide.budgets import cost_of_run
 from everwhen.decide.claim import Claims
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
 from everwhen.model.claim import NO_CHANGE, Start
+from everwhen.model.cost import Cost
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Declined, Limit, Shared, Transition
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import job_row
 from everwhen.model.schedule import State
+from everwhen.model.spending import Spending
 from everwhen.store.dialect import Insert, Statement
 from everwhen.store.transaction import JobLine, Offer, Row, Transaction
 
@@ -31,6 +34,17 @@ _INSERT_TRANSITIONS = Insert("circuit_breaker_transitions", Transition._fields)
 _LET_RETRIES_GO = Statement("""
 UPDATE jobs SET ready_at = :now::instant WHERE ready_at > :now::instant AND breaker_key = ANY(:keys::texts)
     AND origin = 'retry' AND not_before <= :now::instant""")
+
+# The primary key of jobs.
+_RESERVE = Statement("""
+UPDATE jobs AS j SET cost_reserved = v.cost_reserved FROM batch AS v(cost_reserved, row_id)
+WHERE j.row_id = v.row_id""")
+_ADD_COSTS = Statement("""
+UPDATE jobs AS j SET cost_amount = v.cost_amount + CASE WHEN j.cost_unit = v.cost_unit THEN j.cost_amount ELSE 0 END,
+    cost_unit = v.cost_unit, cost_source = v.cost_source
+FROM batch AS v(cost_amount, cost_unit, cost_source, row_id) WHERE j.row_id = v.row_id""")
+_PUT_COSTS = Insert("schedule_costs", ("uid", "reports", "unreported"), replaces="uid")
+_PUT_SPENDINGS = Insert("budgets", Spending._fields, replaces="key")
 
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
@@ -60,6 +74,7 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Sha
             shared.declined += _declined_by(decision)
     if cancelled:
         tx.cancel_jobs(cancelled, now)
+        put_costs(tx, [(job, None) for job, _ in cancelled if job.status == "running"])
         # One of them may have been the next in line.
         tx.ready_successors({queue for job, _ in cancelled for queue in queues_behind(job)}, now)
     if jobs:
@@ -73,6 +88,18 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], shared: Sha
         tx.insert_events(events)
 
 
+def put_costs(tx: Transaction, ended: Iterable[tuple[Job, Cost | None]]) -> None:
+    """Write what attempts cost, as they reported or as it was estimated; those of one job add up."""
+    costs = [(cost_of_run(job, reported), job.row_id) for job, reported in ended]
+    batch = [
+        (cost.amount, cost.unit, "reported" if cost.is_reported else "estimated", row_id)
+        for cost, row_id in costs
+        if cost is not None
+    ]
+    if batch:
+        tx.run(_ADD_COSTS, batch=batch)
+
+
 def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
     """Start jobs, and count them on the rows of their schedules, with one statement for all equal starts.
 
@@ -81,6 +108,8 @@ def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
     """
     if claims.taken:
         tx.start_jobs(claims.taken)
+    if claims.reserved:
+        tx.run(_RESERVE, batch=claims.reserved)
     times: dict[int, int] = {}
     alike: dict[tuple[Start, int], list[int]] = {}
     for row_id, start in claims.starts:
@@ -154,11 +183,18 @@ def _only_fired(decision: Decision) -> bool:
 
 
 def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
-    """Write changed limits and breakers; where places are free, release the oldest held slots of the key (E5)."""
+    """Write changed limits and breakers; where places are free, release the oldest held slots of the key."""
     if shared.touched_limits:
         tx.put_limits([shared.limits[key] for key in sorted(shared.touched_limits)])
     if (shared.touched_limits or shared.declined) and (offers := _offers(shared)):
         tx.release_held(offers, now)
+    if shared.touched_spendings:
+        tx.insert(_PUT_SPENDINGS, [shared.spendings[key] for key in sorted(shared.touched_spendings)])
+    if shared.touched_costs:
+        tx.insert(_PUT_COSTS, [shared.costs[uid].row for uid in sorted(shared.touched_costs)])
+    if shared.events:
+        tx.insert_events(shared.events)
+        shared.events.clear()
     if shared.touched_breakers:
         tx.put_breakers([shared.breakers[key] for key in sorted(shared.touched_breakers)])
     if shared.transitions:

@@ -253,7 +253,7 @@ class Queries(ABC):
         return found
 
 
-# Streams of events and of messages, in the order of their commits (L4).
+# Streams of events and of messages, in the order of their commits.
 #
 # On SQLite there is one writer, so numbers follow the order of commits. On PostgreSQL numbers are assigned before
 # their transactions commit, so a larger one may become visible before a smaller one. Every row therefore also has the

@@ -59,14 +59,14 @@ class EventCursors:
             found = _cursor(tx, name)
             if found is None or not _is_free(tx, found, now, node):
                 return None
-            return _put(tx, now, found._replace(node=node, held_until=held_until))
+            return put_cursor(tx, now, found._replace(node=node, held_until=held_until))
 
         return self._store.write(Lane.API, work)
 
     def save(self, now: int, cursor: EventCursor) -> EventCursor | None:
         """Write a cursor that this node holds, and return it; None when another node has taken it."""
         kept = cursor._replace(last_error=None if cursor.last_error is None else storable(cursor.last_error))
-        return self._store.write(Lane.API, lambda tx: _put(tx, now, kept))
+        return self._store.write(Lane.API, lambda tx: put_cursor(tx, now, kept))
 
     def names(self) -> list[str]:
         with self._store.look() as tx:
@@ -105,7 +105,8 @@ def _is_free(tx: Queries, cursor: EventCursor | None, now: int, node: str) -> bo
     return bool(tx.rows(_IS_LOST, node=cursor.node))
 
 
-def _put(tx: Transaction, now: int, cursor: EventCursor) -> EventCursor | None:
+def put_cursor(tx: Transaction, now: int, cursor: EventCursor) -> EventCursor | None:
+    """Write a cursor and return it; None when another node has taken it."""
     changed = tx.run(_PUT, **cursor._asdict(), now=now)
     return cursor._replace(fence=cursor.fence + 1) if changed else None
 

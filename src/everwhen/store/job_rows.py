@@ -111,7 +111,8 @@ class JobReads(Queries):
 # -- writes --
 
 _EMPTY = """
-not_before is_ready is_counted is_probe payload guard_key capacity_key capacity_limit breaker_key line ready_at"""
+not_before is_ready is_counted is_probe payload guard_key capacity_key capacity_limit breaker_key line cost_reserved
+ready_at"""
 INSERT_JOB = Insert("jobs", JOB_INSERTED, sparse=tuple(_EMPTY.split()))
 INSERT_ENDED_JOB = Insert("jobs", JOB_ENDED, sparse=(*_EMPTY.split(), "deadline_at"))
 

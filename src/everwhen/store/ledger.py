@@ -8,8 +8,9 @@ the snapshot lasts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -17,11 +18,21 @@ from typing import Any
 
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
-from everwhen.model.job import MESSAGE_NODE, Job
+from everwhen.model.job import MESSAGE_NODE, Job, job_id
 from everwhen.model.limits import FOR_EVER, Breaker, Limit, Transition
 from everwhen.model.outcome import OutputPiece, OutputStream
-from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
+from everwhen.model.queries import (
+    Counts,
+    EventFilter,
+    JobFilter,
+    JobPage,
+    RecentJob,
+    RecentSkip,
+    ScheduleFilter,
+    SpanCount,
+)
 from everwhen.model.schedule import State
+from everwhen.model.spending import spending_of
 from everwhen.store.dialect import Statement, Stream, composed, last_committed
 from everwhen.store.job_pages import (
     EVENTS,
@@ -36,7 +47,9 @@ from everwhen.store.job_pages import (
 )
 from everwhen.store.job_rows import JOB
 from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
+from everwhen.store.schedule_filters import of_wanted
 from everwhen.store.schedule_rows import STATE
+from everwhen.store.system_rows import SPENDINGS
 from everwhen.store.transaction import Snapshot, StorePart
 
 
@@ -94,6 +107,14 @@ ORDER BY in_force_at > :at::instant,
     greatest(in_force_at, :at::instant) - least(in_force_at, :at::instant), uid DESC LIMIT 1""")
 # The unique key on job_id.
 _JOB = Statement(f"SELECT {JOB} FROM jobs WHERE job_id = :job_id::text")
+# idx_jobs_unreleased: few beside those that run.
+RUNNING_SINCE = Statement(f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND status = 'running'
+    AND started_at <= :until::instant ORDER BY started_at LIMIT :limit""")
+# The unique key on job_id.
+_DURATIONS = Statement("""
+SELECT started_at, ended_at FROM jobs
+WHERE job_id = ANY(:ids::texts) AND status = 'succeeded' AND started_at IS NOT NULL AND ended_at IS NOT NULL""")
 # The primary key of job_output.
 _OUTPUT = Statement("""
 SELECT attempt, stream, position, data FROM job_output WHERE job_id = :job_id::text
@@ -103,26 +124,17 @@ _JOB_ROWS = Statement("""
 SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)""")
 # idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them.
 _SPANS = [
-    f"""slot_at >= :since::instant AND slot_at < :until::instant AND {condition}
-    AND (:owner::text IS NULL OR uid IN (SELECT uid FROM schedules WHERE owner = :owner::text))"""
+    f"slot_at >= :since::instant AND slot_at < :until::instant AND {condition}"
     for condition in (
         "origin IN ('schedule', 'catch_up')",
         "origin = 'backfill'",
         "origin IN ('retry', 'manual', 'webhook', 'chat')",
     )
 ]
-_JOBS_BETWEEN = [
-    Statement(f"SELECT {JOB} FROM jobs WHERE {span} ORDER BY slot_at LIMIT :limit") for span in _SPANS
-]
-_JOB_SPANS = [
-    Statement(
-        sqlite=f"SELECT (slot_at - :since) / :width, status, count(*) FROM jobs WHERE {span} GROUP BY 1, 2",
-        postgres=f"""
-SELECT floor(extract(epoch FROM slot_at - :since::instant) * 1000000 / :width)::bigint, status, count(*)
-FROM jobs WHERE {span} GROUP BY 1, 2""",
-    )
-    for span in _SPANS
-]
+# The last numbers of each schedule, all their retries: ranges of the unique key on job_id.
+_RECENT_JOBS = Statement(f"""
+SELECT {", ".join(RecentJob._fields)} FROM unnest(:numbers::texts) AS those(wanted) CROSS JOIN jobs
+WHERE job_id > those.wanted || '-' AND job_id < those.wanted || '.'""")
 
 # -- events --
 
@@ -134,6 +146,11 @@ EVENTS_OF_SLOT = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at <= :slot_at::instant
     AND (slot_at = :slot_at::instant OR (slot_count > 1 AND number_in(detail, 'first') <= :slot
         AND number_in(detail, 'last') >= :slot)) ORDER BY id""")
+# idx_audit_schedule, from the end of the schedule's part.
+_RECENT_SKIPS = Statement(f"""
+SELECT {", ".join(RecentSkip._fields)} FROM audit_events
+WHERE uid = :uid::text AND slot_at IS NOT NULL AND type IN ('schedule.skipped', 'schedule.missed')
+ORDER BY slot_at DESC LIMIT :limit""")
 # caught_up is stored at its last slot, so the search covers later slots.
 CAUGHT_UP_AROUND = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at > :slot_at::instant
@@ -158,6 +175,19 @@ SELECT {_TRANSITION} FROM circuit_breaker_transitions WHERE key = :key::text ORD
 _SCHEDULE_COUNTS = Statement("SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status")
 JOB_COUNTS = Statement("""
 SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status""")
+
+
+_ANY_SCHEDULE = ScheduleFilter()
+
+
+@lru_cache(maxsize=128)
+def _span_counts(span: str) -> Statement:
+    return Statement(
+        sqlite=f"SELECT (slot_at - :since) / :width, status, count(*) FROM jobs WHERE {span} GROUP BY 1, 2",
+        postgres=f"""
+SELECT floor(extract(epoch FROM slot_at - :since::instant) * 1000000 / :width)::bigint, status, count(*)
+FROM jobs WHERE {span} GROUP BY 1, 2""",
+    )
 
 
 class Ledger(StorePart):
@@ -186,6 +216,7 @@ class Ledger(StorePart):
                 if uids is None
                 else None,
                 ruled_from=_ruled_from(tx) if uids is None else 0,
+                spendings=tx.many(spending_of, SPENDINGS) if uids is None else None,
             )
 
     # -- jobs --
@@ -200,6 +231,15 @@ class Ledger(StorePart):
     def job(self, job_id: str) -> Job | None:
         """Return one job."""
         return self._one(Job._make, _JOB, job_id=job_id)
+
+    def running_since(self, until: int, *, limit: int) -> list[Job]:
+        """Return the jobs that a node has been running since an instant or longer, the longest first."""
+        return self._many(Job._make, RUNNING_SINCE, until=until, limit=limit)
+
+    def durations_before(self, uid: str, number: int, *, limit: int) -> list[int]:
+        """Return how long the runs before a job took that succeeded; first tries only, among so many numbers."""
+        ids = [job_id(uid, earlier, 0) for earlier in range(max(number - limit, 0), number)]
+        return self._many(lambda row: row[1] - row[0], _DURATIONS, ids=ids)
 
     def output(self, job_id: str) -> list[OutputPiece]:
         """Return the stored output of a job, by attempt, stream and position."""
@@ -241,18 +281,60 @@ class Ledger(StorePart):
             jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
         )
 
-    def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
-        """Return jobs with a slot in [since, until), the earliest first."""
-        values = {"since": since, "until": until, "owner": owner, "limit": limit}
+    def jobs_between(
+        self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, limit: int
+    ) -> list[Job]:
+        """Return jobs with a slot in [since, until), the earliest first; of the schedules that match."""
+        which, values = of_wanted(wanted)
         with self._store.read() as tx:
-            rows = [row for statement in _JOBS_BETWEEN for row in tx.rows(statement, **values)]
+            rows = [
+                row
+                for span in _SPANS
+                for row in tx.rows(
+                    composed(f"SELECT {JOB} FROM jobs WHERE {span} {which} ORDER BY slot_at LIMIT :limit"),
+                    **values,
+                    since=since,
+                    until=until,
+                    limit=limit,
+                )
+            ]
         return sorted(map(Job._make, rows), key=lambda job: (job.slot_at, job.row_id))[:limit]
 
-    def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
+    def job_counts(
+        self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, width: int
+    ) -> list[SpanCount]:
         """Count the jobs of `jobs_between` by status, for each bucket of that width."""
-        values = {"since": since, "until": until, "owner": owner, "width": width}
+        which, values = of_wanted(wanted)
+        spans = [f"{span} {which}" for span in _SPANS]
+        return self._counted(spans, {**values, "since": since, "until": until, "width": width})
+
+    def job_counts_of(self, uid: str, since: int, until: int, *, width: int) -> list[SpanCount]:
+        """Count the jobs of one schedule by status, for each bucket of that width."""
+        span = f"slot_at >= :since::instant AND slot_at < :until::instant AND {_OF_UID}"
+        return self._counted([span], {"uid": uid, "since": since, "until": until, "width": width})
+
+    def _counted(self, spans: Sequence[str], values: dict[str, object]) -> list[SpanCount]:
         with self._store.read() as tx:
-            return [SpanCount._make(row) for statement in _JOB_SPANS for row in tx.rows(statement, **values)]
+            return [SpanCount._make(row) for span in spans for row in tx.rows(_span_counts(span), **values)]
+
+    def recent_jobs(self, last_numbers: Mapping[str, int], *, count: int) -> list[RecentJob]:
+        """Return the jobs with the last numbers of each schedule, retries included; `last_numbers` is by uid."""
+        numbers = [
+            f"sched-{uid}-n{number}"
+            for uid, last in last_numbers.items()
+            for number in range(max(last - count, 0) + 1, last + 1)
+        ]
+        with self._store.read() as tx:
+            return tx.many(RecentJob._make, _RECENT_JOBS, numbers=numbers)
+
+    def recent_skips(self, uids: Iterable[str], *, count: int) -> list[RecentSkip]:
+        """Return the last events of each schedule about slots that did not fire."""
+        with self._store.read() as tx:
+            return [
+                found
+                for uid in uids
+                for found in tx.many(RecentSkip._make, _RECENT_SKIPS, uid=uid, limit=count)
+            ]
 
     # -- events --
 
@@ -271,7 +353,7 @@ class Ledger(StorePart):
         return int(self._many(_first, composed(query), **conditions.values, most=most)[0])
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
-        """Return events in commit order, for streams (L4)."""
+        """Return events in commit order, for streams."""
         with self._store.look() as tx:
             return [recorded(row) for row in _STREAM.after(tx, event_id, limit)]
 

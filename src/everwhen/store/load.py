@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from everwhen.decide.overlap import may_be_full
 from everwhen.errors import SchedulerError
+from everwhen.model.cost import reserved_in
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
 from everwhen.model.limits import Coverage, Shared, keys_of
+from everwhen.model.policy import BUDGET
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, broken_plan
 from everwhen.model.serialize import definition_in, policy_of
 from everwhen.store.dialect import Statement
@@ -63,6 +65,9 @@ def add_shared(
     # An edit may have changed the keys of a schedule while its slot waits for an old one.
     held_keys = {key for schedule in known if (key := schedule.state.held_key) is not None}
     _add(tx, shared, [schedule.plan for schedule in known], jobs, wait=wait, also=held_keys)
+    limited = [(one.state.uid, one.plan) for one in known if one.plan.definition.budgets]
+    if limited:
+        _add_costs(tx, shared, limited)
 
 
 def plans_to_claim(
@@ -74,6 +79,7 @@ def plans_to_claim(
     if retries:
         keys = set().union(*(_keys_of_retry(job, known) for job in retries))
         _add(tx, shared, (), (), wait=wait, also=keys)
+        _add_costs(tx, shared, [(job.uid, known[job.uid, job.revision]) for job in retries])
     return known
 
 
@@ -124,6 +130,8 @@ def _add(
         found = tx.limits(missing, wait=wait)
         shared.limits |= found
         shared.busy |= missing - found.keys()
+        if budgets := [key for key in found if key.startswith(BUDGET)]:  # their rows are locked now
+            shared.spendings |= tx.spendings(budgets)
     if missing := breakers - shared.breakers.keys() - shared.busy:
         more = tx.breakers(missing, wait=wait)
         shared.breakers |= more
@@ -146,11 +154,20 @@ def _keys(plans: Iterable[Plan], holders: Iterable[Holder]) -> tuple[set[str], s
             limits.add(holder.capacity_key)
         if holder.breaker_key is not None:
             breakers.add(holder.breaker_key)
+        if holder.cost_reserved is not None:
+            limits.update(reserved_in(holder.cost_reserved))
     return limits, breakers
 
 
+def _add_costs(tx: Snapshot, shared: Shared, plans: Iterable[tuple[str, Plan]]) -> None:
+    """Add what the runs of schedules reported, where a budget counts cost."""
+    uids = {uid for uid, plan in plans if any(one.unit is not None for one in plan.definition.budgets)}
+    if missing := uids - shared.costs.keys():
+        shared.costs |= tx.schedule_costs(missing)
+
+
 def without_busy(shared: Shared, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
-    """Return the schedules whose keys could all be locked; the others stay due (E6)."""
+    """Return the schedules whose keys could all be locked; the others stay due."""
     if not shared.busy:
         return schedules
     return [s for s in schedules if shared.busy.isdisjoint(_keys_of_schedule(s))]
@@ -305,7 +322,7 @@ def read_policies(tx: Snapshot) -> dict[str, QuietHoursPolicy]:
 def _plan(schedule_id: str, fields: str, policies: Policies) -> Plan:
     try:
         definition = definition_in(fields)
-    except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it affects no other schedule (E7)
+    except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it affects no other schedule
         return broken_plan(schedule_id, f"its definition cannot be read: {error}")
     quiet = policies.get(definition.quiet_hours_id) if definition.quiet_hours_id else None
     return Plan(schedule_id, definition, quiet)

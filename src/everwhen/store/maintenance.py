@@ -67,6 +67,14 @@ FROM requests WHERE id > :after ORDER BY id LIMIT :limit""")
 _CURSORS = Statement(
     "SELECT name FROM event_cursors WHERE updated_at < :before::instant ORDER BY name LIMIT :limit"
 )
+# The primary key of alerts; what is open stays.
+_ALERTS = Statement("""
+SELECT id, key, since < :before::instant, state <> 'open' AND resolved_at < :before::instant
+FROM alerts WHERE id > :after ORDER BY id LIMIT :limit""")
+# The primary key of alert_deliveries; what is yet to be sent stays.
+_DELIVERIES = Statement("""
+SELECT id, delivery_id, created_at < :before::instant, next_at IS NULL
+FROM alert_deliveries WHERE id > :after ORDER BY id LIMIT :limit""")
 _HAS_OUTPUT = Statement("SELECT 1 FROM job_output LIMIT 1")
 # nodes has one row per start of a process; idx_jobs_unreleased. The row of the last scheduler is never deleted: it
 # shows since when none was alive.
@@ -145,7 +153,7 @@ class Upkeep(StorePart):
         return Portion(place.what, rows, place_after(place, going.last))
 
     def last_row(self, what: Kept) -> int:
-        """Return the last row that a pass may reach in the table of this kind, to tell how far it has come."""
+        """Return the last row that a pass may reach in the table of this kind, to compute how far it has come."""
         statement = _LAST_ROWS.get(what)
         with self._store.look() as tx:
             return 0 if statement is None else int(tx.value(statement))
@@ -185,6 +193,14 @@ class Upkeep(StorePart):
             case "listeners":
                 names = tx.column(_CURSORS, before=before.listeners, limit=limit)
                 return _Going([_Rows("event_cursors", "name", names)], None)
+            case "alerts":
+                rows, last = old(_ALERTS, before.alerts)
+                over = [number for number, _, _, is_over in rows if is_over]
+                return _Going([_Rows("alert_notices", "alert", over), _Rows("alerts", "id", over)], last)
+            case "deliveries":
+                rows, last = old(_DELIVERIES, before.deliveries)
+                over = [number for number, _, _, is_over in rows if is_over]
+                return _Going([_Rows("alert_deliveries", "id", over)], last)
             case "messages":
                 # A subscriber that has not received them continues with the rest, so none keeps a message.
                 rows, last = old(_MESSAGES, before.messages)
@@ -310,6 +326,9 @@ _JOBS_SINCE = Statement(
     "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
 )
 _BREAKERS = Statement("SELECT state, count(*) FROM circuit_breakers GROUP BY state")
+# idx_alerts_open; idx_deliveries_pending
+_OPEN_ALERTS = Statement("SELECT severity, count(*) FROM alerts WHERE state = 'open' GROUP BY severity")
+_UNDELIVERED = Statement("SELECT count(*) FROM alert_deliveries WHERE next_at IS NOT NULL")
 # idx_schedules_next_run, from its front
 _OVERDUE = Statement("""
 SELECT count(*) FROM (
@@ -350,7 +369,9 @@ class Vitals(StorePart):
             breakers = dict(tx.rows(_BREAKERS))
             overdue = tx.value(_OVERDUE, since=overdue_since, most=most_overdue)
             paused = tx.value(_IS_PAUSED)
-        return signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
+            alerts, undelivered = dict(tx.rows(_OPEN_ALERTS)), tx.value(_UNDELIVERED)
+        found = signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
+        return found._replace(alerts=alerts, undelivered=undelivered)
 
     def start(self) -> tuple[Mark, Mapping[str, int]]:
         """Return the current position and the skips gathered on rows there, by reason: their events come later."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 from everwhen.runtime import Runtime
 
 if TYPE_CHECKING:
+    from everwhen.store.alerts import Alerts
     from everwhen.store.catalogue import Catalogue
     from everwhen.store.event_cursors import EventCursors
+    from everwhen.store.feed_delay import FeedDelays
     from everwhen.store.firings import Firings
     from everwhen.store.ledger import Ledger
     from everwhen.store.maintenance import Upkeep, Vitals
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from everwhen.store.requests import Requests
     from everwhen.store.slots import Slots
     from everwhen.store.tokens import Tokens
+    from everwhen.store.webhooks import Webhooks
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +38,9 @@ class OpenStore(Runtime):
     outbox: Outbox
     event_cursors: EventCursors
     requests: Requests
+    alerts: Alerts
+    webhooks: Webhooks
+    feed_delays: FeedDelays
 
 
 def store_of(runtime: Runtime) -> OpenStore:

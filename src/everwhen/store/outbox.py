@@ -17,7 +17,7 @@ a job that is handed over counts as running, so a capacity of one has one messag
 *When either side dies.* A dispatcher that dies between mark and message leaves a job without a message; a queue that
 loses its data leaves many. Both are found when `ready_at` is reached: the dispatcher asks the queue. A message that
 still waits is left alone. The job of a lost message becomes ready again, and no attempt is counted, because none was
-made. A message whose worker in the queue failed before the job began is a rescue (R8); the fourth time, the job is
+made. A message whose worker in the queue failed before the job began is a rescue; the fourth time, the job is
 lost. Where the queue cannot be asked, time decides; the worst consequence is a second message.
 
 *When the job needs no message any more* (it is cancelled, or a worker of everwhen claimed it after the dispatch
@@ -38,7 +38,8 @@ from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.queue import Delivery
-from everwhen.store.claim import with_those_beyond, write_claims
+from everwhen.store.claim import put_off_refused, with_those_beyond, write_claims
+from everwhen.store.commit import write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import row_ids
 from everwhen.store.lanes import Lane
@@ -113,6 +114,9 @@ def send_jobs(tx: Transaction, now: int, *, limit: int, until: int) -> list[Deli
     )
     if chosen.postponed:
         tx.postpone_jobs(chosen.postponed)
+    if chosen.refused:
+        put_off_refused(tx, chosen.refused, shared, now)
+        write_shared(tx, shared, now)
     numbers = _mark_sent(tx, chosen.given, now, until) if chosen.given else {}
     if chosen.messages:
         _claim(tx, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
@@ -140,7 +144,7 @@ def take_delivered(tx: Transaction, now: int, *, node: str, job_id: str, number:
     known = plans_to_claim(tx, shared, [job])
     is_paused = system_paused_at(tx) is not None
     claims = claim([] if is_paused else [job], known, counters, shared, node=node, limit=1, now=now)
-    if not claims.taken and not claims.postponed:
+    if not claims.taken and not claims.postponed and not claims.refused:
         _call_back(tx, [job], now)
     taken = write_claims(tx, claims, shared, now)
     return taken[0] if taken else None

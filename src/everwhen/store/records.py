@@ -12,12 +12,12 @@ Row = tuple[object, ...]
 # Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
 SHOWN = tuple(
     """
-name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target updated_at""".split()
+name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target pings updated_at""".split()
 )
 # Columns that a new schedule sets; the other columns of a state begin with its defaults, which equal the table's.
 BEGUN = tuple(
     """
-uid schedule_id owner revision status anchor_at next_slot_at next_run_at paused_by status_reason""".split()
+uid schedule_id owner revision status anchor_at next_slot_at next_run_at paused_by status_reason expect_at""".split()
 )
 INSERTED = (*BEGUN, *SHOWN, "source", "created_at", "key", "token_id")
 
@@ -44,6 +44,7 @@ class LockHint(NamedTuple):
     guard_key: str | None = None
     capacity_key: str | None = None
     breaker_key: str | None = None
+    cost_reserved: str | None = None
 
 
 class Finished(NamedTuple):
@@ -67,6 +68,7 @@ class Finished(NamedTuple):
     schedule_row: int | None
     revision: int | None
     outstanding: int | None
+    cost_reserved: str | None = None
 
 
 class JobLine(NamedTuple):

@@ -6,7 +6,7 @@ transaction that carries the request out locks the row (SKIP LOCKED) and records
 carry it out once, and a node that dies between two statements leaves the row as it was.
 
 Requests about one schedule are carried out in the order in which they were written: only the first one that waits is
-taken. Requests of different transactions are therefore in the order of their commits, as far as anyone can tell.
+taken. Requests of different transactions are therefore in the order of their commits, as far as that can be observed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Jobs whose node is gone: requeued, or ended as lost (R8).
+"""Jobs whose node is gone: requeued, or ended as lost.
 
 A node keeps all the jobs that it runs by one heartbeat. When the heartbeat is older than a whole lease, or the node
 has signed off, any other node may take its jobs. The new fence excludes the old worker, should it still be alive.
 
 A node that is alive requeues jobs that it never began, because the response to its claim was lost, and those that it
-interrupts because it stops (G1).
+interrupts because it stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from everwhen.decide.budgets import begin_again
 from everwhen.decide.settle import give_back, rescue
 from everwhen.model import row_changes
 from everwhen.model.events import NOTHING, Event, EventType
@@ -18,7 +19,8 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import OnLost
-from everwhen.store.commit import move_states, write_shared
+from everwhen.model.schedule import Definition, Plan
+from everwhen.store.commit import move_states, put_costs, write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JOB
 from everwhen.store.load import add_shared, hold
@@ -77,7 +79,10 @@ def _take_back(
     detail: Mapping[str, object],
 ) -> int:
     """Requeue running jobs, or end them as decided; release jobs that had ended earlier; return how many they are."""
-    seen = [LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
+    seen = [
+        LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key, cost_reserved=j.cost_reserved)
+        for j in found
+    ]
     shared = hold(tx, seen)
     tx.lock_schedules({job.uid for job in found})
     fresh = tx.jobs([job.job_id for job in found])
@@ -92,8 +97,9 @@ def _take_back(
         else:
             again.append(job)
     lost = jobs if is_rescue else [job for job, _ in over]
-    tx.insert_events([event_about(job, "job.lost", now) for job in lost if job.status == "running"])
-    _requeue(tx, again, shared, now, is_rescue=is_rescue, detail=detail)
+    running = [job for job in lost if job.status == "running"]
+    tx.insert_events([event_about(job, "job.lost", now, {"attempt": job.attempt}) for job in running])
+    _requeue(tx, again, known, shared, now, is_rescue=is_rescue, detail=detail)
     if over:
         end_jobs(tx, over, Shared(), now)
     return len(jobs)
@@ -107,6 +113,7 @@ def _is_still_lost(job: Job, seen: Job) -> bool:
 def _requeue(
     tx: Transaction,
     jobs: Sequence[Job],
+    plans: Mapping[tuple[str, int], Plan],
     shared: Shared,
     now: int,
     *,
@@ -116,8 +123,14 @@ def _requeue(
     """Requeue jobs under the same id and a new fencing token; each keeps its place in the limits but is not running."""
     if not jobs:
         return
-    tx.insert_events([event_about(job, "job.rescued", now, detail) for job in jobs])
     add_shared(tx, shared, (), jobs)
+    began = detail.get("began", True)  # an attempt that never began costs nothing
+    definitions = {job.job_id: plans[job.uid, job.revision].definition for job in jobs if began}
+    limited = [job for job in jobs if began and definitions[job.job_id].budgets]
+    spent = _count_again(tx, limited, definitions, shared, now) if limited else {}
+    tx.insert_events(
+        [event_about(job, "job.rescued", now, {**detail, **spent.get(job.job_id, {})}) for job in jobs]
+    )
     before = tx.states({job.uid for job in jobs})
     after = dict(before)
     for job in jobs:
@@ -129,6 +142,17 @@ def _requeue(
     tx.note_ready((now,))
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)
+
+
+def _count_again(
+    tx: Transaction, jobs: Sequence[Job], definitions: Mapping[str, Definition], shared: Shared, now: int
+) -> dict[str, dict[str, object]]:
+    """Count the attempts that follow; return what the lost ones count as, by budget, for their events."""
+    keys = {budget.key for job in jobs for budget in definitions[job.job_id].budgets}
+    hold(tx, (), shared, limits=keys)
+    spent = {job.job_id: begin_again(shared, job, definitions[job.job_id], now) for job in jobs}
+    put_costs(tx, [(job, None) for job in jobs])
+    return {job_id: {"spent": dict(cost)} for job_id, cost in spent.items() if cost}
 
 
 def event_about(job: Job, kind: EventType, now: int, detail: Mapping[str, object] = NOTHING) -> Event:

@@ -1,4 +1,4 @@
-"""Turning a backup into the live database: what must not continue as if no time had passed (R5), in one transaction."""
+"""Turning a backup into the live database: what must not continue as if no time had passed, in one transaction."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from everwhen.model.message import Subscription
 from everwhen.model.node import SILENT, Node
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
+from everwhen.store.alerts import end_deliveries
 from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JOB
@@ -97,6 +98,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
             end_jobs(tx, [(job, Outcome("lost")) for job in held], Shared(), now)
         _pass_messages_over(tx, now)
     _end_deliveries(tx, now)
+    end_deliveries(tx, now, _NOTE)
     refuse_all(tx, now, _NOTE)  # they may have been carried out after the backup
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
     sessions = tx.run(END_SESSIONS)

@@ -84,7 +84,7 @@ class ScheduleReads(Queries):
 
 # -- writes --
 
-_EMPTY = "owner paused_by status_reason group command quiet_hours_policy_id key token_id"
+_EMPTY = "owner paused_by status_reason group command quiet_hours_policy_id key token_id expect_at"
 INSERT_SCHEDULE = Insert("schedules", INSERTED, sparse=tuple(_EMPTY.split()))
 INSERT_REVISION = Insert(
     "schedule_revisions", ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words", "cause")
@@ -98,6 +98,9 @@ _COUNT_SUCCESSES = Statement(f"""
 UPDATE schedules AS s SET {ENDED_WELL.to_sql(now=":now::instant", job_id="v.job_id")}
 FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
 _DELETE = Statement("DELETE FROM schedules WHERE row_id = :row_id")
+# The primary keys of schedules and schedule_costs.
+_DELETE_COSTS = Statement("""
+DELETE FROM schedule_costs WHERE uid = (SELECT uid FROM schedules WHERE row_id = :row_id)""")
 
 
 class ScheduleWrites(ScheduleReads):
@@ -137,6 +140,7 @@ class ScheduleWrites(ScheduleReads):
         self.run(_COUNT_SUCCESSES, now=now, batch=[(job.schedule_row, job.job_id) for job in jobs])
 
     def delete_schedule(self, row_id: int) -> None:
+        self.run(_DELETE_COSTS, row_id=row_id)
         self.run(_DELETE, row_id=row_id)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Settling jobs, many in one transaction, each after the ones before it (R0–R6).
+"""Settling jobs, many in one transaction, each after the ones before it.
 
 A worker may settle a job if it has the fence of the last claim and the job is not released yet. A rescued job has a
 new fence, so the outcome from a worker that was considered dead changes nothing; the first outcome of a job is final.
@@ -11,8 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from everwhen.decide.fast_path import awaits_successes
-from everwhen.decide.settle import cancel_catch_up, settle
+from everwhen.decide.settle import cancel_catch_up, is_relief, settle
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
 from everwhen.model.job import EXTERNAL, FAILURES, FINAL, OWN_ORIGINS, Job
@@ -27,7 +26,7 @@ from everwhen.model.outcome import (
     PluginUpdate,
 )
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.store.commit import commit_decisions, queues_behind, write_shared
+from everwhen.store.commit import commit_decisions, put_costs, queues_behind, write_shared
 from everwhen.store.dialect import Insert, Statement, storable
 from everwhen.store.job_rows import row_ids
 from everwhen.store.load import add_shared, hold, schedules_of, with_jobs
@@ -49,7 +48,7 @@ _OUTCOME_TOKEN = Statement("SELECT outcome_token FROM jobs WHERE job_id = :job_i
 # The same, and the primary key of schedules.
 _FINISHED = Statement("""
 SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
-    j.fence, j.released_at, s.row_id, s.revision, s.outstanding
+    j.fence, j.released_at, s.row_id, s.revision, s.outstanding, j.cost_reserved
 FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid
 WHERE j.job_id = ANY(:job_ids::texts)""")
 # The primary key of jobs, for all that follow. A job continues externally with the hash of the token that authorises
@@ -58,6 +57,8 @@ HAND_OVER = Statement(f"""
 UPDATE jobs AS j SET node = '{EXTERNAL}', outcome_token = v.outcome_token
 FROM batch AS v(outcome_token, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
+# The unique key on uid.
+_RELIEVE = Statement("UPDATE schedules SET expect_met_at = :now::instant WHERE uid = ANY(:uids::texts)")
 _KEEP = Statement("UPDATE jobs SET released_at = NULL WHERE row_id = ANY(:row_ids::integers)")
 _RELEASE = Statement("""
 UPDATE jobs SET released_at = :now::instant WHERE row_id = ANY(:row_ids::integers) AND released_at IS NULL""")
@@ -120,6 +121,7 @@ class _Ending:
         self._let_go: list[Job] = []
         self._decisions: list[Decision] = []
         self._queues: set[JobLine] = set()
+        self._relieved: list[str] = []  # schedules that were run by a person, and succeeded
 
     def load(self, ended: Sequence[Ended]) -> None:
         """Load everything that the ends may need, in batches."""
@@ -153,6 +155,8 @@ class _Ending:
             self._queues.update(queues_behind(job))
         if decision is not None:
             self._decide(decision, job)
+            if is_relief(job, outcome, decision.plan.definition):
+                self._relieved.append(job.uid)
 
     def _is_crowded(self, uid: str) -> bool:
         """Return whether more jobs are outstanding: the end of a run may end its schedule, and cancel them."""
@@ -190,6 +194,7 @@ class _Ending:
         """Write what was decided since the last call, and forget it."""
         if self._ended:
             self._tx.end_jobs(self._ended, self._now)
+            put_costs(self._tx, [(job, outcome.cost) for job, outcome in self._ended])
             write_side_effects(self._tx, self._ended, self._now)
             left = [job for job, outcome in self._ended if outcome.is_still_running]
             if left:
@@ -199,12 +204,15 @@ class _Ending:
             self._tx.expect(len(self._let_go), released)
         if self._decisions:
             commit_decisions(self._tx, self._decisions, self._shared, self._now)
+        if self._relieved:
+            self._tx.run(_RELIEVE, now=self._now, uids=self._relieved)
+            self._relieved = []
         if self._queues:
             self._tx.ready_successors(self._queues, self._now)
         self._ended, self._let_go, self._decisions, self._queues = [], [], [], set()
 
     def cancel_catch_up(self, keys: set[str]) -> None:
-        """Cancel the queued catch-up jobs of the keys whose breakers open (R6)."""
+        """Cancel the queued catch-up jobs of the keys whose breakers open."""
         uids = set(self._tx.column(_QUEUED_CATCH_UP, keys=keys))
         self._load_schedules(uids - self._schedules.keys())
         concerned = with_jobs(self._tx, [s for uid, s in self._schedules.items() if uid in uids], uids)
@@ -227,7 +235,7 @@ class _Ending:
         add_shared(self._tx, self._shared, (), [job for jobs in found.values() for job in jobs])
 
 
-# Jobs whose work continues externally, and whose outcome is reported later (CONTRACT 2, HTTP 202).
+# Jobs whose work continues externally, and whose outcome is reported later (HTTP 202).
 #
 # A worker that receives a 202 hands its job over: the job stays running and belongs to no node. So its worker
 # is free, no lease of it can expire, and a restart of everwhen does not affect it. The job ends by a report
@@ -352,7 +360,9 @@ def _is_fast(job: Finished, end: JobEnd, known: Plans) -> bool:
         return False
     if job.outstanding != 1 or job.revision is None or job.breaker_key is not None:
         return False
-    return _is_plain(end.outcome) and not awaits_successes(known[job.uid, job.revision].definition)
+    if job.cost_reserved is not None:
+        return False
+    return _is_plain(end.outcome) and not known[job.uid, job.revision].awaits_successes
 
 
 def _is_plain(outcome: Outcome) -> bool:

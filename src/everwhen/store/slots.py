@@ -17,6 +17,7 @@ from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
 from everwhen.model.schedule import Schedule, State
 from everwhen.store.claim import take_job, take_jobs
 from everwhen.store.dialect import Statement
+from everwhen.store.expect import NEXT_EXPECTED, move_deadlines, note_silences
 from everwhen.store.job_rows import JOB, READY
 from everwhen.store.lanes import Lane
 from everwhen.store.load import schedules_of, system_paused_at
@@ -36,9 +37,11 @@ SELECT {STATE} FROM schedules WHERE row_id IN (
         ORDER BY next_run_at LIMIT :limit) AS due
     UNION SELECT row_id FROM (SELECT row_id FROM schedules WHERE release_at IS NOT NULL
         AND release_at <= :until::instant AND enabled ORDER BY release_at LIMIT :limit) AS released)""")
-# idx_schedules_resume, from its front.
+# idx_schedules_resume and idx_budgets_refill, each from its front.
 _NEXT_RESUME = Statement("""
-SELECT min(resume_at) FROM schedules WHERE resume_at IS NOT NULL AND status = 'paused'""")
+SELECT min(next_at) FROM (
+    SELECT min(resume_at) AS next_at FROM schedules WHERE resume_at IS NOT NULL AND status = 'paused'
+    UNION ALL SELECT min(refill_at) FROM budgets WHERE refill_at IS NOT NULL) AS ends""")
 # idx_jobs_unreleased: the jobs that a node has not released, and those that were cancelled.
 _OF_NODE = Statement(f"""
 SELECT {JOB} FROM jobs WHERE node = :node::text AND released_at IS NULL ORDER BY row_id""")
@@ -121,6 +124,19 @@ class Slots(StorePart):
             jobs = tx.many(Job._make, READY, now=until, limit=limit, queues=None)
             return Approaching(schedules_of(tx, states), jobs)
 
+    def next_expected_at(self) -> int | None:
+        """Return the earliest deadline of `expect`; None where nothing is expected, and while the system is paused."""
+        with self._store.look() as tx:
+            return tx.number(NEXT_EXPECTED)
+
+    def note_silences(self, now: int) -> int:
+        """Record the schedules whose deadline has passed, once each; return how many were looked at."""
+        return self._store.write(Lane.SETTLE, lambda tx: note_silences(tx, now))
+
+    def move_deadlines(self, since: int, now: int) -> None:
+        """Move the deadlines after a time in which no scheduler was alive."""
+        self._store.write(Lane.SETTLE, lambda tx: move_deadlines(tx, since, now))
+
     def queued_of(self, uid: str) -> list[Job]:
         """Return the queued jobs of one schedule, which may be deleted, in order of slot_at."""
         with self._store.look() as tx:
@@ -128,7 +144,7 @@ class Slots(StorePart):
         return [job for job in found if job.status == "queued"]
 
     def next_wake_at(self) -> int | None:
-        """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
+        """Return the earliest instant at which a slot is due or released, a pause ends, or a budget refills."""
         with self._store.look() as tx:
             wakes = (tx.next_due_at(), tx.number(_NEXT_RESUME))
         return min((at for at in wakes if at is not None), default=None)

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 
 from everwhen.decide.breaker import reset
+from everwhen.decide.budgets import refill
 from everwhen.decide.status import leave_system_span
 from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
 from everwhen.model.events import Event
@@ -15,7 +16,8 @@ from everwhen.model.schedule import Plan, QuietHoursPolicy, State
 from everwhen.model.serialize import policy_of, policy_to_json
 from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.dialect import Statement
-from everwhen.store.load import schedules_of, system_paused_at
+from everwhen.store.expect import start_expectations
+from everwhen.store.load import hold, schedules_of, system_paused_at
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.transaction import Transaction
 
@@ -56,6 +58,7 @@ def switch_system(tx: Transaction, now: int, is_paused: bool, actor: str | None)
         return
     if paused_at is not None:
         _leave_span(tx, paused_at, now)
+        start_expectations(tx, now)
     tx.put_setting("system_paused", str(now) if is_paused else "")
     tx.insert_events([Event("system.paused" if is_paused else "system.resumed", now, actor=actor)])
 
@@ -72,7 +75,7 @@ def _leave_span(tx: Transaction, paused_at: int, now: int) -> None:
 
 
 def write_policy(tx: Transaction, now: int, policy: QuietHoursPolicy, source: str = "api") -> None:
-    """Create or replace a policy; slots that wait for an opening wait for the new one (E5)."""
+    """Create or replace a policy; slots that wait for an opening wait for the new one."""
     rows = []
     states = [State._make(row) for row in tx.rows_to_change(_DEFERRED, policy_id=policy.policy_id)]
     if len(states) > _PORTION:
@@ -139,6 +142,13 @@ def remove_policy(tx: Transaction, policy_id: str) -> None:
 def _touch_policies(tx: Transaction) -> None:
     """Make every process reload its plans. The value is random: two concurrent increments would be equal."""
     tx.put_setting("policies_version", secrets.token_hex(8))
+
+
+def refill_budget(tx: Transaction, now: int, key: str) -> None:
+    """Record the windows of a budget that are over and that were announced."""
+    shared = hold(tx, (), limits=[key])
+    refill(shared, key, now)
+    write_shared(tx, shared, now)
 
 
 def close_breaker(tx: Transaction, now: int, key: str, actor: str | None = None) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 
+from everwhen.model.cost import ScheduleCosts, costs_of_row
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.limits import Breaker, Limit
 from everwhen.model.node import Node
+from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Insert, Queries, Statement
 from everwhen.store.records import Row
 
@@ -108,6 +110,11 @@ LIMITS = Statement(
 )
 BREAKERS = Statement(f"""
 SELECT {", ".join(Breaker._fields)} FROM circuit_breakers WHERE key = ANY(:keys::texts) ORDER BY key""")
+SPENDINGS = Statement(f"SELECT {', '.join(Spending._fields)} FROM budgets ORDER BY key")
+_SPENDINGS = Statement(f"""
+SELECT {", ".join(Spending._fields)} FROM budgets WHERE key = ANY(:keys::texts)""")
+_SCHEDULE_COSTS = Statement("""
+SELECT uid, reports, unreported FROM schedule_costs WHERE uid = ANY(:uids::texts)""")
 _PLUGIN_STATES = Statement("""
 SELECT plugin, state FROM plugin_state WHERE plugin = ANY(:plugins::texts) ORDER BY plugin""")
 
@@ -125,6 +132,14 @@ class LimitReads(Queries):
     def breakers(self, keys: Collection[str], *, wait: bool = True) -> dict[str, Breaker]:
         found = {row[0]: Breaker._make(row) for row in self.rows(BREAKERS, keys=keys)}
         return {key: found.get(key) or Breaker(key) for key in keys}
+
+    def spendings(self, keys: Collection[str]) -> dict[str, Spending]:
+        """Return the sums of budgets; a change of one locks the limits row of its key."""
+        return {row[0]: spending_of(row) for row in self.rows(_SPENDINGS, keys=keys)}
+
+    def schedule_costs(self, uids: Collection[str]) -> dict[str, ScheduleCosts]:
+        """Return what runs have reported; a change of that locks the row of the schedule."""
+        return {row[0]: costs_of_row(row) for row in self.rows(_SCHEDULE_COSTS, uids=uids)}
 
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
         return dict(self.rows_to_change(_PLUGIN_STATES, plugins=plugins))

@@ -1,4 +1,4 @@
-"""One evaluation: claim due rows, decide, write (E1, E2)."""
+"""One evaluation: claim due rows, decide, write."""
 
 from __future__ import annotations
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from everwhen.model.events import Event
 from everwhen.model.token import (
     ANSWERS_KEPT,
     TOKEN_COLUMNS,
+    Confinement,
     Session,
     StoredResponse,
     Token,
+    limits_in,
+    limits_text,
+    token_id_of_agent,
     token_of,
     token_row,
 )
@@ -22,6 +27,7 @@ from everwhen.store.transaction import StorePart, Transaction
 _TOKEN = f"SELECT {', '.join(TOKEN_COLUMNS)} FROM tokens"
 _TOKEN_BY_HASH = Statement(f"{_TOKEN} WHERE hash = :hash::text")
 _TOKENS = Statement(f"{_TOKEN} ORDER BY created_at DESC, token_id")
+_TOKENS_BY_ID = Statement(f"{_TOKEN} WHERE token_id = ANY(:ids::texts)")
 # The primary key of sessions, then that of tokens.
 _TOKEN_OF_SESSION = Statement(f"""
 SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
@@ -29,6 +35,18 @@ WHERE s.hash = :hash::text AND s.expires_at > :now::instant""")
 _INSERT_TOKEN = Insert("tokens", ("hash", *TOKEN_COLUMNS), unless="")
 _REVOKE_TOKEN = Statement("""
 UPDATE tokens SET revoked_at = :now::instant WHERE token_id = :token_id::text AND revoked_at IS NULL""")
+# The primary key of job_tokens, then the unique key on job_id. A token is good while the attempt it was made for runs.
+_TOKEN_OF_JOB = Statement("""
+SELECT t.job_id, t."group", t.owner, t.depth, t.max_depth, t.limits, t.created_at, t.expires_at
+FROM job_tokens t JOIN jobs j ON j.job_id = t.job_id
+WHERE t.hash = :hash::text AND t.expires_at > :now::instant
+    AND j.status = 'running' AND j.attempt = t.attempt AND NOT j.cancel_requested""")
+_INSERT_JOB_TOKEN = Insert(
+    "job_tokens",
+    tuple("hash job_id attempt group owner depth max_depth limits created_at expires_at".split()),
+)
+# There are only as many as agents ran in a day: an insert scans them.
+_FORGET_JOB_TOKENS = Statement("DELETE FROM job_tokens WHERE expires_at <= :now::instant")
 # There are only a few sessions at a time: an insert scans them.
 _INSERT_SESSION = Insert("sessions", Session._fields)
 _FORGET_SESSIONS = Statement("DELETE FROM sessions WHERE expires_at <= :now::instant")
@@ -74,6 +92,10 @@ class Tokens(StorePart):
         """Return the token with this hash, even a revoked one."""
         return self._one(token_of, _TOKEN_BY_HASH, hash=hash)
 
+    def some(self, token_ids: Collection[str]) -> list[Token]:
+        """Return the tokens with these ids, even revoked ones."""
+        return self._many(token_of, _TOKENS_BY_ID, ids=list(token_ids)) if token_ids else []
+
     def all(self) -> list[Token]:
         """Return every token, newest first."""
         return self._many(token_of, _TOKENS)
@@ -85,6 +107,33 @@ class Tokens(StorePart):
             return _recorded(tx, tx.run(_REVOKE_TOKEN, now=now, token_id=token_id), event)
 
         return self._store.write(Lane.API, work)
+
+    def add_of_job(self, token: Token, hash: str, attempt: int) -> None:
+        """Store the token of a run, and delete those that have expired."""
+        confined = token.confined
+        assert confined is not None
+        row = (
+            hash,
+            confined.job_id,
+            attempt,
+            confined.group,
+            token.owner,
+            confined.depth,
+            confined.max_depth,
+            limits_text(token.limits),
+            token.created_at,
+            token.expires_at,
+        )
+
+        def work(tx: Transaction) -> None:
+            tx.run(_FORGET_JOB_TOKENS, now=token.created_at)
+            tx.insert(_INSERT_JOB_TOKEN, [row])
+
+        self._store.write(Lane.API, work)
+
+    def find_of_job(self, hash: str, now: int) -> Token | None:
+        """Return the token of a run with this hash, as long as that attempt runs and nobody cancels it."""
+        return self._one(_token_of_job, _TOKEN_OF_JOB, hash=hash, now=now)
 
     def add_session(self, session: Session) -> None:
         """Store a session, and delete those that have ended."""
@@ -110,6 +159,20 @@ class Tokens(StorePart):
     def record(self, events: Sequence[Event]) -> None:
         """Record refused requests."""
         self._store.write(Lane.API, lambda tx: tx.insert_events(events))
+
+
+def _token_of_job(row: tuple[Any, ...]) -> Token:
+    job_id, group, owner, depth, max_depth, limits, created_at, expires_at = row
+    return Token(
+        token_id_of_agent(group, owner),
+        name=f"a run of {group}",
+        role="operator",
+        owner=owner,
+        limits=limits_in(limits),
+        created_at=created_at,
+        expires_at=expires_at,
+        confined=Confinement(group, job_id, depth, max_depth),
+    )
 
 
 def _recorded(tx: Transaction, changed: int, event: Event) -> bool:

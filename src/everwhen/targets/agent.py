@@ -11,21 +11,31 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from everwhen.clock import Clock
+from everwhen.model import variables
+from everwhen.model.cost import NOTHING, amount_text
+from everwhen.model.group import MAX_COST, needs_max_cost
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.model.work_item import OpenWorkSource, WorkItem, WorkOutcome, WorkSource, build_schedule_prompt
+from everwhen.operations.agent_runs import AgentRuns
 from everwhen.target import Run
 from everwhen.targets.command import is_by_signal, run_process
 from everwhen.targets.process import Launch, Processes, environment_of
 from everwhen.targets.registry import Host, Resources, aside
+from everwhen.targets.reports import read_claude
 from everwhen.targets.secrets import with_secrets
 
 PROMPT = "{prompt}"
+CLAUDE = "claude"  # of `report`
 PROMPTS = ("prompt", "default_prompt")
 CANDIDATES = 10
 
@@ -36,7 +46,7 @@ _late: set[asyncio.Task[None]] = set()  # keeps references: the loop may drop a 
 
 
 class AgentTarget:
-    """Runs `{"agent", "command": […], "prompt", "default_prompt", "cwd", "env", "work_source": {…}}`.
+    """Runs `{"agent", "command": […], "prompt", "default_prompt", "cwd", "env", "report", "work_source": {…}}`.
 
     A host runs the prompt in place of the command.
     """
@@ -47,8 +57,10 @@ class AgentTarget:
         clock: Clock,
         processes: Processes | None = None,
         host: Host | None = None,
+        agent_runs: AgentRuns | None = None,
     ) -> None:
         self._host = host
+        self._agent_runs = agent_runs
         self._sources = sources
         self._clock = clock
         self._processes = processes or Processes()
@@ -85,7 +97,7 @@ class AgentTarget:
         if item is not None:
             return await self._work_on(item, source, fields, run)
         if inbox.get("when_empty", "run") == "skip":
-            return Outcome("succeeded", result="nothing to do: the work source has no item")
+            return Outcome("succeeded", result="nothing to do: the work source has no item", cost=NOTHING)
         return await self._execute(fields, run, None)
 
     async def _work_on(
@@ -109,22 +121,64 @@ class AgentTarget:
 
     async def _execute(self, fields: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
         prompt = build_schedule_prompt(fields, item, default=fields.get("default_prompt") or "")
+        runs, agent = self._agent_runs, fields.get("agent", "")
+        header, token = (None, None) if runs is None else await self._extras(runs, agent, run)
+        if header is not None:
+            prompt = f"{header}\n\n{prompt}"
         if self._host is not None:
             return await self._host(fields, run, item, prompt)
         if "command" not in fields:
             return drifted(f'agent "{fields.get("agent")}" has no command, and no host runs it here')
         is_in_argv = any(PROMPT in word for word in fields["command"])
-        listed = {**(fields.get("env") or {}), "EVERWHEN_AGENT": fields.get("agent", "")}
+        listed = {**(fields.get("env") or {}), variables.AGENT: fields.get("agent", "")}
         if item is not None:
-            listed["EVERWHEN_WORK_ITEM"] = item.external_id or item.id
-        launch = Launch(
-            argv=[_fill(word, prompt) for word in fields["command"]],
-            cwd=fields.get("cwd"),
-            env=environment_of(run, listed),
-            stdin=None if is_in_argv else prompt.encode(errors="replace"),
-            sink=run.output.write,
+            listed[variables.WORK_ITEM] = item.external_id or item.id
+        if run.max_cost is None and any(MAX_COST in word for word in fields["command"]):
+            return Outcome("failed", error=needs_max_cost(agent), is_final=True)
+        most = "" if run.max_cost is None else amount_text(run.max_cost.amount)
+        reads_output = fields.get("report") == CLAUDE
+        with self_scheduling(runs, token) as further:
+            launch = Launch(
+                argv=[_fill(word.replace(MAX_COST, most), prompt) for word in fields["command"]],
+                cwd=fields.get("cwd"),
+                env=environment_of(run, {**listed, **further}),
+                stdin=None if is_in_argv else prompt.encode(errors="replace"),
+                is_stdout_whole=reads_output,
+                sink=run.output.write,
+            )
+            return await run_process(
+                self._processes, launch, run, read_output=read_claude if reads_output else None
+            )
+
+    async def _extras(self, runs: AgentRuns, agent: str, run: Run) -> tuple[str | None, str | None]:
+        """Return the header of the prompt and the token of this run; each may be None."""
+        return await asyncio.wrap_future(
+            aside(lambda: (runs.header_for(run), None if self._host else runs.token_for(agent, run)))
         )
-        return await run_process(self._processes, launch)
+
+
+@contextmanager
+def self_scheduling(runs: AgentRuns | None, token: str | None) -> Iterator[dict[str, str]]:
+    """Yield the variables with which a run schedules itself, and a file that configures its MCP client; none without a
+    token. The file is private, and is gone when the run is over."""
+    url = None if runs is None or token is None else runs.address()
+    if runs is None or token is None or url is None:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="everwhen-run-") as folder:
+        path = Path(folder) / "mcp.json"
+        path.touch(0o600)
+        path.write_text(json.dumps(mcp_config(url, token, is_http=runs.serves_mcp())))
+        yield {variables.URL: url, variables.TOKEN: token, variables.MCP_CONFIG: str(path)}
+
+
+def mcp_config(url: str, token: str, *, is_http: bool) -> dict[str, Any]:
+    """Return the configuration of an MCP client: over HTTP where the API serves it, else with `everwhen mcp`."""
+    headers = {"Authorization": f"Bearer {token}"}
+    by_http = {"type": "http", "url": f"{url}/api/v1/mcp", "headers": headers}
+    program = {"command": sys.executable, "args": ["-m", "everwhen", "mcp"]}
+    by_program = {**program, "env": {variables.URL: url, variables.TOKEN: token}}
+    return {"mcpServers": {"everwhen": by_http if is_http else by_program}}
 
 
 def _fill(word: str, prompt: str) -> str:
@@ -187,4 +241,10 @@ def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
 
 
 def make_target(resources: Resources) -> AgentTarget:
-    return AgentTarget(resources.sources, resources.clock, resources.processes, resources.host)
+    return AgentTarget(
+        resources.sources,
+        resources.clock,
+        resources.processes,
+        resources.host,
+        agent_runs=resources.agent_runs,
+    )

@@ -6,6 +6,8 @@ import asyncio
 import errno
 import json
 import signal
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,20 @@ from everwhen.model.outcome import Outcome
 from everwhen.target import Run
 from everwhen.targets.process import Launch, Process, Processes, environment_of
 from everwhen.targets.registry import Resources
+from everwhen.targets.reports import RunReport, take_report
+from everwhen.targets.reports import variables as report_variables
 from everwhen.targets.secrets import with_secrets
 
+ReadOutput = Callable[[bytes | None], RunReport]
 SHOWN = 4_096
 FINAL_EXIT = 78
+EXIT_MEANINGS = {  # of commands, plugins and agents; the reference shows this table
+    "0": "Success.",
+    str(FINAL_EXIT): "A failure that no retry can repair: the slot is not tried again.",
+    "128 + a signal": "A shell's child was ended by SIGHUP, SIGINT, SIGKILL or SIGTERM. While the node stops, the job "
+    "is given back and runs again; else it is a failure.",
+    "any other": "A failure: the slot is tried again, if `max_retries` allows it.",
+}
 LOST = Outcome("lost", error="its node was frozen beyond its lease, and its guardian ended it")
 # How a shell reports that a signal ended its child: 128 + SIGHUP, SIGINT, SIGKILL, SIGTERM.
 _EXITS_BY_SIGNAL = frozenset(
@@ -47,19 +59,32 @@ class CommandTarget:
             env=environment_of(run, fields.get("env")),
             sink=run.output.write,
         )
-        return await run_process(self.processes, launch)
+        return await run_process(self.processes, launch, run)
 
 
 def make_target(resources: Resources) -> CommandTarget:
     return CommandTarget(resources.processes)
 
 
-async def run_process(processes: Processes, launch: Launch) -> Outcome:
-    """Run a process to its end: exit code 0 succeeds with the last of the output, 78 is final."""
-    ended = await end_of_process(processes, launch)
-    if isinstance(ended, Outcome):
-        return ended
-    process, code = ended
+async def run_process(
+    processes: Processes, launch: Launch, run: Run, *, read_output: ReadOutput | None = None
+) -> Outcome:
+    """Run a process to its end: exit code 0 succeeds with the last of the output, 78 is final.
+
+    Its report is added to the outcome. `read_output` finds a report in its whole standard output, too.
+    """
+    path = processes.reports.new_path()
+    ended = await end_of_process(
+        processes, replace(launch, env={**launch.env, **report_variables(run, path)})
+    )
+    report = take_report(path)
+    outcome = ended if isinstance(ended, Outcome) else _outcome_of(*ended)
+    if read_output is not None and not isinstance(ended, Outcome):
+        outcome = read_output(ended[0].stdout.whole).added_to(outcome, run)
+    return outcome if report is None else report.added_to(outcome, run)
+
+
+def _outcome_of(process: Process, code: int) -> Outcome:
     if code == 0:
         return Outcome("succeeded", result=process.stdout.last(SHOWN))
     if process.was_lost:

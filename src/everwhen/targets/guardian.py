@@ -2,21 +2,21 @@
 
 A node that is killed with SIGKILL ends none of the processes that it started: its runs would continue next to the
 runs by which another node replaces them. So it sends a guardian the mark of each run before that starts, and again
-when it is over. The end of its input tells the guardian that the node has ended. Then it ends the families whose runs
+when it is over. The end of its input shows the guardian that the node has ended. Then it ends the families whose runs
 were not over: SIGTERM, five seconds later SIGKILL. It never touches daemons of runs that were over.
 
 A node that is frozen beyond its lease (SIGSTOP, a machine that swaps) loses its jobs to others, while its processes
-continue. So it greets its guardian several times per heartbeat, and states until when its lease lasts. Without
+continue. So it signals its guardian several times per heartbeat, and states until when its lease lasts. Without
 another greeting, the guardian sends SIGTERM shortly before that instant and SIGKILL at it. When the guardian was
 frozen together with its node, it ends the processes when both wake up. The node asks whether a run was ended this
-way: then its job did not fail, but was lost (R8).
+way: then its job did not fail, but was lost.
 
 A signal to the node's process group does not end the guardian: it has its own session and blocks SIGTERM, SIGINT and
 SIGHUP. Where it does not start, or there is no /proc, nodes work without it.
 
 Rejected: PR_SET_PDEATHSIG. It reaches only the leader, fires at the end of a thread rather than a process, and needs
 code between fork and exec, which costs every start more than the program itself. Also rejected: a sweep at the next
-start. There may be no next start, and it cannot tell a run from a daemon that a run was meant to leave behind.
+start. There may be no next start, and it cannot distinguish a run from a daemon that a run was meant to leave behind.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Guardian:
             self._tell("-", mark)
 
     def greet(self, seconds: float, margin: float) -> None:
-        """Tell the guardian how long the lease lasts; the next greeting is due `margin` seconds before its end.
+        """Send the guardian the length of the lease; the next greeting is due `margin` seconds before its end.
 
         A guardian that was killed is replaced.
         """
@@ -134,7 +134,7 @@ class Guardian:
         try:
             self._begin()
         except OSError as error:
-            log.warning("no guardian: if this node is killed, the processes that it runs go on: %s", error)
+            log.warning("no guardian: if this node is killed, the processes that it runs continue: %s", error)
             self._child, self._is_absent = None, True
 
     def _begin(self) -> None:

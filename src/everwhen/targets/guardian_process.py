@@ -3,8 +3,8 @@
 `guardian.py` describes its purpose, its input, and how families are found.
 
 Every line of its input contains the instant at which it was written, in time since boot, which continues while a
-machine sleeps and which cannot be set. So the guardian can tell a node that was frozen from one whose lines it read
-late itself.
+machine sleeps and which cannot be set. So the guardian distinguishes a node that was frozen from one whose lines it
+itself read late.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Watch:
             self._deadline, self._margin, self._is_warned = float(parts[0]), float(parts[2]), False
 
     def _look(self, now: float) -> None:
-        """End the runs when the node did not greet in time."""
+        """End the runs when the node sent no signal in time."""
         if self._deadline is None or now < self._deadline - self._margin:
             return
         if now < self._deadline:

@@ -23,14 +23,16 @@ from typing import Any, NamedTuple
 import aiohttp
 from yarl import URL
 
+from everwhen.errors import CostError
 from everwhen.model.addresses import is_public
+from everwhen.model.cost import Cost, cost_of, parse_cost
 from everwhen.model.instants import SECOND, instant_of, to_datetime
 from everwhen.model.job import trace_id_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.target_kinds import header_fault, without_credentials
 from everwhen.target import Run
 from everwhen.targets.http_addresses import ForbiddenAddressError, GuardedResolver, Rule, require_literal
-from everwhen.targets.process import READ_LIMIT, Captured
+from everwhen.targets.process import HEAD, READ_LIMIT, Captured
 from everwhen.targets.python_function import fields_of_run
 from everwhen.targets.secrets import with_secrets
 from everwhen.timetable.interval import parse_seconds
@@ -40,6 +42,7 @@ CONNECT_TIMEOUT = 10.0
 MOST_HOPS = 10
 MOST_SESSIONS = 100
 SHOWN = 4_096
+COST, MAX_COST = "Everwhen-Cost", "Everwhen-Max-Cost"
 OUTSIDE = "api"  # the source of definitions that came over REST or MCP
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAY_PASS = frozenset((408, 429))
@@ -128,7 +131,9 @@ class HttpExchange:
         if answer.status == 202:
             return Outcome("succeeded", result=body.last(SHOWN), awaits=sha256(token.encode()).hexdigest())
         pause = retry_after(answer.headers.get("Retry-After"), self._now())
-        return outcome_of(answer.status, body.last(SHOWN), pause)
+        outcome = outcome_of(answer.status, body.last(SHOWN), pause)
+        cost = _reported_cost(answer.headers.get(COST), body, run)
+        return outcome if cost is None else outcome._replace(cost=cost)
 
 
 def outcome_of(status: int, text: str, pause: int | None) -> Outcome:
@@ -139,6 +144,23 @@ def outcome_of(status: int, text: str, pause: int | None) -> Outcome:
     if status >= 500 or status in _MAY_PASS:
         return Outcome("failed", error=said, retry_after=pause)
     return Outcome("failed", error=said, is_final=True)
+
+
+def _reported_cost(header: str | None, body: Captured, run: Run) -> Cost | None:
+    """Return the cost that a server reports, in the header or as `cost` in a JSON object."""
+    if header is not None:
+        try:
+            return parse_cost(header)
+        except CostError as error:
+            run.output.write("log", f"{COST}: {error}\n".encode(errors="replace"))
+            return None
+    if body.total > HEAD or b'"cost"' not in body.head:
+        return None
+    try:
+        document = json.loads(body.head)
+        return cost_of(document["cost"]) if isinstance(document, dict) and "cost" in document else None
+    except (ValueError, RecursionError):  # another kind of cost, or no JSON: bodies say what they want
+        return None
 
 
 def retry_after(header: str | None, now: int) -> int | None:
@@ -288,6 +310,8 @@ def request_of(fields: Mapping[str, Any], run: Run, token: str) -> HttpRequest:
     method = str(fields.get("method") or "POST").upper()
     body, kind = _body(fields.get("body"), run, method)
     headers = _about(run, token)
+    if run.max_cost is not None:
+        headers[MAX_COST] = str(run.max_cost)
     if kind:
         headers["Content-Type"] = kind
     if given := fields.get("headers"):

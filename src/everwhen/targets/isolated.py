@@ -30,7 +30,17 @@ from everwhen.targets.python_function import (
 )
 
 OUTCOME = "EVERWHEN_OUTCOME"
-_REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidates", "is_interrupted")
+_REPORTED = (
+    "status",
+    "error",
+    "result",
+    "is_final",
+    "retry_after",
+    "invalidates",
+    "is_interrupted",
+    "cost",
+    "events",
+)
 
 
 def main() -> None:
@@ -38,7 +48,8 @@ def main() -> None:
     cancelled = threading.Event()
     # A function that checks run.cancelled has the five seconds before SIGKILL to end by itself.
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
-    outcome = _outcome(fields, read_run(fields["run"], _log, cancelled), cancelled)
+    run = read_run(fields["run"], _log, cancelled)
+    outcome = run.reported.added_to(_outcome(fields, run, cancelled))
     if cancelled.is_set() and outcome.status != "succeeded":
         outcome = outcome._replace(is_interrupted=True)
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """A plugin: one process per job, a request on its standard input, a response on its standard output.
 
 The plugin's definition is read when the job runs: a plugin or a command that was removed after the schedule was
-declared stops the schedule until it is back (R7). State that the plugin keeps is part of the outcome, and is
+declared stops the schedule until it is back. State that the plugin keeps is part of the outcome, and is
 written by the transaction that settles the job.
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from everwhen.errors import ManifestError
+from everwhen.errors import CostError, ManifestError
+from everwhen.model.cost import Cost, cost_of
 from everwhen.model.instants import rfc3339_text
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload import payload_faults
@@ -32,6 +33,8 @@ from everwhen.targets.command import (
 )
 from everwhen.targets.process import Launch, Process, Processes, safe_base
 from everwhen.targets.registry import Resources, StateOf
+from everwhen.targets.reports import take_report
+from everwhen.targets.reports import variables as report_variables
 from everwhen.targets.secrets import with_secrets
 
 
@@ -59,15 +62,18 @@ class PluginTarget:
         if isinstance(ready, Outcome):
             return ready
         entrypoint, request = ready
+        path = self._processes.reports.new_path()
         launch = Launch(
             argv=[entrypoint],
-            env=safe_base(),
+            env={**safe_base(), **report_variables(run, path)},
             stdin=request,
             is_stdout_whole=True,
             sink=lambda stream, data: run.output.write(stream, data) if stream == "stderr" else None,
         )
         ended = await end_of_process(self._processes, launch)
-        return ended if isinstance(ended, Outcome) else _outcome(memory_of(fields), *ended, run)
+        report = take_report(path)
+        outcome = ended if isinstance(ended, Outcome) else _outcome(memory_of(fields), *ended, run)
+        return outcome if report is None else report.added_to(outcome, run)
 
     def _prepare(self, fields: Mapping[str, Any], run: Run) -> tuple[str, bytes] | Outcome:
         """Return what to start and its request; or the outcome, if the declared plugin or command no longer exists."""
@@ -101,6 +107,7 @@ def _outcome(memory: str, process: Process, code: int, run: Run) -> Outcome:
     response = _response(process)
     for line in response.logs:
         run.output.write("log", line.encode(errors="replace") + b"\n")
+    cost = _cost(response, run)
     error = _error(response, code, process)
     if error and process.was_lost:
         return LOST
@@ -111,10 +118,22 @@ def _outcome(memory: str, process: Process, code: int, run: Run) -> Outcome:
             is_final=code == FINAL_EXIT or not response.may_retry,
             events=response.events,
             is_interrupted=is_by_signal(code),
+            cost=cost,
         )
     updates = response.state_updates
     also = None if updates is None else PluginUpdate(memory, json.dumps(updates))
-    return Outcome("succeeded", result=response.result, also=also, events=response.events)
+    return Outcome("succeeded", result=response.result, also=also, events=response.events, cost=cost)
+
+
+def _cost(response: Response, run: Run) -> Cost | None:
+    """Return the cost in the response; one that is not valid is noted in the output."""
+    if response.cost is None:
+        return None
+    try:
+        return cost_of(response.cost)
+    except CostError as error:
+        run.output.write("log", f"cost: {error}\n".encode(errors="replace"))
+        return None
 
 
 def _error(response: Response, code: int, process: Process) -> str | None:
@@ -160,6 +179,7 @@ class Response:
     state_updates: Mapping[str, Any] | None = None
     logs: tuple[str, ...] = ()
     events: str = ""
+    cost: Any = None
     fault: str | None = None
 
 
@@ -207,6 +227,7 @@ def response_of(output: bytes) -> Response:
         state_updates=updates or None,
         logs=_logs(document.get("logs")),
         events=_events(document.get("events")),
+        cost=document.get("cost"),
     )
 
 

@@ -1,7 +1,7 @@
 """Plugins on disk: `DIR/NAME/manifest.yaml`, read on demand and read again when the file has changed.
 
 The folder defines the plugin at every moment: a command that was removed from the manifest since the configuration
-was loaded is gone for the next run (D48). Links are followed, and must not lead out: the folder must be in one of the
+was loaded is gone for the next run. Links are followed, and must not lead out: the folder must be in one of the
 directories, its manifest and its program in the folder. A user who can write there runs programs as this service.
 """
 

@@ -23,11 +23,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal, TypeVar
 
+from everwhen.model import variables
 from everwhen.model.instants import to_datetime
 from everwhen.target import Run
 from everwhen.targets.guardian import MARK, Family, Guardian
+from everwhen.targets.reports import ReportFiles
 
-GRACE = 5.0  # between SIGTERM and SIGKILL (R9)
+GRACE = 5.0  # between SIGTERM and SIGKILL
 LINGER = 1.0  # for processes that a leader leaves behind
 KILL_ROUNDS = 50  # a family that forks faster than it is killed is given up in the end
 FIRST_LOOK, LONGEST_LOOK = 0.005, 0.1
@@ -66,6 +68,7 @@ class Processes:
     ) -> None:
         self.grace, self.linger = grace, linger
         self.guardian = guardian or Guardian(is_absent=True)
+        self.reports = ReportFiles()
         self._living: set[Process] = set()
 
     @property
@@ -336,7 +339,7 @@ class Captured:
         return (self.head + self.tail)[-most:].decode(errors="replace").strip()
 
 
-_SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
+SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
 
 
 def environment_of(run: Run, listed: Mapping[str, object] | None = None) -> dict[str, str]:
@@ -346,20 +349,20 @@ def environment_of(run: Run, listed: Mapping[str, object] | None = None) -> dict
 
 
 def about(run: Run) -> dict[str, str]:
-    """Return the run as variables (CONTRACT 2)."""
+    """Return the run as variables."""
     return {
-        "EVERWHEN_JOB_ID": run.job_id,
-        "EVERWHEN_SCHEDULE_ID": run.schedule_id,
-        "EVERWHEN_SCHEDULE_NAME": run.schedule_name,
-        "EVERWHEN_SLOT_AT": to_datetime(run.slot_at).isoformat(),
-        "EVERWHEN_ATTEMPT": str(run.attempt),
-        "EVERWHEN_ORIGIN": run.origin,
-        "EVERWHEN_CATCH_UP": "true" if run.catch_up else "false",
-        "EVERWHEN_REPEAT_NUMBER": str(run.repeat_number),
-        "EVERWHEN_PAYLOAD": json.dumps(run.payload),
-        "EVERWHEN_DEADLINE_AT": "" if run.deadline_at is None else to_datetime(run.deadline_at).isoformat(),
+        variables.JOB_ID: run.job_id,
+        variables.SCHEDULE_ID: run.schedule_id,
+        variables.SCHEDULE_NAME: run.schedule_name,
+        variables.SLOT_AT: to_datetime(run.slot_at).isoformat(),
+        variables.ATTEMPT: str(run.attempt),
+        variables.ORIGIN: run.origin,
+        variables.IS_CATCH_UP: "true" if run.catch_up else "false",
+        variables.REPEAT_NUMBER: str(run.repeat_number),
+        variables.PAYLOAD: json.dumps(run.payload),
+        variables.DEADLINE_AT: "" if run.deadline_at is None else to_datetime(run.deadline_at).isoformat(),
     }
 
 
 def safe_base() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name in _SAFE_BASE or name.startswith("LC_")}
+    return {name: value for name, value in os.environ.items() if name in SAFE_BASE or name.startswith("LC_")}

@@ -2,7 +2,7 @@
 
 Async functions run on their own loop, not on the one that runs processes and requests: a function that blocks delays
 other async functions of this node, and nothing else. A function that continues after its deadline is left behind: its
-run is over, its worker stays occupied until it returns (R9).
+run is over, its worker stays occupied until it returns.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from everwhen.model.cost import Cost
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
 from everwhen.targets.arguments import NO_ARGUMENTS, Arguments, bind, wants_run
 from everwhen.targets.command import LOST, end_of_process, failure, is_by_signal
 from everwhen.targets.isolated import OUTCOME
-from everwhen.targets.process import Launch, Processes, environment_of
+from everwhen.targets.process import Launch, Process, Processes, environment_of
 from everwhen.targets.python_function import (
     Cancellable,
     Functions,
@@ -38,6 +39,8 @@ from everwhen.targets.python_function import (
     python_run,
 )
 from everwhen.targets.registry import Hands, Resources
+from everwhen.targets.reports import take_report
+from everwhen.targets.reports import variables as report_variables
 from everwhen.targets.secrets import with_secrets
 
 # The fault of a function that only the process had that added it (`scheduler.callables`).
@@ -59,10 +62,11 @@ async def call_on(
     """
     bound = bind(function, about, given)
     if not is_async(function):
-        return await run.until_cancelled(hands.hand_over(partial(call, bound, context)))
+        outcome = await run.until_cancelled(hands.hand_over(partial(call, bound, context)))
+        return about.reported.added_to(outcome)
     ended, cancel = hands.submit(call_async(bound, about, context))
     try:
-        return await run.until_cancelled(ended)
+        return about.reported.added_to(await run.until_cancelled(ended))
     except asyncio.CancelledError:
         cancel()
         raise
@@ -124,10 +128,14 @@ class PythonTarget:
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
         with TemporaryDirectory(prefix="everwhen-run-") as folder:
-            report = Path(folder) / "outcome.json"
+            report, own = Path(folder) / "outcome.json", f"{folder}/report.json"
             launch = Launch(
                 argv=[sys.executable, "-P", "-m", "everwhen.targets.isolated"],
-                env={**environment_of(run, {"PYTHONPATH": _path(), **listed}), OUTCOME: str(report)},
+                env={
+                    **environment_of(run, {"PYTHONPATH": _path(), **listed}),
+                    **report_variables(run, own),
+                    OUTCOME: str(report),
+                },
                 cwd=fields.get("cwd"),
                 stdin=json.dumps({**fields, "run": fields_of_run(run)}).encode(),
                 sink=run.output.write,
@@ -136,11 +144,19 @@ class PythonTarget:
             if isinstance(ended, Outcome):
                 return ended
             process, code = ended
-            if report.exists() and code == 0:
-                return Outcome(**json.loads(report.read_text()))
-            if process.was_lost:
-                return LOST
-            return Outcome("failed", error=failure(code, process), is_interrupted=is_by_signal(code))
+            written = take_report(own)
+            outcome = _isolated_outcome(report, process, code)
+            return outcome if written is None else written.added_to(outcome, run)
+
+
+def _isolated_outcome(report: Path, process: Process, code: int) -> Outcome:
+    if report.exists() and code == 0:
+        fields = json.loads(report.read_text())
+        cost = fields.pop("cost", None)
+        return Outcome(**fields, cost=None if cost is None else Cost(*cost))
+    if process.was_lost:
+        return LOST
+    return Outcome("failed", error=failure(code, process), is_interrupted=is_by_signal(code))
 
 
 def _path() -> str:

@@ -9,13 +9,14 @@ import json
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from everwhen.model.cost import Cost, cost_of
 from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem
@@ -39,6 +40,9 @@ class Cancellable(Protocol):
 
     @property
     def cancelled(self) -> Cancelled: ...
+
+    @property
+    def reported(self) -> Reported: ...
 
 
 class Functions(Protocol):
@@ -166,6 +170,10 @@ class TriggerInfo:
         return self.run.cancelled
 
     @property
+    def reported(self) -> Reported:
+        return self.run.reported
+
+    @property
     def metadata(self) -> TriggerMetadata:
         run = self.run
         return TriggerMetadata(run.job_id, run.origin, run.slot_at, run.attempt, run.repeat_number)
@@ -217,6 +225,24 @@ class RunLog:
         self._write(f"{logging.getLevelName(level)} {text}\n".encode())
 
 
+@dataclass(slots=True)
+class Reported:
+    """What a function has reported so far."""
+
+    cost: Cost | None = None
+    summary: str | None = None
+    usage: Any = None
+
+    def added_to(self, outcome: Outcome) -> Outcome:
+        if self.cost is not None:
+            outcome = outcome._replace(cost=self.cost)
+        if self.usage is not None:
+            outcome = outcome._replace(events=outcome.events + json.dumps({"usage": self.usage}) + "\n")
+        if self.summary is not None and outcome.status == "succeeded":
+            outcome = outcome._replace(result=self.summary[:LONGEST_RESULT])
+        return outcome
+
+
 @dataclass(frozen=True, slots=True)
 class PythonRun:
     """The argument of a Python function."""
@@ -233,6 +259,25 @@ class PythonRun:
     deadline_at: datetime | None
     log: RunLog = field(compare=False)
     cancelled: Cancelled = field(compare=False)
+    reported: Reported = field(default_factory=Reported, compare=False, repr=False)
+
+    def report(
+        self,
+        cost: Cost | str | Mapping[str, Any] | None = None,
+        *,
+        summary: str | None = None,
+        usage: Any = None,
+    ) -> None:
+        """Report what the run cost (`"0.42 USD"`), a summary, and its usage; the last report counts.
+
+        Raise CostError for a cost that is not an amount with a unit.
+        """
+        if cost is not None:
+            self.reported.cost = cost_of(cost)
+        if summary is not None:
+            self.reported.summary = summary
+        if usage is not None:
+            self.reported.usage = usage
 
 
 def python_run(run: Run) -> PythonRun:

@@ -19,6 +19,7 @@ from everwhen.model.plugin import Plugins
 from everwhen.model.schedule import Definition
 from everwhen.model.target_kinds import KINDS, TargetKind
 from everwhen.model.work_item import OpenWorkSource, WorkItem
+from everwhen.operations.agent_runs import AgentRuns
 from everwhen.target import Run, Target
 from everwhen.targets.process import Processes
 from everwhen.targets.python_function import Functions
@@ -84,6 +85,7 @@ class Resources:
     functions: Functions | None = None  # that the program declares
     host: Host | None = None
     allow_private_urls: bool = False
+    agent_runs: AgentRuns | None = None  # what runs of agents get besides their prompts
     targets: dict[str, Target] = field(default_factory=dict)  # of the node, as they are made
 
 
@@ -110,7 +112,7 @@ def maker_of(kind: TargetKind) -> MakeTarget | None:
 
 
 def fault_of(targets: Mapping[str, Target], schedule_id: str, definition: Definition) -> str | None:
-    """Return why these targets cannot run a schedule; None when they can (R7)."""
+    """Return why these targets cannot run a schedule; None when they can."""
     kind = definition.target.kind
     if kind in KINDS and KINDS[kind].runner is None:
         return None

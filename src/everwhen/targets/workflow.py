@@ -1,6 +1,6 @@
 """A workflow: `dispatch_event("schedule", event_data, owner)`, to a handler of this process or over another target.
 
-The outcome is that of the work (W10): a handler that only starts the work returns an awaitable or a future, which is
+The outcome is that of the work: a handler that only starts the work returns an awaitable or a future, which is
 awaited; over HTTP a response 202 leaves the job running until its outcome is posted.
 """
 
@@ -107,7 +107,7 @@ async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | N
 
 
 async def _waited_for(work: Future[Any], run: Run) -> Any:
-    """Return the result. A thread cannot be stopped: work that continues after a cancel occupies the worker (R9)."""
+    """Return the result. A thread cannot be stopped: work that continues after a cancel occupies the worker."""
     try:
         return await asyncio.shield(asyncio.wrap_future(work))
     except asyncio.CancelledError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 _ENGINE = logging.getLogger("everwhen")
 _guard = threading.Lock()
@@ -12,6 +12,7 @@ _senders: list[LogTo] = []
 _before: list[tuple[bool, int]] = []
 
 
+@runtime_checkable
 class SchedulerLogger(Protocol):
     """The logger of a scheduler; a `logging.Logger` is one."""
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -23,15 +22,24 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from everwhen.errors import StoreError
+from everwhen.model.alerts import SEVERITIES
+from everwhen.model.cost import MILLION
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Origin
 from everwhen.model.limits import BreakerState
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
-from everwhen.model.vitals import Signs, Tally
-from everwhen.operations.system import LoopFigures, current_condition, start_of_count, tally_since
+from everwhen.model.vitals import FeedDelay, Signs, Tally
+from everwhen.operations.budgets import costs_by_budget
+from everwhen.operations.system import (
+    LoopFigures,
+    current_condition,
+    feed_delay,
+    start_of_count,
+    tally_since,
+)
 from everwhen.runtime import Runtime
-from everwhen.telemetry.durations import JobDurations
+from everwhen.telemetry.durations import STATUSES, JobDurations
 from everwhen.version import __version__
 
 OVERDUE_AFTER = 60 * SECOND
@@ -48,12 +56,83 @@ _SLOTS = [
 Values = dict[tuple[str, ...], float]  # by the values of the labels
 
 
+class MetricKind(NamedTuple):
+    """One metric: its type, a line about it, and its labels, with their values where those are a closed list."""
+
+    type: type[GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily]
+    about: str
+    labels: Mapping[str, tuple[str, ...]] = {}
+
+
+PREFIX = "everwhen_"
+_FIRINGS = tuple(origin for origin in get_args(Origin) if origin != "retry")
+_Gauge, _Counter = GaugeMetricFamily, CounterMetricFamily
+METRICS: Mapping[str, MetricKind] = {
+    "build_info": MetricKind(
+        _Gauge, "Which release this is, of which service.", {"version": (), "service": ()}
+    ),
+    "database_up": MetricKind(_Gauge, "Whether the database answers; 0: what it counts is left out."),
+    "slots": MetricKind(
+        _Counter,
+        "Decided slots, by outcome and reason; caught_up: slots that one job replaced.",
+        {
+            "outcome": tuple(dict.fromkeys(outcome for outcome, _ in _SLOTS)),
+            "reason": tuple(dict.fromkeys(reason for _, reason in _SLOTS if reason)),
+        },
+    ),
+    "jobs": MetricKind(
+        _Counter, "Firings, by their origin; a retry does not count again.", {"origin": _FIRINGS}
+    ),
+    "schedules": MetricKind(_Gauge, "Schedules, by status.", {"status": get_args(Status)}),
+    "held_slots": MetricKind(_Gauge, "Slots that wait, by reason.", {"reason": HOLD_REASONS}),
+    "jobs_running": MetricKind(_Gauge, "Jobs that run."),
+    "jobs_queued": MetricKind(_Gauge, "Jobs that wait for a worker."),
+    "breaker_state": MetricKind(_Gauge, "Circuit breakers, by state.", {"state": get_args(BreakerState)}),
+    "overdue_schedules": MetricKind(
+        _Gauge, "Schedules overdue by more than a minute, counted up to 100,000."
+    ),
+    "lag_seconds": MetricKind(
+        _Gauge, "How long the earliest undecided slot has been due; 0 when all is well."
+    ),
+    "alerts_open": MetricKind(
+        _Gauge, "Open alerts, by severity, while a rule reports them.", {"severity": SEVERITIES}
+    ),
+    "alert_deliveries_pending": MetricKind(_Gauge, "Messages of alerts and pings that are yet to be sent."),
+    "feed_delay_seconds": MetricKind(
+        _Gauge, "How long a transaction that delays the event feed has been open; 0 when none does."
+    ),
+    "feed_delay_info": MetricKind(
+        _Gauge,
+        "The transaction that delays the event feed; none when none does.",
+        {"pid": (), "application": ()},
+    ),
+    "system_paused": MetricKind(_Gauge, "Whether the system is paused; nothing counts as late then."),
+    "scheduler_last_heartbeat_timestamp_seconds": MetricKind(
+        _Gauge, "When any scheduler was last seen alive."
+    ),
+    "cost": MetricKind(
+        _Counter,
+        "What runs cost, by budget (a group, owner:NAME, or token for all tokens together) and currency.",
+        {"budget": (), "currency": ()},
+    ),
+    "loop_checks": MetricKind(_Counter, "Evaluations of the loop of this process."),
+    "loop_last_tick_timestamp_seconds": MetricKind(_Gauge, "When the loop last ended an evaluation."),
+    "job_duration_seconds": MetricKind(
+        HistogramMetricFamily,
+        "How long the jobs of this process took, by how they ended.",
+        {"status": STATUSES},
+    ),
+}
+
+
 class _Look(NamedTuple):
     """The result of one query of the database; empty when the database did not answer."""
 
     signs: Signs | None = None
     lag: float = 0.0
     heartbeat_at: int | None = None
+    costs: Mapping[tuple[str, str], int] = {}
+    feed_delay: FeedDelay | None = None
 
 
 class Metrics(Collector):
@@ -75,7 +154,7 @@ class Metrics(Collector):
         # Every series exists from the start, so that rates work from the first count.
         self._slots = Counter(dict.fromkeys(_SLOTS, 0))
         self._shown: Counter[tuple[str, str]] = Counter(self._slots)  # with gathered skips; never decreases
-        self._fired: Counter[str] = Counter(dict.fromkeys(get_args(Origin), 0))
+        self._fired: Counter[str] = Counter(dict.fromkeys(_FIRINGS, 0))
         self._mark, self._gathered_before = start_of_count(runtime)
         self._look, self._good_until = _Look(), float("-inf")
         self._registry = CollectorRegistry()
@@ -96,26 +175,24 @@ class Metrics(Collector):
             slots: Values = {(outcome, reason): number for (outcome, reason), number in self._shown.items()}
             fired: Values = {(origin,): number for origin, number in self._fired.items()}
         release: Values = {(__version__, self._service): 1}
-        yield _gauge("build_info", "Which release this is, of which service.", release, "version", "service")
-        yield _gauge("database_up", "Whether the database answers.", {(): int(look.signs is not None)})
-        yield _counter("slots", "Decided slots, by outcome and reason.", slots, "outcome", "reason")
-        yield _counter("jobs", "Firings, by their origin.", fired, "origin")
+        yield _metric("build_info", release)
+        yield _metric("database_up", {(): int(look.signs is not None)})
+        yield _metric("slots", slots)
+        yield _metric("jobs", fired)
         if look.signs is not None:
             yield from _state_metrics(look.signs, look)
+            yield _metric("cost", {labels: amount / MILLION for labels, amount in look.costs.items()})
         yield from self._own()
 
     def _own(self) -> Iterator[Metric]:
         """Yield the metrics that only this process has."""
         loop = None if self._loop is None else self._loop()
         if loop is not None:
-            yield _counter("loop_checks", "Evaluations of the loop of this process.", {(): loop.check_count})
+            yield _metric("loop_checks", {(): loop.check_count})
             if loop.last_check_at is not None:
-                at = loop.last_check_at / SECOND
-                name, about = "loop_last_tick_timestamp_seconds", "When the loop last ended an evaluation."
-                yield _gauge(name, about, {(): at})
+                yield _metric("loop_last_tick_timestamp_seconds", {(): loop.last_check_at / SECOND})
         if self._durations is not None:
-            about = "How long the jobs of this process took, by how they ended."
-            family = HistogramMetricFamily("everwhen_job_duration_seconds", about, labels=["status"])
+            family = _family("job_duration_seconds")
             for status, buckets, seconds in self._durations.histograms():
                 family.add_metric([status], buckets, seconds)
             yield family
@@ -138,7 +215,7 @@ class Metrics(Collector):
         return self._look
 
     def _show_slots(self, look: _Look) -> None:
-        """Count the skips that are gathered on rows at once (L5), and not again when their event is written.
+        """Count the skips that are gathered on rows at once, and not again when their event is written.
 
         Rows and events are read by two queries: a skip that moved between them must not decrease a counter.
         """
@@ -154,7 +231,13 @@ class Metrics(Collector):
 
     def _ask(self) -> _Look:
         found = current_condition(self._runtime, overdue_after=OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
-        return _Look(found.signs, found.lag / SECOND, found.last_heartbeat_at)
+        return _Look(
+            found.signs,
+            found.lag / SECOND,
+            found.last_heartbeat_at,
+            costs_by_budget(self._runtime),
+            feed_delay(self._runtime),
+        )
 
     def _count(self, tally: Tally) -> None:
         self._mark = tally.mark
@@ -168,18 +251,21 @@ class Metrics(Collector):
 
 def _state_metrics(signs: Signs, look: _Look) -> Iterator[Metric]:
     """Yield the metrics of the database's current state."""
-    yield _gauge("schedules", "Schedules, by status.", _each(get_args(Status), signs.schedules), "status")
-    yield _gauge("held_slots", "Slots that wait, by reason.", _each(HOLD_REASONS, signs.held), "reason")
-    yield _gauge("jobs_running", "Jobs that run.", {(): signs.jobs.get("running", 0)})
-    yield _gauge("jobs_queued", "Jobs that wait for a worker.", {(): signs.jobs.get("queued", 0)})
-    states = _each(get_args(BreakerState), signs.breakers)
-    yield _gauge("breaker_state", "Circuit breakers, by state.", states, "state")
-    yield _gauge("overdue_schedules", "Schedules overdue by more than a minute.", {(): signs.overdue})
-    yield _gauge("lag_seconds", "How long the earliest undecided slot has been due.", {(): look.lag})
-    yield _gauge("system_paused", "Whether the system switch is on.", {(): int(signs.is_paused)})
+    yield _metric("schedules", _each(get_args(Status), signs.schedules))
+    yield _metric("held_slots", _each(HOLD_REASONS, signs.held))
+    yield _metric("jobs_running", {(): signs.jobs.get("running", 0)})
+    yield _metric("jobs_queued", {(): signs.jobs.get("queued", 0)})
+    yield _metric("breaker_state", _each(get_args(BreakerState), signs.breakers))
+    yield _metric("overdue_schedules", {(): signs.overdue})
+    yield _metric("lag_seconds", {(): look.lag})
+    yield _metric("alerts_open", _each(SEVERITIES, signs.alerts))
+    yield _metric("alert_deliveries_pending", {(): signs.undelivered})
+    delay = look.feed_delay
+    yield _metric("feed_delay_seconds", {(): 0 if delay is None else delay.seconds})
+    yield _metric("feed_delay_info", {} if delay is None else {(str(delay.pid or ""), delay.application): 1})
+    yield _metric("system_paused", {(): int(signs.is_paused)})
     if look.heartbeat_at is not None:
-        name, about = "scheduler_last_heartbeat_timestamp_seconds", "When any scheduler was last seen alive."
-        yield _gauge(name, about, {(): look.heartbeat_at / SECOND})
+        yield _metric("scheduler_last_heartbeat_timestamp_seconds", {(): look.heartbeat_at / SECOND})
 
 
 def _each(labels: tuple[str, ...], counts: Mapping[str, int]) -> Values:
@@ -187,18 +273,16 @@ def _each(labels: tuple[str, ...], counts: Mapping[str, int]) -> Values:
     return {(word,): counts.get(word, 0) for word in labels}
 
 
-def _family(
-    kind: type[GaugeMetricFamily | CounterMetricFamily],
-    name: str,
-    about: str,
-    values: Values,
-    *labels: str,
-) -> Metric:
-    family = kind(f"everwhen_{name}", about, labels=labels)
+def _metric(name: str, values: Values) -> Metric:
+    """Return a metric of the table with its values."""
+    family = _family(name)
     for label_values, value in values.items():
         family.add_metric(label_values, value)
-    return family
+    found: Metric = family
+    return found
 
 
-_gauge = partial(_family, GaugeMetricFamily)
-_counter = partial(_family, CounterMetricFamily)
+def _family(name: str) -> Any:
+    """Return a metric of the table without values."""
+    kind = METRICS[name]
+    return kind.type(f"{PREFIX}{name}", kind.about, labels=tuple(kind.labels))

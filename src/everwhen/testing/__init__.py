@@ -8,7 +8,8 @@
 ['Mon 09:00 succeeded', 'Tue 09:00 succeeded']
 """
 
+from everwhen.model.cost import parse_cost
 from everwhen.model.outcome import Outcome
 from everwhen.testing.manual import ManualClock, ManualJob, ManualScheduler, manual_scheduler
 
-__all__ = ["ManualClock", "ManualJob", "ManualScheduler", "Outcome", "manual_scheduler"]
+__all__ = ["ManualClock", "ManualJob", "ManualScheduler", "Outcome", "manual_scheduler", "parse_cost"]

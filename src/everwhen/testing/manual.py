@@ -15,7 +15,7 @@ from everwhen.engine.call_executor import LoopThread
 from everwhen.engine.listeners import ListenerGroup
 from everwhen.engine.running import run_of
 from everwhen.engine.ticker import end_pauses, ticker_of
-from everwhen.engine.watches import ClockWatch
+from everwhen.engine.watches import ClockWatch, ExpectWatch
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.declare import Declared
 from everwhen.model.events import Event
@@ -117,7 +117,7 @@ def manual_scheduler(
     """Return a scheduler on SQLite in memory (or the given database), with a clock of its own.
 
     `of` is the scheduler of a program: its schedules are declared here, its functions are called when their slots
-    are due, and its listeners hear what happens. It is not started, and its database is not touched: what its
+    are due, and its listeners are called. It is not started, and its database is not touched: what its
     functions and listeners call on it, such as `trigger`, reaches this database until `close`.
     """
     where = timezone or (of.timezone if of is not None else "UTC")
@@ -304,17 +304,19 @@ class ManualScheduler:
         self.clock.advance(duration)
 
     def step(self, *, work: bool = True) -> None:
-        """Evaluate the slots that are due, run the jobs that are ready, and tell the listeners what happened."""
+        """Evaluate the slots that are due, run the jobs that are ready, and call the listeners."""
         self._watch_clock()
         end_pauses(self.runtime)
         for _ in range(MOST_STEPS):
             self.tick()
             has_worked = work and self.work() > 0
+            if not has_worked:
+                ExpectWatch(self.runtime).step()
             if not has_worked and not self._tell():  # what listeners do may make something due
                 return
 
     def _tell(self) -> bool:
-        """Tell the listeners what was committed; return whether one of them heard something."""
+        """Call the listeners with what was committed; return whether one was called."""
         return sum(program.tell() for program in self._programs) > 0
 
     def tick(self) -> None:
@@ -361,6 +363,7 @@ class ManualScheduler:
         self.stack = open_stack(self._url, clock=self.clock, **kept, **self._keys)
         self._ticker = ticker_of(self.runtime)
         self._programs = [Program(program.scheduler, self.runtime, self.node) for program in self._programs]
+        ExpectWatch(self.runtime).step()  # before the first heartbeat: what nobody could do was not expected
         self.beat()
 
     def _watch_clock(self) -> None:
@@ -376,7 +379,8 @@ class ManualScheduler:
             self.beat()
 
     def _next_event(self, work: bool) -> int | None:
-        datetimes = [next_wake_at(self.runtime), *(program.next_attempt_at for program in self._programs)]
+        datetimes = [next_wake_at(self.runtime), stepping.next_expected_at(self.runtime)]
+        datetimes += [program.next_attempt_at for program in self._programs]
         if work:
             queues = [None, *(program.queues for program in self._programs)]
             datetimes += [stepping.next_ready_at(self.runtime, each) for each in queues]
@@ -442,11 +446,11 @@ class Program:
 
     @property
     def next_attempt_at(self) -> int | None:
-        """Return the instant at which a listener with a name is told again what it has refused."""
+        """Return the instant at which a listener with a name gets again what it has refused."""
         return self._listeners.next_attempt_at
 
     def tell(self) -> bool:
-        """Tell the listeners what was committed; return whether one of them heard something."""
+        """Call the listeners with what was committed; return whether one was called."""
         before = self._heard
         self._listen()
         try:

@@ -15,6 +15,7 @@ from everwhen.errors import IntervalParseError, shown
 UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 ALIASES = {"hourly": 3_600, "daily": 86_400, "weekly": 604_800}
 LONGEST = 3_650 * 86_400
+TOO_LONG = "Intervals longer than 3650d are not supported"
 
 _EXPECTED = 'Expected format: "{number}{unit}"'
 # Matches anything that may be meant as a duration: signs, decimals and any word as a unit are accepted here, so that
@@ -47,13 +48,14 @@ def _parse_seconds(text: str) -> int:
         raise IntervalParseError("Interval cannot be empty", interval=text)
     parts = _split(text)
     _refuse_first_fault(text, parts)
-    if any(len(number) > _MOST_DIGITS for _, number, _ in parts):
-        raise _invalid(text)
     units = [unit.lower() for _, _, unit in parts]
-    if units != [unit for unit in UNIT_SECONDS if unit in units]:  # from large to small, each once
-        raise _invalid(text)
-    seconds = sum(int(number) * UNIT_SECONDS[unit] for (_, number, _), unit in zip(parts, units, strict=True))
+    numbers = [number.lstrip("0") for _, number, _ in parts]
+    if any(len(number) > _MOST_DIGITS for number in numbers):
+        raise IntervalParseError(TOO_LONG, interval=text)
+    seconds = sum(int(number) * UNIT_SECONDS[unit] for number, unit in zip(numbers, units, strict=True))
     if seconds > LONGEST:
+        raise IntervalParseError(TOO_LONG, interval=text)
+    if units != [unit for unit in UNIT_SECONDS if unit in units]:  # from large to small, each once
         raise _invalid(text)
     return seconds
 

@@ -1,7 +1,7 @@
 """Completion chains: their slots are those that the recorded ends imply.
 
 Within a period each slot follows from its predecessor: end + interval, where the end is that of the last attempt, or
-due_at when there was no job. So the check walks the chain from entry to entry. The first slot of a period is fixed by
+due_at when there was no job. So the check follows the chain from entry to entry. The first slot of a period is fixed by
 its creation, or by the run that was in flight; in the latter case only the order is checked.
 """
 
@@ -30,7 +30,7 @@ def check_chain(
     """Check one period of a chain; return the last slot that it decided, or else `decided_until`."""
     first = first_instant(period)
     if period.begun_by == "schedule.updated":
-        first = period.after  # a chain counted anew may have its slot at that instant (T3)
+        first = period.after  # a chain counted anew may have its slot at that instant
     # A run in flight may end after the clock went back, and the next slot counts from that end.
     first = min(first, period.earliest)
     if decided_until is not None:
@@ -77,7 +77,7 @@ def _check_row(history: ScheduleHistory, period: Period, first: int) -> Iterator
 
 
 class _Walk:
-    """The walk from slot to slot. At its end `last` is the last slot with an entry, `following` the one it implies."""
+    """The way from slot to slot. At its end `last` is the last slot with an entry, `following` the one it implies."""
 
     def __init__(
         self, history: ScheduleHistory, period: Period, entries: Entries, spans: Sequence[SystemSpan]

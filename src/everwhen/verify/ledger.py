@@ -1,4 +1,4 @@
-"""The ledger checker (L1), after Jepsen's test of Chronos: every slot has exactly one entry, and counts agree.
+"""The ledger checker, after Jepsen's test of Chronos: every slot has exactly one entry, and counts agree.
 
 It recomputes the slots from revisions, spans and recorded ends, with `timetable` alone, and matches each with one job,
 skip, miss, or place in the count of a range event. It never calls the code that decides slots: a checker that shared
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from everwhen.model.history import History, ScheduleHistory
 from everwhen.model.schedule import Status
+from everwhen.verify.budgets import BudgetCounts
 from everwhen.verify.chains import check_chain
 from everwhen.verify.counters import JobCounts, check_breakers, check_counters, check_job
 from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of, fault_of
@@ -60,39 +61,56 @@ class LedgerReport:
 def check_ledger(record: History, now: int) -> LedgerReport:
     """Prove that every slot of the history is in the ledger exactly once, and that every count agrees."""
     spans = system_spans(record.system)
-    counts = JobCounts()
+    counts, budgets = JobCounts(), BudgetCounts(now)
     faults: list[LedgerFault] = []
     schedules = fault_count = 0
     for history in record.histories:
         schedules += 1
-        for fault in check_history(history, record, spans, counts, now):
+        for fault in check_history(history, record, spans, counts, now, budgets=budgets):
             if fault.slot_at is not None and fault.slot_at < record.retained_from:
                 continue  # retention may have deleted its entry
             fault_count += 1
             if len(faults) < FAULTS_KEPT:
                 faults.append(fault)
-    shared = list(_check_shared(record, counts))
+    shared = list(_check_shared(record, counts, budgets))
     fault_count += len(shared)
     faults += shared
     return LedgerReport(schedules, counts.slots, counts.jobs, tuple(faults), fault_count)
 
 
-def _check_shared(record: History, counts: JobCounts) -> Iterator[LedgerFault]:
+def _check_shared(record: History, counts: JobCounts, budgets: BudgetCounts) -> Iterator[LedgerFault]:
     if record.limits is not None:
         yield from counts.check_limits(record.limits)
     if record.breakers is not None:
         yield from check_breakers(record.breakers, counts.probes, is_whole=not record.retained_from)
+    if record.spendings is not None:
+        is_steady = reach_of(record.system) == 0
+        yield from budgets.check(
+            record.spendings,
+            record.limits or (),
+            known_from=record.retained_from,
+            ruled_from=record.ruled_from,
+            is_steady=is_steady,
+        )
 
 
 def check_history(
-    history: ScheduleHistory, record: History, spans: list[SystemSpan], counts: JobCounts, now: int
+    history: ScheduleHistory,
+    record: History,
+    spans: list[SystemSpan],
+    counts: JobCounts,
+    now: int,
+    *,
+    budgets: BudgetCounts,
 ) -> Iterator[LedgerFault]:
     """Yield every fault in the record of one schedule."""
     counts.begin()
+    budgets.begin(history)
     entries, outcomes = Entries(known_from=record.retained_from), Outcomes()
     is_steady, is_whole = reach_of(record.system) == 0, not record.retained_from
     for job in history.jobs:
         counts.add(job)
+        budgets.add(job)
         outcomes.add(job)
         entries.add_job(job)
         yield from check_job(history, job, is_steady=is_steady)

@@ -1,4 +1,4 @@
-"""The counts of successes and failures and the last_* of a row, recomputed from the ended jobs of its schedule (R0).
+"""The counts of successes and failures and the last_* of a row, recomputed from the ended jobs of its schedule.
 
 Jobs that end at one instant may have settled in any order, so numbers that depend on the order are only known to lie
 between two bounds. Several nodes settle in parallel, each with the instant at which its transaction began, so a later
@@ -36,11 +36,15 @@ class NumberRange(NamedTuple):
         return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
 
 
+EndKind = Literal["succeeded", "failed", "cancelled", "refused"]
+"""`refused`: a retry was cancelled because a budget refused it, and its slot ended as failed."""
+
+
 class End(NamedTuple):
     """How and when an own job ended, and which attempt of which firing it was."""
 
     at: int
-    kind: Literal["succeeded", "failed", "cancelled"]
+    kind: EndKind
     number: int
     retry: int
 
@@ -91,9 +95,11 @@ class Outcomes:
         if job.ended_at is None:
             return
         if job.status == "cancelled":
-            if job.node is not None:  # it ran
+            is_refused = job.reason == "budget"  # its slot ended as failed
+            if job.node is not None or is_refused:  # it ran
                 self.last_ends.append((job.ended_at, job.number, job.retry))
-            self.ends.append(End(job.ended_at, "cancelled", job.number, job.retry))
+            kind_of_end: EndKind = "refused" if is_refused else "cancelled"
+            self.ends.append(End(job.ended_at, kind_of_end, job.number, job.retry))
             return
         self.last_ends.append((job.ended_at, job.number, job.retry))
         is_success = job.status not in FAILURES
@@ -129,7 +135,7 @@ class Outcomes:
         """Return the number of slots in a row that failed: the failures since the last success that no job follows."""
         slots = NumberRange()
         for _, ends in self._by_instant(None):
-            failed = sum(end.kind == "failed" and self._is_last(end) for end in ends)
+            failed = sum(end.kind in ("failed", "refused") and self._is_last(end) for end in ends)
             if any(end.kind == "succeeded" for end in ends):
                 slots = NumberRange(0, failed)
             else:
@@ -144,7 +150,7 @@ class Outcomes:
     def _retries_after(
         self, retry: NumberRange, ends: Sequence[End], rule: OnExhausted | None
     ) -> NumberRange:
-        """Return current_retry after these ends: `continue` discards the failures of a slot that is given up (R3)."""
+        """Return current_retry after these ends: `continue` discards the failures of a slot that is given up."""
         failures = sum(end.kind == "failed" for end in ends)
         if any(end.kind == "succeeded" for end in ends):
             return NumberRange(0, failures)
@@ -156,7 +162,7 @@ class Outcomes:
         return NumberRange() if len(ends) == 1 else NumberRange(0, most)
 
     def _gives_up(self, end: End) -> bool:
-        return end.retry > 0 if end.kind == "cancelled" else self._is_last(end)
+        return end.retry > 0 if end.kind in ("cancelled", "refused") else self._is_last(end)
 
     def _is_last(self, end: End) -> bool:
         return (end.number, end.retry) not in self.repeated

@@ -81,7 +81,7 @@ def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
 
 
 def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
-    """Return the times between a backup and its restore, except those to be caught up (R5).
+    """Return the times between a backup and its restore, except those to be caught up.
 
     The restore has removed every record of them, so that nothing on record lies within, unless the clock had been put
     back before the backup.
@@ -181,7 +181,7 @@ def _closed(
 def reach_of(
     system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN, *, closed_at: int | None = None
 ) -> int:
-    """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not.
+    """Return the latest time of the clock before it was put back in that part of the record; 0 if it was not.
 
     `closed_at`: the time of the event that ends the part. The schedulers notice a step of the clock later than it
     happens, so a step that is recorded after this event may have happened before it. Then the time of the event is one

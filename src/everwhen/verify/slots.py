@@ -100,7 +100,7 @@ def _without_spans(
     """Leave out the slots inside a span of the system, which need no entry.
 
     Those that have one stay: a pause by a person during the span gives them one. A job inside the span is not such an
-    entry, unless the clock was put back to before the span (X7, X8).
+    entry, unless the clock was put back to before the span.
     """
     for span in spans:
         start, end = bisect_right(slots, span.after), bisect_right(slots, span.until)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from everwhen.model.job import JobStatus, Origin
+from everwhen.model.cost import Cost, amount_number, reserved_in
+from everwhen.model.job import CostSource, JobStatus, Origin
 from everwhen.model.values import plain_queue
 from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
@@ -21,6 +22,28 @@ if TYPE_CHECKING:
 # The bytes of each stream that a reader has seen, by attempt and stream.
 Positions = dict[tuple[int, str], int]
 _POSITION = re.compile(r"([0-9]{1,9})\.([a-z]{1,20})\.([0-9]{1,15})")
+
+
+class JobCost(View):
+    """An amount in a unit, which is never converted."""
+
+    amount: float
+    currency: str = field(examples=["USD"])
+
+    @classmethod
+    def of_job(cls, job: model.Job) -> Object | None:
+        if job.cost_amount is None or job.cost_unit is None:
+            return None
+        return cls.of_cost(Cost(job.cost_amount, job.cost_unit))
+
+    @classmethod
+    def reserved_by(cls, job: model.Job) -> Object | None:
+        """Return the estimate that its budgets hold for a job that has not ended; each holds the same in its unit."""
+        return cls.of_cost(max(reserved_in(job.cost_reserved).values(), default=None))
+
+    @classmethod
+    def of_cost(cls, cost: Cost | None) -> Object | None:
+        return None if cost is None else cls.made(amount=amount_number(cost.amount), currency=cost.unit)
 
 
 class Job(View):
@@ -48,6 +71,10 @@ class Job(View):
     reason: str | None
     error: str | None
     result: str | None
+    cost: JobCost | None = field(JobCost.of_job, about="What all its attempts cost; null: not known.")
+    cost_source: CostSource | None = field(
+        about="reported by the run, or estimated where it reported nothing."
+    )
 
 
 class JobInDetail(Job):
@@ -57,6 +84,9 @@ class JobInDetail(Job):
         about="Since when RQ or Celery has the message about it; null: it waits for no message."
     )
     delivery: int | None = field(about="The number of that message.")
+    reserved: JobCost | None = field(
+        JobCost.reserved_by, about="What its budgets hold for it until it ends; null: none counts cost."
+    )
 
 
 class Fired(View):

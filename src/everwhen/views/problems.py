@@ -20,6 +20,8 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.UnknownScheduleError, 404, "not-found"),
     (errors.UnknownJobError, 404, "not-found"),
     (errors.UnknownPolicyError, 404, "not-found"),
+    (errors.UnknownAlertError, 404, "not-found"),
+    (errors.UnknownWebhookError, 404, "not-found"),
     (errors.UnknownBreakerError, 404, "not-found"),
     (errors.UnknownTokenError, 404, "not-found"),
     (errors.UnknownGroupError, 404, "not-found"),
@@ -32,10 +34,12 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.PolicyInUseError, 409, "in-use"),
     (errors.OutcomeError, 409, "outcome-refused"),
     (errors.PreconditionError, 412, "changed-meanwhile"),
+    (errors.ExistingKeyError, 412, "exists"),
     (errors.UnseenRevisionError, 428, "revision-needed"),
     (errors.RepeatedRequestError, 422, "idempotency-key-reused"),
     (errors.FiringLimitError, 429, "too-many-requests"),
     (errors.QuotaError, 403, "limit-reached"),
+    (errors.WebhookQuotaError, 403, "limit-reached"),
     (errors.LimitError, 403, "beyond-limit"),
     (errors.AccessError, 403, "forbidden"),
     (errors.TokenError, 422, "invalid"),
@@ -46,6 +50,7 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.TimetableError, 422, "invalid"),
     (errors.IntervalParseError, 422, "invalid"),
     (errors.CronParseError, 422, "invalid"),
+    (errors.CostError, 422, "invalid"),
 )
 BY_STATUS = {
     400: "malformed",
@@ -72,6 +77,7 @@ TITLES = {
     "conflict": "Conflict with what exists",
     "declared-elsewhere": "Declared in the configuration file or in code",
     "duplicate": "Already exists",
+    "exists": "Already exists",
     "forbidden": "Not allowed",
     "head-too-large": "The head of the request is too large",
     "idempotency-key-reused": "The Idempotency-Key was used for another request",
@@ -111,7 +117,8 @@ def problem_fields(status: int, kind: str, detail: str, faults: Faults = ()) -> 
 
 def fields_of(error: Exception, *, is_local: bool = False) -> Fields:
     """Return the problem of an error. `is_local`: only a user of this machine reads it, who may see addresses."""
-    faults: Faults = getattr(error, "problems", ()) if isinstance(error, errors.SubmissionError) else ()
+    has_faults = isinstance(error, errors.SubmissionError | errors.ExistingKeyError)
+    faults: Faults = getattr(error, "problems", ()) if has_faults else ()
     if any(message.startswith(NO_WORKFLOW.rstrip(".")) for _, message in faults):
         return problem_fields(404, "not-found", NO_WORKFLOW, faults)
     if isinstance(error, errors.SubmissionError) and error.is_oversize:

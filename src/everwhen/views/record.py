@@ -52,6 +52,10 @@ class AuditList(View):
     items: list[AuditEvent]
     total: int
     total_is_approximate: bool = field("is_approximate")
+    actors: dict[str, str] = field(
+        about="The names of the tokens that these events name in `actor` or in `detail.by`.",
+        examples=[{"token:tok_eefa9d2a251d": "mira"}],
+    )
     next_cursor: str | None
     last_event_id: str | None = field(
         about="Behind this list: for `after`, or for Last-Event-ID of the stream. Not on further pages.",

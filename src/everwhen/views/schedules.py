@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from everwhen.model.fast_values import by_identity
 from everwhen.model.fields import GENERAL, Definition, ScheduleType, SignatureScheme, answer_to_json
 from everwhen.model.history import Cause
 from everwhen.model.instants import SECOND, rfc3339_text
+from everwhen.model.job import JobStatus
 from everwhen.model.masks import MASK
 from everwhen.model.policy import CatchUp
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Status
 from everwhen.operations.access import SchedulePage, key_of
+from everwhen.operations.recent import Recent, SlotOutcome
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+from everwhen.views.jobs import JobCost
 from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
 if TYPE_CHECKING:
@@ -90,6 +93,13 @@ class _Definition(View):
     description_text: str = field(lambda definition: describe(definition.trigger, definition.zone))
 
 
+class RecentSlot(View):
+    """One of the last slots."""
+
+    slot_at: When
+    outcome: SlotOutcome
+
+
 class Schedule(_State, _Definition):
     """A schedule: its definition, its state and its history in numbers."""
 
@@ -97,12 +107,23 @@ class Schedule(_State, _Definition):
     created_at: When
     updated_at: When
     source: str
+    created_by: str | None = field(about="The token that made it; of runs of an agent, `token:agent:NAME`.")
+    created_in_job: str | None = field(about="The run of an agent that made it.")
+    depth: int = field(about="0: made by a person or a program; 1: by a run of such a schedule; and so on.")
     source_file: str | None
     source_line: int | None
 
 
 class ListedSchedule(Schedule):
     """A schedule in a list: all fields of a schedule, or those that `fields` and `include` name."""
+
+    recent: list[RecentSlot] = field(
+        is_optional=True, about="Its last slots, the oldest first; only with `recent=true`."
+    )
+    usual_seconds: float | None = field(
+        is_optional=True,
+        about="The median run time of its last jobs that succeeded; only with `recent=true`.",
+    )
 
 
 class ScheduleList(View):
@@ -112,6 +133,11 @@ class ScheduleList(View):
     total: int
     total_is_approximate: bool = field(about="Above 10,000 matches the total is an estimate.")
     next_cursor: str | None = field(about="The `cursor` of the next page; null on the last one.")
+    facets: dict[str, dict[str, int]] = field(
+        is_optional=True,
+        about="The number of schedules by each value of a column; only with `facets`. The filters `status`, "
+        "`paused_by`, `failing`, `running` and `held` do not apply. `status` also has `failing`, `running` and `held`.",
+    )
 
 
 FIELD_NAMES = (*GENERAL, *(name for name in Schedule.fields() if name not in GENERAL))
@@ -156,6 +182,7 @@ def _definition_to_json(definition: Definition) -> Object:
 
 def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
     state = entry.schedule.state
+    made = entry.schedule.definition.made
     file, _, line = (place or "").rpartition(":")
     return {
         **_State.of(state),
@@ -164,6 +191,9 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
         "key": key_of(entry),
         "created_at": when_text(entry.created_at),
         "updated_at": when_text(entry.updated_at),
+        "created_by": None if entry.token_id is None else f"token:{entry.token_id}",
+        "created_in_job": None if made is None else made.job_id,
+        "depth": 0 if made is None else made.depth,
         "source": entry.source.partition(":")[0],  # `python:shop` is Python's
         "source_file": file or None,
         "source_line": int(line) if line.isdecimal() else None,
@@ -176,17 +206,33 @@ def schedules_page(
     *,
     limit: int,
     fields: Collection[str] | None = None,
+    following: int | None = None,
+    recent: Mapping[str, Recent] | None = None,
+    facets: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Object:
-    """Return a page of schedules that was asked for with that limit, each with these fields; None: with all."""
+    """Return a page of schedules that was asked for with that limit, each with these fields; None: with all.
+
+    `following`: where the next page begins, if that is not the last row_id.
+    """
     items = [schedule_to_json(entry, place_of(entry)) for entry in page.entries]
     if fields is not None:
         items = [{name: item[name] for name in item if name in fields} for item in items]
-    return ScheduleList.made(
-        items=items,
-        total=page.total,
-        total_is_approximate=page.is_approximate,
-        next_cursor=cursor_of(page.entries[-1].schedule.state.row_id) if len(page.entries) == limit else None,
-    )
+    if recent is not None:
+        uids = [entry.schedule.state.uid for entry in page.entries]
+        items = [{**item, **recent_to_json(recent[uid])} for item, uid in zip(items, uids, strict=True)]
+    last = following if following is not None or not items else page.entries[-1].schedule.state.row_id
+    found: Object = {
+        "items": items,
+        "total": page.total,
+        "total_is_approximate": page.is_approximate,
+        "next_cursor": cursor_of(last or 0) if len(page.entries) == limit else None,
+    }
+    return found if facets is None else {**found, "facets": facets}
+
+
+def recent_to_json(recent: Recent) -> Object:
+    usual = None if recent.usual is None else recent.usual / SECOND
+    return {"recent": [RecentSlot.of(slot) for slot in recent.slots], "usual_seconds": usual}
 
 
 # -- figures and revisions --
@@ -199,6 +245,33 @@ def _success_rate(figures: Figures) -> float | None:
 
 def _seconds(duration: int) -> float:
     return duration / SECOND
+
+
+def _elapsed(start: int | None, end: int | None) -> float | None:
+    return None if start is None or end is None else (end - start) / SECOND
+
+
+class StatsPoint(View):
+    """One job of a series."""
+
+    job_id: str
+    slot_at: When
+    status: JobStatus
+    duration: float | None = field(
+        lambda job: _elapsed(job.started_at, job.ended_at), about="In seconds, from its start to its end."
+    )
+    lag: float | None = field(
+        lambda job: _elapsed(job.due_at, job.started_at),
+        about="In seconds, from when it was due to its start.",
+    )
+    cost: JobCost | None = field(JobCost.of_job, about="What it cost; null: not known.")
+
+
+class StatsDay(View):
+    """One day in the schedule's zone."""
+
+    day: str = field(via=str, examples=["2026-11-16"])
+    counts: dict[str, int] = field(about="Jobs by status, and slots that were skipped or missed.")
 
 
 class Stats(View):
@@ -214,6 +287,10 @@ class Stats(View):
     duration_median: float | None = field("median", via=_seconds)
     duration_p95: float | None = field("nearly_longest", via=_seconds)
     duration_max: float | None = field("longest", via=_seconds)
+    points: list[StatsPoint] = field(about="The last jobs, the oldest first: as many as `points` asks for.")
+    days: list[StatsDay] = field(
+        about="The last days in the schedule's zone, the oldest first, without empty ones: as many as `days` asks for."
+    )
 
 
 class Revision(View):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from everwhen.model.job import JobStatus, Origin
+from everwhen.model.instants import to_datetime
 from everwhen.model.schedule import ScheduleType
 from everwhen.operations import upcoming
-from everwhen.views.jobs import Job
-from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
+from everwhen.timetable.cautions import cautions, fires_per_day
+from everwhen.views.jobs import Job, JobCost
+from everwhen.views.shape import Object, View, When, cursor_of, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model.schedule import Definition
-    from everwhen.operations import why
+    from everwhen.operations import context, why
     from everwhen.operations.record import SlotEntry
     from everwhen.operations.upcoming import UpcomingSlot
 
@@ -43,6 +44,15 @@ class PreviewSlot(Upcoming):
     note: str | None = field(about="What a change of the clock does to it.")
 
 
+class ClockChange(View):
+    """The next change of the clock behind the slots of a preview."""
+
+    at: When
+    forward_seconds: int = field("forward", about="By how much the clock is put forward; negative: back.")
+    slot_at: When | None = field(about="The first slot that it affects; null: no slot is affected.")
+    note: str | None = field(about="What it does to that slot.")
+
+
 class Preview(View):
     """A trigger in words, and its next slots."""
 
@@ -51,6 +61,19 @@ class Preview(View):
     timezone: str
     items: list[PreviewSlot]
     total: int
+    now: When
+    fires_per_day: float | None = field(about="On average; null for what fires once, or on request.")
+    cost_per_day: JobCost | None = field(
+        about="When every run costs as much as it may (cost_per_run); null: not known."
+    )
+    ends_at: When | None = field(about="No slot from here on, by its own end or by a limit of the token.")
+    warnings: list[str] = field(about="What its author may not have meant.")
+    needs_approval: bool = field(about="Made by this token, it would wait for approval.")
+    refusal: str | None = field(about="Why this token could not make it; null when it could.")
+    refused_by: str | None = field(about="The limit of the token that refuses it.")
+    clock_change: ClockChange | None = field(
+        via=ClockChange.of, about="The next change of the clock that affects a slot, else the next one."
+    )
 
 
 class Slot(View):
@@ -90,13 +113,25 @@ def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
     return UpcomingList.made(items=[Upcoming.of(slot) for slot in slots], total=len(slots), sentence=sentence)
 
 
-def preview_to_json(found: upcoming.Preview, definition: Definition) -> Object:
+def preview_to_json(
+    found: upcoming.Preview, definition: Definition, prospect: context.Prospect, now: int
+) -> Object:
+    year = to_datetime(now).year
     return Preview.made(
         sentence=found.sentence,
         type=definition.type,
         timezone=definition.zone.name,
         items=[PreviewSlot.of(slot, note=note) for slot, note in zip(found.slots, found.notes, strict=True)],
         total=len(found.slots),
+        now=when_text(now),
+        fires_per_day=fires_per_day(definition.trigger, year),
+        cost_per_day=JobCost.of_cost(prospect.cost_per_day),
+        ends_at=when_text(prospect.ends_at),
+        warnings=cautions(definition.trigger, year),
+        needs_approval=prospect.needs_approval,
+        refusal=prospect.refusal,
+        refused_by=prospect.refused_by,
+        clock_change=None if found.clock_change is None else ClockChange.of(found.clock_change),
     )
 
 
@@ -122,47 +157,3 @@ def _evidence(found: why.Evidence | None) -> list[Object]:
         for one in found.transitions
     ]
     return fields + [{"scheduler": node.node} for node in found.schedulers]
-
-
-# The timeline as it is answered: what was and what will be.
-
-
-class Bar(View):
-    """One slot: a job, a skip or a miss, or a slot to come."""
-
-    kind: Literal["job", "skipped", "missed", "upcoming"]
-    schedule_id: str
-    slot_at: When
-    due_at: When
-    count: int = field("slots", about="The number of slots that it represents.")
-    reason: str | None = field(about="Why it was skipped, missed or cancelled, or will be skipped.")
-    is_estimate: bool = field(about="It depends on when a run before it ends.")
-    job_id: str | None = field("job", via=lambda job: job.job_id)
-    origin: Origin | None = field("job", via=lambda job: job.origin)
-    status: JobStatus | None = field("job", via=lambda job: job.status)
-    started_at: When | None = field("job", via=lambda job: when_text(job.started_at))
-    ended_at: When | None = field("job", via=lambda job: when_text(job.ended_at))
-
-
-class Stretch(View):
-    """A part of the span, with how many there are of each kind; of jobs, of each status."""
-
-    from_: When = field("start")
-    to: When = field("end")
-    counts: dict[str, int]
-
-
-class Timeline(View):
-    """Bars by time; above 10,000 of them only how many there are in each of 200 stretches."""
-
-    now: When
-    items: list[Bar] = field("bars", via=each(Bar.of))
-    total: int
-    is_aggregated: bool
-    stretches: list[Stretch] = field(via=each(Stretch.of))
-    complete_until: When = field(about="Up to when slots to come are listed.")
-
-
-def timeline_to_json(found: upcoming.Timeline) -> Object:
-    total = len(found.bars) or sum(sum(one.counts.values()) for one in found.stretches)
-    return Timeline.of(found, total=total)

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
+from everwhen.model.cost import amount_number
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import BreakerState, TransitionReason
 from everwhen.model.node import Role
-from everwhen.model.policy import WhenClosed
+from everwhen.model.policy import OnReached, WhenClosed
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.model.token import AccessRole, TokenLimits, limits_to_json
+from everwhen.model.spending import BudgetKind, BudgetLevel, LimitName, Usage
+from everwhen.model.token import AccessRole, ApprovalMode, TokenLimits, limits_to_json
 from everwhen.operations import system
 from everwhen.operations.access import key_of
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
@@ -20,7 +22,9 @@ from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import limits as model
+    from everwhen.model import token as model_token
     from everwhen.operations import apply, diff
+    from everwhen.operations.context import Surroundings
 
 
 # Circuit breakers as they are answered.
@@ -58,6 +62,63 @@ class BreakerList(View):
 
 def breaker_with_transitions(breaker: model.Breaker, transitions: Iterable[model.Transition]) -> Object:
     return BreakerWithTransitions.of(breaker, transitions=[Transition.of(each) for each in transitions])
+
+
+class BudgetLimit(View):
+    """One limit of a budget in its current window: spent and reserved count as used."""
+
+    limit: LimitName
+    used: float = field(lambda usage: _amount(usage, usage.used))
+    most: float = field(lambda usage: _amount(usage, usage.most))
+    left: float = field(lambda usage: _amount(usage, max(usage.most - usage.used, 0)))
+    level: BudgetLevel = field(lambda usage: usage.level or "ok", about="warning from 80 per cent on.")
+    window_at: When = field(
+        "window", about="When the window began; windows are hours, days and months of UTC."
+    )
+    refill_at: When = field("ends_at", about="When it ends, and the next begins.")
+
+
+class Budget(View):
+    """What a group, an owner or a token may fire and spend."""
+
+    kind: BudgetKind
+    name: str
+    key: str = field("budget.key")
+    currency: str | None = field("budget.unit", about="The unit of its costs; null: it counts none.")
+    cost_per_run: float | None = field(lambda one: _optional_amount(one.budget.cost_per_run))
+    reserved: float = field(
+        lambda one: amount_number(one.spending.reserved), about="Estimates of jobs that have not ended."
+    )
+    total_cost: float = field(lambda one: amount_number(one.spending.total_cost), about="Ever.")
+    on_reached: OnReached = field("budget.on_reached")
+    catch_up_share: int = field("budget.catch_up_share", about="Of a window, in per cent.")
+    skipped: int = field(about="Slots that it has skipped in the current windows.")
+    spent_until: When | None = field(
+        about="When the reached limit that refills last does so; null: none is reached."
+    )
+    limits: list[BudgetLimit] = field(via=lambda limits: [BudgetLimit.of(one) for one in limits])
+
+
+class BudgetList(View):
+    items: list[Budget]
+    total: int
+
+
+def _amount(usage: Usage, amount: int) -> float:
+    return amount_number(amount) if usage.is_cost else amount
+
+
+def _optional_amount(amount: int | None) -> float | None:
+    return None if amount is None else amount_number(amount)
+
+
+class SpentBudget(View):
+    """A budget with a limit that is reached."""
+
+    kind: BudgetKind
+    name: str
+    spent_until: When | None
+    skipped: int = field(about="Slots that it has skipped in the current windows.")
 
 
 class Node(View):
@@ -120,9 +181,18 @@ class Next(View):
     next_run_at: When | None
 
 
+class FeedDelay(View):
+    """An open transaction of the database; events that were committed after its beginning are read when it ends."""
+
+    pid: int | None = field(about="The server process; null for a prepared transaction.")
+    application: str
+    seconds: int = field(about="How long it has been open.")
+
+
 class SystemStatus(View):
     """The status of the service. Figures of a loop are those of the process that answers; null where it has none."""
 
+    now: When = field(about="When this was so, by the clock of the database.")
     status: Literal["running", "stopping", "stopped"]
     is_paused: bool = field(lambda found: found.paused_at is not None)
     paused_at: When | None
@@ -152,7 +222,15 @@ class SystemStatus(View):
     held_slots: list[HeldSlot] = field("holds", via=each(HeldSlot.of), about="Ten of the held slots.")
     broker: str | None = field(about="Why the broker of the queue does not answer; null when it does.")
     disk: Disk | None = field(via=Disk.of, about="Null where the database is on another machine.")
+    feed_delay: FeedDelay | None = field(
+        via=FeedDelay.of, about="The open transaction that has held the event feed back for half a minute."
+    )
     last_backup_at: When | None = field(about="When `everwhen db backup` last wrote a backup.")
+    waiting: int = field(about="Schedules that wait for approval; at most 10,000 are counted.")
+    open_alerts: int = field(about="Alerts that are open; at most 10,000 are counted.")
+    spent_budgets: list[SpentBudget] = field(
+        via=each(SpentBudget.of), about="Those that the token may see, the first to refill first."
+    )
     problems: list[str] = field(about="A sentence for everything that is wrong; empty when all is well.")
 
 
@@ -179,6 +257,17 @@ class Health(View):
 
     status: Literal["ok", "ready", "unready"]
     reason: str | None = field(is_optional=True, about="Why it is not ready.")
+    detail: str | None = field(
+        is_optional=True, about="What is wrong while it is ready: an open transaction delays the event feed."
+    )
+
+
+def health_to_json(status: str, reason: str | None, detail: str | None = None) -> Object:
+    """Return the health of a process; `detail` is left out where there is none."""
+    fields = Health.made(status=status, reason=reason, detail=detail)
+    if detail is None:
+        del fields["detail"]
+    return fields
 
 
 def status_to_json(
@@ -242,11 +331,54 @@ class TokenList(View):
     total: int
 
 
+class Left(View):
+    """What a token may still do; null: not limited."""
+
+    schedules: int | None
+    fires_this_hour: int | None
+    fires_today: int | None
+    cost_today: str | None
+    cost_this_month: str | None
+
+
+class Usable(View):
+    """What a token may let schedules run."""
+
+    kinds: list[str] = field(about="Kinds of targets.")
+    agents: list[str]
+    workflows: list[str]
+    plugins: list[str]
+
+
 class Me(Token):
-    """Who is asking."""
+    """Who is asking, what it may still do, and what time it is."""
 
     via: Literal["token", "session"]
     csrf_token: str | None = field(about="Of a session: to be sent as X-CSRF-Token with every change.")
+    now: When
+    timezone: str = field(about="The service's.")
+    local_now: str = field(about="The same instant in that zone.", examples=["2026-11-16T10:04:00+01:00"])
+    weekday: str = field(about="Of today in that zone.", examples=["Monday"])
+    timezones: list[str] = field(about="Those of the newest schedules that it sees, most frequent first.")
+    approval: ApprovalMode = field(about="Whether what it creates waits for the approval of another person.")
+    left: Left
+    targets: Usable
+
+
+def me_to_json(token: model_token.Token, about: Surroundings, *, via: str, csrf_token: str | None) -> Object:
+    return Me.of(
+        token,
+        via=via,
+        csrf_token=csrf_token,
+        now=when_text(about.now),
+        timezone=about.zone.name,
+        local_now=about.zone.datetime(about.now // SECOND).isoformat(),
+        weekday=f"{about.zone.datetime(about.now // SECOND):%A}",
+        timezones=about.zones,
+        approval=token.limits.approval or "none",
+        left=Left.of(about.left),
+        targets=Usable.of(about.usable),
+    )
 
 
 # What a reload of the configuration file changed, or would change, as it is answered.

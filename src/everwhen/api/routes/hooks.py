@@ -1,6 +1,6 @@
 """Webhooks and chats: requests that fire a schedule, proven by a token or by a signature with the schedule's secret.
 
-To whoever cannot prove anything, an unknown schedule, one without a secret and a wrong signature are the same. The
+Without a valid proof an unknown schedule, one without a secret and a wrong signature are the same. The
 secret is kept as the reference that the file has, and resolved here, from the environment of the process that answers.
 
 Ours is `Everwhen-Signature: t={unix},v1={hex}`, the HMAC-SHA256 of `{t}.{body}`; it is good for five minutes, and
@@ -200,7 +200,7 @@ def _signing(definition: Definition) -> tuple[Scheme, str]:
 
 
 def _resolved(schedule: Schedule, reference: str) -> str:
-    """Return what the requests of a schedule are signed with; nothing when it takes none, or nobody here knows it."""
+    """Return what the requests of a schedule are signed with; nothing when it takes none, or it is not known here."""
     try:
         return str(Secrets().resolve(reference))
     except UnresolvedError as error:

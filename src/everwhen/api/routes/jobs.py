@@ -57,6 +57,9 @@ class OutcomeBody(Shape):
     retry: bool = Field(
         default=True, description="Set it to false to prevent retries, whatever max_retries is."
     )
+    cost: Annotated[
+        Any, Field(description='What it cost: "0.42 USD", or an object with amount and currency.')
+    ] = None
 
 
 @router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
@@ -94,14 +97,14 @@ def list_jobs(
     return answer(view.JobList.of(page))
 
 
-@router.get("/jobs/{job_id}/", **described("Look at a job", view.JobInDetail, "The job.", 404))
+@router.get("/jobs/{job_id}/", **described("Get a job", view.JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """The current state of the job."""
     job = job_access.get_job(context.runtime, job_id, caller)
     return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
 
-_AS_TEXT = "As JSON, or as plain text where `Accept: text/plain` asks for it."
+_AS_TEXT = "As JSON, or as plain text with `Accept: text/plain`."
 
 
 @router.get(
@@ -179,6 +182,7 @@ def report_outcome(
             result=result,
             error=body.error,
             retry=body.retry,
+            cost=body.cost,
         )
     except UnknownJobError:
         refuse_guessing(context, request)

@@ -61,7 +61,7 @@ def create_quiet_hours(
     return answer(QuietHours.of(policy, source="api"), 201, {"location": location})
 
 
-@router.get("/quiet-hours/{policy_id}/", **described("Look at quiet hours", QuietHours, "The policy.", 404))
+@router.get("/quiet-hours/{policy_id}/", **described("Get quiet hours", QuietHours, "The policy.", 404))
 def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> Response:
     """One policy."""
     entry = quiet_hours.get_entry(context.runtime, policy_id)

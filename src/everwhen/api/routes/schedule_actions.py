@@ -17,6 +17,7 @@ from everwhen.api.calls import (
     Context,
     Cursor,
     Fields,
+    IdempotencyKey,
     IfMatch,
     Include,
     Limit,
@@ -37,10 +38,12 @@ from everwhen.api.payloads import AwareInstant, Identifier, Line, Shape
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import Entry, ScheduleFilter
-from everwhen.operations import jobs, schedules, submissions
+from everwhen.model.token import ANSWERS_KEPT
+from everwhen.operations import jobs, reviews, schedules, submissions
 from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
+from everwhen.views.reviews import Review, review_to_json
 from everwhen.views.schedules import BackfillAnswer, Schedule, ScheduleList, schedule_to_json, schedules_page
 from everwhen.views.shape import Object
 
@@ -128,6 +131,16 @@ def resume_schedule(
     return shown(context, caller, schedule_id)
 
 
+@router.get(
+    "/schedules/{schedule_id}/review/",
+    **described("Get what waits for approval", Review, "What an approval of this revision would allow.", 404),
+)
+def review_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """Returns what the revision would fire and spend, and how it differs from the one that fired before. The schedule
+    must wait for approval."""
+    return answer(review_to_json(reviews.review_schedule(context.runtime, schedule_id, caller)))
+
+
 @router.post(
     "/schedules/{schedule_id}/approve/",
     **described("Approve a revision of a schedule", Schedule, "The schedule, approved.", 404, 412),
@@ -167,7 +180,8 @@ def decline_schedule(
 def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries are counted from zero again."""
     permit = submissions.permit_revival(caller)
-    schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
+    terms = submissions.quota_of(caller)
+    schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit, terms=terms)
     return shown(context, caller, schedule_id)
 
 
@@ -176,7 +190,11 @@ def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId)
     **described("Run a schedule now", Fired, "The job, or the reason why there is none.", 404, status=202),
 )
 def trigger_schedule(
-    context: Context, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
+    context: Context,
+    caller: Operator,
+    schedule_id: ScheduleId,
+    body: TriggerBody | None = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """The job is independent of the slots: next_run_at and the counters do not change."""
     body = body or TriggerBody(payload=None)
@@ -188,8 +206,9 @@ def trigger_schedule(
         actor=caller.actor,
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
         budget=caller.budget,
+        once=None if idempotency_key is None else jobs.IdempotencyKey(idempotency_key, ANSWERS_KEPT),
     )
-    return fired(context, firing)
+    return fired(context, firing, {"idempotent-replayed": "true"} if firing.is_repeated else None)
 
 
 @router.post(

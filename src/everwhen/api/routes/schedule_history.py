@@ -24,13 +24,13 @@ from everwhen.api.calls import (
 )
 from everwhen.api.payloads import SCHEDULE_BODY, AwareInstant
 from everwhen.config.submission import read_submission
-from everwhen.model.instants import instant_of
 from everwhen.model.limits import FOR_EVER
+from everwhen.model.queries import ScheduleFilter
 from everwhen.operations import record, submissions, upcoming, why
-from everwhen.operations.access import get_entry, uid_for
-from everwhen.operations.upcoming import timeline
+from everwhen.operations.access import get_entry, uid_for, visible_to
+from everwhen.operations.context import prospect_of
 from everwhen.views import slots as view
-from everwhen.views.schedules import Revision, RevisionList, Stats
+from everwhen.views.schedules import Revision, RevisionList, Stats, StatsDay, StatsPoint
 from everwhen.views.shape import list_to_json
 
 router = make_router("history")
@@ -58,7 +58,8 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
     found = upcoming.preview(context.runtime, declared, limit)
-    return answer(view.preview_to_json(found, declared.definition))
+    prospect = prospect_of(context.runtime, declared, caller)
+    return answer(view.preview_to_json(found, declared.definition, prospect, around.now))
 
 
 def _with_a_target(fields: Any) -> Any:
@@ -75,7 +76,8 @@ def _with_a_target(fields: Any) -> Any:
 )
 def list_upcoming(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
     """The slots of all schedules that the token may see."""
-    slots = upcoming.upcoming_of_all(context.runtime, limit, owner=caller.token.owner)
+    visible = visible_to(ScheduleFilter(), caller)
+    slots = [] if visible is None else upcoming.upcoming_of_all(context.runtime, limit, visible)
     return answer(view.upcoming_list(slots, upcoming.explain_silence(context.runtime)))
 
 
@@ -140,10 +142,26 @@ def explain_schedule(
     "/schedules/{schedule_id}/stats/",
     **described("Show how the last jobs ended", Stats, "Outcomes and durations.", 404),
 )
-def get_schedule_stats(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
-    """Figures of the last 1,000 jobs of every origin."""
+def get_schedule_stats(
+    context: Context,
+    caller: Viewer,
+    schedule_id: ScheduleId,
+    points: Annotated[
+        int, Query(ge=0, le=1_000, description="The number of jobs in `points`, the last ones.")
+    ] = 0,
+    days: Annotated[int, Query(ge=0, le=400, description="The number of days in `days`, the last ones.")] = 0,
+) -> Response:
+    """Figures of the last 1,000 jobs of every origin; the days count all jobs that retention has kept."""
     uid = uid_for(context.runtime, schedule_id, caller)
-    return answer(Stats.of(record.figures_of(context.runtime, uid)))
+    jobs = record.last_jobs(context.runtime, uid)
+    counted = record.days_of(context.runtime, uid, days) if days else []
+    return answer(
+        Stats.of(
+            record.figures_of(jobs),
+            points=[StatsPoint.of(job) for job in reversed(jobs[:points])],
+            days=[StatsDay.of(day) for day in counted],
+        )
+    )
 
 
 @router.get(
@@ -155,20 +173,3 @@ def list_schedule_revisions(context: Context, caller: Viewer, schedule_id: Sched
     uid = uid_for(context.runtime, schedule_id, caller)
     found = [Revision.of(one) for one in record.revisions_of(context.runtime, uid)]
     return answer(list_to_json(found))
-
-
-@router.get(
-    "/timeline/", **described("Show past and future slots", view.Timeline, "Bars, or how many there are.")
-)
-def get_timeline(
-    context: Context,
-    caller: Viewer,
-    from_: Annotated[AwareInstant, Query(alias="from", description="The start of the time span.")],
-    to: Annotated[
-        AwareInstant,
-        Query(description="The end of the time span, exclusive; at most 400 days after the start."),
-    ],
-) -> Response:
-    """All schedules that the token may see: the history up to now, then the slots to come with jitter and skips."""
-    found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)
-    return answer(view.timeline_to_json(found))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Path, Query
 from fastapi.routing import APIRoute
+from pydantic import WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +25,7 @@ from everwhen.api.calls import (
     Fields,
     IdempotencyKey,
     IfMatch,
+    IfNoneMatch,
     Include,
     Limit,
     Offset,
@@ -35,6 +37,7 @@ from everwhen.api.calls import (
     described,
     etag,
     fields_in,
+    listed,
     make_router,
     nothing,
     parse_body,
@@ -54,11 +57,12 @@ from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDU
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declare import Declared
-from everwhen.model.queries import STATUS_ALIASES, Entry, ScheduleFilter
+from everwhen.model.queries import SORTS, STATUS_ALIASES, Entry, Facet, ScheduleFilter, ScheduleOrder
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.token import StoredResponse
 from everwhen.operations import schedules, submissions
-from everwhen.operations.access import Caller, get_entry, get_entry_by_key, list_entries
+from everwhen.operations.access import Caller, count_facets, get_entry, get_entry_by_key, list_entries
+from everwhen.operations.recent import recent_of
 from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
 
 router = make_router("schedules")
@@ -66,6 +70,14 @@ router = make_router("schedules")
 by_key_router = make_router("schedules")
 
 Key = Annotated[str, Path(max_length=200, pattern=KEY_PATTERN, examples=["my-report"])]
+SortWord = Annotated[str, WithJsonSchema({"enum": list(SORTS)})]
+Facets = Annotated[
+    list[Annotated[str, WithJsonSchema({"enum": list(get_args(Facet))})]],
+    Query(
+        description="Count schedules by these columns: separated by commas, or one in each parameter.",
+        max_length=100,
+    ),
+]
 
 
 @router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
@@ -79,30 +91,85 @@ def list_schedules(
     target: Word = None,
     owner: Word = None,
     q: Annotated[Word, Query(description="A text that the id or the name contains.")] = None,
+    waiting: Annotated[bool, Query(description="Only schedules that wait for approval.")] = False,
+    paused_by: Annotated[
+        Word, Query(description="Only schedules paused by this: person, token, config, approval.")
+    ] = None,
+    failing: Annotated[bool, Query(description="Only schedules whose last slot failed.")] = False,
+    running: Annotated[bool, Query(description="Only schedules that run a job.")] = False,
+    held: Annotated[bool, Query(description="Only schedules that hold a slot.")] = False,
+    sort: Annotated[SortWord | None, Query(description="The order; a `-` in front descends.")] = None,
+    recent: Annotated[
+        bool, Query(description="Add the last 30 slots and the usual run time of each.")
+    ] = False,
+    facets: Facets = NOTHING_CHOSEN,
     fields: Fields = NOTHING_CHOSEN,
     include: Include = NOTHING_CHOSEN,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. All filters must match; `workflow_id` selects the schedules that start this workflow."""
-    if status is not None and status not in STATUS_ALIASES:
-        raise InvalidError("status", "is unknown", f"status is one of {', '.join(STATUS_ALIASES)}.")
-    wanted = ScheduleFilter(
-        status=None if status is None else STATUS_ALIASES[status],
+    """Newest first, or in the order that `sort` names. All filters must match; `workflow_id` selects the schedules that
+    start this workflow."""
+    order = _order(sort)
+    columns = [facet for facet in get_args(Facet) if facet in listed("facets", facets, get_args(Facet))]
+    matching = state_filter(status, failing=failing, running=running, held=held)
+    wanted = matching._replace(
+        paused_by=paused_by,
         group=group or workflow_id,
         owner=owner,
         type=type,
         target="workflow" if workflow_id is not None and target is None else target,
         text=q,
+        is_waiting=waiting,
     )
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     shown_fields = fields_in(fields, include)
     before = row_in(cursor)
-    skipped = 0 if before else offset
-    page = list_entries(context.runtime, wanted, caller, limit=limit, before=before, offset=skipped)
-    return answer(schedules_page(page, context.place_of, limit=limit, fields=shown_fields))
+    # In another order than that of the rows a cursor is the number of schedules before the page.
+    skipped = offset if before is None else 0 if order is None else before
+    page = list_entries(
+        context.runtime,
+        wanted,
+        caller,
+        limit=limit,
+        before=before if order is None else None,
+        offset=skipped,
+        order=order,
+    )
+    states = [entry.schedule.state for entry in page.entries]
+    return answer(
+        schedules_page(
+            page,
+            context.place_of,
+            limit=limit,
+            fields=shown_fields,
+            following=None if order is None else skipped + limit,
+            recent=recent_of(context.runtime, states) if recent else None,
+            facets=count_facets(context.runtime, wanted, caller, columns) if columns else None,
+        )
+    )
+
+
+def state_filter(status: str | None, *, failing: bool, running: bool, held: bool) -> ScheduleFilter:
+    """Return the filter for the state of schedules; refuse an unknown status."""
+    if status is not None and status not in STATUS_ALIASES:
+        raise InvalidError("status", "is unknown", f"status is one of {', '.join(STATUS_ALIASES)}.")
+    return ScheduleFilter(
+        status=None if status is None else STATUS_ALIASES[status],
+        is_failing=failing,
+        is_running=running,
+        is_held=held,
+    )
+
+
+def _order(sort: str | None) -> tuple[ScheduleOrder, bool] | None:
+    if sort is None:
+        return None
+    if sort not in SORTS:
+        raise InvalidError("sort", "is unknown", f"sort is one of {', '.join(SORTS)}.")
+    return SORTS[sort]
 
 
 class CreatingRoute(APIRoute):
@@ -144,7 +211,8 @@ def create_schedule(
     context = context_of(request)
     if idempotency_key is None:
         declared = _declared(context, caller, body.fields)
-        return _created(request, *submissions.create_entries(context.runtime, [declared], caller))
+        (entry,) = submissions.create_entries(context.runtime, [declared], caller)
+        return _created(request, entry, caller)
     known = _known(context, caller, idempotency_key, body)
     return known or _created_once(request, caller, idempotency_key, body)
 
@@ -202,10 +270,13 @@ def _wanted(fields: Any) -> list[Any]:
     return wanted
 
 
-def _created(request: Request, entry: Entry) -> Response:
+def _created(request: Request, entry: Entry, caller: Caller) -> Response:
     fields = schedule_to_json(entry)
     location = f"{root_of(request.scope)}{ROOT}/schedules/{fields['id']}/"
-    return answer(fields, 201, {"etag": etag(entry), "location": location})
+    headers = {"etag": etag(entry), "location": location}
+    if submissions.is_ended_by(caller, entry):
+        headers["everwhen-note"] = f"end_at is {fields['end_at']}: what this token makes does not last longer"
+    return answer(fields, 201, headers)
 
 
 def _declared(context: ApiContext, caller: Caller, fields: Any) -> Declared:
@@ -219,7 +290,7 @@ def _created_once(request: Request, caller: Caller, key: str, body: Body) -> Res
     context = context_of(request)
 
     def remembered(entries: Any) -> StoredResponse:
-        text = _created(request, entries[0]).body
+        text = _created(request, entries[0], caller).body
         return StoredResponse(caller.token.token_id, key, _digest(body), bytes(text).decode())
 
     declared = _declared(context, caller, body.fields)
@@ -230,7 +301,7 @@ def _created_once(request: Request, caller: Caller, key: str, body: Body) -> Res
         if known is None:
             raise
         return known
-    return _created(request, entry)
+    return _created(request, entry, caller)
 
 
 def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
@@ -248,7 +319,7 @@ def _digest(body: Body) -> str:
 
 @by_key_router.get(
     "/schedules/key/{key}/",
-    **described("Look at a schedule by your own key", Schedule, "The schedule.", 404),
+    **described("Get a schedule by your own key", Schedule, "The schedule.", 404),
 )
 def get_schedule_by_key(
     context: Context,
@@ -268,7 +339,7 @@ def get_schedule_by_key(
     summary="Create or replace a schedule by your own key",
     response_model=None,
     responses={
-        **responses(Schedule, "The schedule, replaced.", 404, 409),
+        **responses(Schedule, "The schedule, replaced.", 404, 409, 412),
         201: {"description": "The schedule, new.", "model": model_of(Schedule)},
     },
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
@@ -279,19 +350,28 @@ def put_schedule(
     caller: Operator,
     key: Key,
     body: ScheduleJson,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Repeating the call leaves one schedule. Keys belong to the owner of the token."""
+    """Repeating the call leaves one schedule. Keys belong to the owner of the token. With `If-None-Match: *` the call
+    creates and never replaces: 412 names the existing schedule, and `errors` the differences. A schedule that is done
+    or dead gives up its key."""
     refuse_masks(body.fields)
+    if if_none_match not in (None, "*"):
+        raise InvalidError("If-None-Match", "is not *", "If-None-Match is * here: only create.")
     around = context.rules_for(caller, body.fields)
     schedule_id, is_new = submissions.put_entry(
-        context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
+        context.runtime,
+        key,
+        lambda schedule_id: read_submission(body.fields, schedule_id, around),
+        caller,
+        only_new=if_none_match is not None,
     )
     if is_new:
-        return _created(request, get_entry(context.runtime, schedule_id, caller))
+        return _created(request, get_entry(context.runtime, schedule_id, caller), caller)
     return shown(context, caller, schedule_id)
 
 
-@router.get("/schedules/{schedule_id}/", **described("Look at a schedule", Schedule, "The schedule.", 404))
+@router.get("/schedules/{schedule_id}/", **described("Get a schedule", Schedule, "The schedule.", 404))
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
     return shown(context, caller, schedule_id)

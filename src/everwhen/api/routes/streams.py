@@ -1,4 +1,4 @@
-"""What happened and what was said, as lists and as streams that go on: the audit and the messages."""
+"""Events and messages, as lists and as endless streams: the audit and the messages."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def list_audit(
     )
     following = None if page.back is None else cursor_of(*page.back)
     items = [event_to_json(one) for one in page.items]
-    return answer(AuditList.of(page, items=items, next_cursor=following, last_event_id=last))
+    actors = audit.names_of_actors(context.runtime, page.items)
+    return answer(AuditList.of(page, items=items, actors=actors, next_cursor=following, last_event_id=last))
 
 
 def _refuse_unknown(types: Sequence[str]) -> None:
@@ -116,7 +117,9 @@ def _listed_after(
     )
     found = [event_to_json(one) for one in items]
     page = audit.Page(items, len(items))
-    return answer(AuditList.of(page, items=found, next_cursor=None, last_event_id=cursor_text(place)))
+    actors = audit.names_of_actors(context.runtime, items)
+    last = cursor_text(place)
+    return answer(AuditList.of(page, items=found, actors=actors, next_cursor=None, last_event_id=last))
 
 
 @router.get("/messages/", **described("List messages", MessageList, "A page."))

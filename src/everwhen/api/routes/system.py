@@ -1,6 +1,6 @@
 """The runtime as a whole: its state, the switch that stops everything, breakers, its file, health and metrics.
 
-Health and metrics (G3) need no token: they tell counts only.
+Health and metrics need no token: they contain counts only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
 from everwhen.model.limits import BreakerState
-from everwhen.operations import breakers, schedules, system
+from everwhen.operations import breakers, budgets, schedules, system
 from everwhen.operations.access import complete_schedules, find_schedules
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
@@ -44,9 +44,9 @@ _FRESH = {"cache-control": "no-store"}
     "/system/status/",
     **described("Show the status of the system", view.SystemStatus, "Loop, queue, nodes, breakers."),
 )
-def get_system_status(context: Context, _caller: GlobalViewer) -> Response:
+def get_system_status(context: Context, caller: GlobalViewer) -> Response:
     """The status covers the whole service, so the token must have no owner."""
-    found = system.system_status(context.runtime)
+    found = system.system_status(context.runtime, caller)
     node = context.node_hooks
     loop = None if node.figures is None else node.figures()
     unready = None if context.unready is None else context.unready()
@@ -120,9 +120,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
 
 @breakers_router.get(
     "/breakers/{key}/",
-    **described(
-        "Look at a breaker", view.BreakerWithTransitions, "The breaker and its latest transitions.", 404
-    ),
+    **described("Get a breaker", view.BreakerWithTransitions, "The breaker and its latest transitions.", 404),
 )
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
@@ -139,6 +137,16 @@ def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Respon
     breakers.find_breaker(context.runtime, key, caller, limit=1)
     breakers.reset_breaker(context.runtime, key, actor=caller.actor)
     return get_breaker(context, caller, key)
+
+
+# -- budgets: how much of them is used --
+
+
+@breakers_router.get("/budgets/", **described("List budgets", view.BudgetList, "All that the token may see."))
+def list_budgets(context: Context, caller: Viewer) -> Response:
+    """Those of groups and owners by name, as the configuration declares them, then those of tokens."""
+    found = budgets.list_budgets(context.runtime, caller)
+    return answer(list_to_json([view.Budget.of(one) for one in found]))
 
 
 # -- the configuration file of this process --
@@ -169,7 +177,7 @@ def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
     "/config/reload/", **described("Reload the configuration file", view.Reloaded, "What it changed.", 409)
 )
 def reload_config(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
-    """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
+    """Whole, between two evaluations; one with mistakes is refused, and nothing changes."""
     if context.node_hooks.reload is None:
         _refuse()
     applied = context.node_hooks.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
@@ -185,31 +193,33 @@ def _refuse() -> NoReturn:
 
 @health_router.get(
     "/healthz",
-    summary="Is the process alive?",
+    summary="Check liveness",
     response_model=None,
     responses={200: {"model": model_of(view.Health), "description": "It answers."}},
 )
 async def get_health() -> Response:
-    """It says nothing of the database: a process is not restarted because something else is away."""
-    return answer(view.Health.made(status="ok", reason=None), headers=_FRESH)
+    """The database is not checked: a restart of the process would not bring it back."""
+    return answer(view.health_to_json("ok", None), headers=_FRESH)
 
 
 @health_router.get(
     "/readyz",
-    summary="Does it do its work?",
+    summary="Check readiness",
     response_model=None,
     responses={
         200: {
             "model": model_of(view.Health),
-            "description": "The loop evaluates, nothing is left behind, the database answers.",
+            "description": "The loop evaluates, nothing is overdue, and the database answers.",
         },
         503: {"model": model_of(view.Health), "description": "It does not; `reason` says why."},
     },
 )
 async def get_readiness(context: Context) -> Response:
-    """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
+    """Not ready when the loop has completed no evaluation for ten check intervals, or a schedule is overdue."""
     reason = await context.readiness.reason()
-    fields = view.Health.made(status="ready" if reason is None else "unready", reason=reason)
+    detail = await context.readiness.detail() if reason is None else None
+    status = "ready" if reason is None else "unready"
+    fields = view.health_to_json(status, reason, detail)
     return answer(fields, 200 if reason is None else 503, _FRESH)
 
 
@@ -217,9 +227,9 @@ async def get_readiness(context: Context) -> Response:
     "/metrics",
     summary="Metrics for Prometheus",
     response_model=None,
-    responses={200: {"description": "In the format that is asked for.", "content": {"text/plain": {}}}},
+    responses={200: {"description": "In the requested format.", "content": {"text/plain": {}}}},
 )
 def get_metrics(context: Context, request: Request) -> Response:
-    """Counts of the whole database, and what only this process knows; a look is shared by all who ask at once."""
+    """Counts of the whole database, and figures of this process; requests at the same time share one count."""
     text, media_type = context.metrics.text(request.headers.get("accept", ""))
     return Response(text, headers={**_FRESH, "content-type": media_type})

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from everwhen.api.access import COOKIE, Admin, AuthenticatedRoute, Viewer, forget, known, session_in
+from everwhen.api.access import (
+    COOKIE,
+    Admin,
+    AuthenticatedRoute,
+    Viewer,
+    caller_of,
+    forget,
+    known,
+    refuse_proof,
+    session_in,
+)
 from everwhen.api.calls import Context, answer, described, make_router, nothing
-from everwhen.api.context import context_of
+from everwhen.api.context import ApiContext, context_of
 from everwhen.api.payloads import MODELS, Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import root_of
 from everwhen.model import token as model
 from everwhen.model.instants import SECOND
-from everwhen.model.token import AccessRole, limits_of
+from everwhen.model.policy import OnReached
+from everwhen.model.token import AccessRole, ApprovalMode, limits_of
 from everwhen.operations import tokens
+from everwhen.operations.access import Caller
+from everwhen.operations.context import surroundings_of
 from everwhen.timetable.interval import parse_seconds
 from everwhen.views import system as tokens_view
 from everwhen.views.shape import Object, list_to_json
-from everwhen.views.system import Me, NewToken, Token, TokenList
+from everwhen.views.system import Me, NewToken, Token, TokenList, me_to_json
 
 router = make_router("tokens", route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
 
 
 class Limits(Shape):
-    """What a token may make at most; what is left out is not limited. Durations as in files (`5m`), or in seconds."""
+    """What a token may make and cause at most; what is left out is not limited.
+
+    Durations are as in files (`5m`), or in seconds; costs have a unit (`5 USD`).
+    """
 
     max_schedules: int | None = None
     min_interval: Duration | None = Field(
@@ -41,7 +57,18 @@ class Limits(Shape):
     targets: list[Identifier] | None = Field(
         default=None, max_length=100, fail_fast=True, examples=[["http", "message"]]
     )
-    approval: Literal["required"] | None = None
+    approval: ApprovalMode | None = Field(
+        default=None, description="Whether what it creates waits for the approval of another person."
+    )
+    cost_per_day: str | None = Field(default=None, max_length=100, examples=["5 USD"])
+    cost_per_month: str | None = Field(default=None, max_length=100, examples=["100 USD"])
+    cost_per_run: str | None = Field(default=None, max_length=100, examples=["0.50 USD"])
+    on_reached: OnReached | None = Field(
+        default=None, description="skip slots (the default), pause schedules, or only alert."
+    )
+    catch_up_share: str | int | None = Field(
+        default=None, description="How much of a window catch-up may take.", examples=["50%"]
+    )
 
 
 MODELS[tokens_view.Limits] = Limits
@@ -98,9 +125,14 @@ def _seconds(duration: Any) -> int | None:
         status=204,
     ),
 )
-def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response:
+def revoke_token(
+    context: Context,
+    caller: Admin,
+    token_id: TokenId,
+    pause: Annotated[bool, Query(description="Also pause the schedules that it created.")] = False,
+) -> Response:
     """Takes effect at once in this process, and within a second in others. The sessions of the token end."""
-    tokens.revoke_token(context.runtime, token_id, maker=caller.token)
+    tokens.revoke_token(context.runtime, token_id, maker=caller.token, pause=pause)
     forget(context, token_id)
     return nothing()
 
@@ -109,13 +141,14 @@ def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response
 def get_me(context: Context, caller: Viewer, request: Request) -> Response:
     """What this token may do; in a session, the proof that changes need."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
-    return answer(_me(caller.token, None if has_header else session_in(request)))
+    return answer(_me(context, caller, None if has_header else session_in(request)))
 
 
-def _me(token: model.Token, secret: str | None) -> Object:
+def _me(context: ApiContext, caller: Caller, secret: str | None) -> Object:
     via = "token" if secret is None else "session"
     proof = None if secret is None else tokens.proof_of(secret)
-    return Me.of(token, via=via, csrf_token=proof)
+    around = surroundings_of(context.runtime, caller)
+    return me_to_json(caller.token, around, via=via, csrf_token=proof)
 
 
 # -- sessions --
@@ -134,9 +167,34 @@ class SessionBody(Shape):
 )
 async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
     """For browsers: the cookie replaces the token for 12 hours. Changes also require `csrf_token` as X-CSRF-Token."""
-    token = await known(context, request, body.token)
+    return await _begun(request, context, await known(context, request, body.token))
+
+
+class LinkBody(Shape):
+    """The key of a link that signs in."""
+
+    key: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+@router.post(
+    "/session/link/",
+    **described("Begin a session with a link", Me, "The token; the cookie is set.", status=201),
+    openapi_extra={"security": []},
+)
+async def begin_linked_session(request: Request, context: Context, body: LinkBody) -> Response:
+    """`everwhen up` prints the link on a terminal. It works once, for ten minutes, in the process that printed it. The
+    session belongs to an admin token that lives as long as the session."""
+    if not context.sign_in_links.take(body.key):
+        await run_sync(refuse_proof, context, request, "sign-in link", "This link was used, or is too old.")
+    made = await run_sync(tokens.create_linked_token, context.runtime)
+    return await _begun(request, context, made.token)
+
+
+async def _begun(request: Request, context: ApiContext, token: model.Token) -> Response:
     made = await run_sync(tokens.begin_session, context.runtime, token)
-    found = answer(_me(token, made.secret), 201, {"cache-control": "no-store"})
+    caller = caller_of(context, token)
+    fields = await run_sync(_me, context, caller, made.secret)
+    found = answer(fields, 201, {"cache-control": "no-store"})
     age = (made.session.expires_at - made.session.created_at) // SECOND
     _set_cookie(request, found, made.secret, age)
     return found

@@ -10,12 +10,13 @@ from typing import Any
 
 from everwhen.config.document import DocumentNode
 from everwhen.config.problems import Location, Report
+from everwhen.decide.budgets import lacks_max_cost
 from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, TimetableError, shown
 from everwhen.model.declare import Declared, declare
 from everwhen.model.defaults import Shape
-from everwhen.model.group import Workflow
+from everwhen.model.group import Workflow, needs_max_cost
 from everwhen.model.plugin import Manifest, Plugin, Plugins
 from everwhen.model.queue import RQ_CHAIN, chain_faults
 from everwhen.model.scalars import hint
@@ -25,6 +26,7 @@ from everwhen.timetable.trigger import Once, OnRequest
 Fields = dict[str, Any]
 NOTHING = Target("nothing")  # replaces a target that was reported as wrong
 _NO_TRIGGER = "requires one of"
+OWNER = "owner:"  # before the name of an owner, in `budgets`
 
 
 class NoPlugins:
@@ -59,7 +61,7 @@ class ScheduleCollector:
     rules: Rules
     shape: Shape = "general"
     is_file: bool = True  # or a single schedule, whose messages reveal less about others
-    may_be_past: bool = True  # with a warning, else refused (T6)
+    may_be_past: bool = True  # with a warning, else refused
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Location] = field(default_factory=dict)  # including invalid ones
     budgets: dict[str, Fields] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class ScheduleCollector:
     manifests: dict[str, Manifest | None] = field(default_factory=dict)
     workflows: dict[str, Workflow] = field(default_factory=dict)
     collected: dict[str, Declared] = field(default_factory=dict)
+    rule_places: dict[str, Location] = field(default_factory=dict)  # of `notify`, by name
     remembered: dict[str, Declared] = field(default_factory=dict)  # of the last reading, under the same rules
     _places: dict[str, Location] = field(default_factory=dict)
 
@@ -112,6 +115,8 @@ class ScheduleCollector:
         self._refuse_unchainable(node, definition, spelled or {})
         self._refuse_unknown_policy(node, definition)
         self._try_first_slot(node, schedule_id, definition)
+        if self.is_file and lacks_max_cost(definition):  # over REST the token may have a limit
+            node.complain(needs_max_cost(group or ""), *(["run"] if "run" in node.value else []))
         if node.is_sound:
             self.collected[schedule_id] = Declared(
                 schedule_id, complete, target, definition, group, place=str(place)
@@ -141,7 +146,9 @@ class ScheduleCollector:
                 del complete[key]
         if self.rules.misfire_grace != "auto":
             complete.setdefault("misfire_grace", self.rules.misfire_grace)
-        names = [name for name in (group, complete.get("owner")) if name is not None and name in self.budgets]
+        owner = complete.get("owner")
+        wanted = (group, owner, None if owner is None else f"{OWNER}{owner}")
+        names = [name for name in wanted if name is not None and name in self.budgets]
         if names:
             complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
         return complete

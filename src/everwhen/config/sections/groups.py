@@ -49,7 +49,7 @@ def find_tenant(
 ) -> str | None:
     """Return the owner that uses another owner's shared group; None if the schedule belongs to the group's owner.
 
-    Report the keys that such an owner may not set, and an owner who does not own the group (X9).
+    Report the keys that such an owner may not set, and an owner who does not own the group.
     """
     owner = fields.get("owner")
     if is_anothers(group, owner):
@@ -159,7 +159,7 @@ def refuse_faults(
     command: str,
     payload: dict[str, Any],
 ) -> None:
-    """Report what the plugin's manifest does not allow (D38–D40); `within` is the path to the command."""
+    """Report what the plugin's manifest does not allow; `within` is the path to the command."""
     for fault in plugin_schedule_faults(manifest, schedule_id, command, payload):
         path = ("payload",) if "payload" in fault else (*within, "command")
         entry.complain(fault, *(path if entry.has(path) else within))

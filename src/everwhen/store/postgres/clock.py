@@ -1,4 +1,4 @@
-"""The database's clock, as the nodes of a cluster read it (E8).
+"""The database's clock, as the nodes of a cluster read it.
 
 Many schedulers must agree on what is due, so `now` is the clock of the database that they share. A query for every
 evaluation would double the cost of an idle one. So the clock is queried once a second, between two readings of this

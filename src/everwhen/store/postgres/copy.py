@@ -3,7 +3,7 @@
 The tables are locked before anything is read. So whatever an earlier attempt sent has been committed or rolled back
 by then, and a node that starts meanwhile waits until everything is there.
 
-Commit order (L4): events and messages get the number of this transaction, so they are in the order of their ids, as
+Commit order: events and messages get the number of this transaction, so they are in the order of their ids, as
 on SQLite, and before everything that is committed here later. The sequences continue behind the highest number that
 was ever assigned, so cursors of subscribers and streams stay valid.
 """

@@ -1,4 +1,4 @@
-"""Receiving notifications of other processes: one connection that listens, one thread that wakes the loops (E6).
+"""Receiving notifications of other processes: one connection that listens, one thread that wakes the loops.
 
 A missed notification costs no slot, only time: the loops check by themselves every check_interval. After a lost
 connection the missed notifications are unknown, so all loops are woken as soon as it is back.

@@ -48,9 +48,9 @@ FOR UPDATE SKIP LOCKED""")
 # The unique keys on schedule_id and uid, and idx_jobs_outstanding.
 _PEEK_SCHEDULE = Statement("""
 WITH wanted AS (SELECT uid, revision FROM schedules WHERE schedule_id = :id::text OR uid = :id::text)
-SELECT uid, revision, NULL, NULL, NULL FROM wanted
+SELECT uid, revision, NULL, NULL, NULL, NULL FROM wanted
 UNION ALL
-SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs
+SELECT uid, revision, guard_key, capacity_key, breaker_key, cost_reserved FROM jobs
 WHERE uid IN (SELECT uid FROM wanted) AND status IN ('queued', 'running')""")
 # The unique key on uid.
 _SCHEDULES_OF = Statement("SELECT uid FROM schedules WHERE uid = ANY(:uids::texts) ORDER BY uid")
@@ -71,7 +71,8 @@ SELECT {JOB} FROM jobs WHERE row_id = ANY(:row_ids::integers) AND ready_at <= :n
     AND handed_over_at IS NULL ORDER BY ready_at, row_id""")
 # The unique key on job_id.
 _PEEK_JOBS = Statement("""
-SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs WHERE job_id = ANY(:job_ids::texts)""")
+SELECT uid, revision, guard_key, capacity_key, breaker_key, cost_reserved FROM jobs
+WHERE job_id = ANY(:job_ids::texts)""")
 # idx_jobs_ready, from the very front.
 _FIRST_READY = Statement("SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL")
 

@@ -86,7 +86,7 @@ class Marks:
         self.ready = Watermark()
 
 
-# The last job before which no other can appear any more, on PostgreSQL (L4).
+# The last job before which no other can appear any more, on PostgreSQL.
 #
 # Row ids are assigned before their transactions commit, so a larger one may become visible before a smaller one. Unlike
 # an event, a job does not contain the number of its transaction, because every firing would pay for that column.

@@ -45,7 +45,7 @@ def path_of(url: str) -> str | None:
     if scheme != "sqlite" or not separator:
         kind = f"of kind “{shown(scheme)}”" if separator else f"“{shown_url(url)}”"
         raise StoreError(
-            f"a database URL {kind} names no SQLite file; write sqlite:///FILE, "
+            f"a database URL {kind} does not name an SQLite file; write sqlite:///FILE, "
             "or postgresql://USER:PASSWORD@HOST/DATABASE for PostgreSQL"
         )
     if not rest:
@@ -55,7 +55,7 @@ def path_of(url: str) -> str | None:
         raise StoreError(f"the database URL “{shown(url)}” lacks a slash; write sqlite:///{shown(rest)}")
     if path in ("", ":memory:"):
         raise StoreError(
-            f"the database URL “{shown(url)}” names no file; write sqlite:///FILE, or sqlite:// for memory"
+            f"the database URL “{shown(url)}” does not name a file; write sqlite:///FILE, or sqlite:// for memory"
         )
     if not path.isprintable() or "?" in path:
         raise StoreError(

@@ -33,6 +33,7 @@ MARK = "moved"
 # Not copied: the target has its own schema. The instants at which its steps were applied are copied.
 LEFT_BEHIND = {
     "everwhen_migrations": "the target was migrated by itself; the instants of its steps are set",
+    "job_tokens": "they are good while the run that has them goes on, and no run goes on over a move",
     "requests": "a program writes them inside its own transaction, which it has on PostgreSQL only",
 }
 _PREFIX = "everwhen_moved_"

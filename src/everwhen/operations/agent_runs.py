@@ -1,0 +1,88 @@
+"""What the run of an agent gets besides its prompt: a header about its schedule, and a token to schedule itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everwhen.model.instants import HOUR, SECOND
+from everwhen.model.schedule import Schedule
+from everwhen.model.token import Confinement, limits_of
+from everwhen.operations.tokens import create_job_token
+from everwhen.runtime import Runtime
+from everwhen.store.opened import store_of
+from everwhen.target import Run
+from everwhen.timetable.describe import describe_seconds
+
+LONGEST = 24 * HOUR
+DEFAULTS: Mapping[str, Any] = {
+    "max_schedules": 5,
+    "min_interval": "10m",
+    "ttl": "7d",
+    "approval": "recurring",
+    "max_depth": 1,
+}
+NOT_AGAIN = "This is a run of an existing schedule: do the work, do not schedule it again."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRuns:
+    """`self_schedule` returns what the configuration in force lets runs of an agent do; None: nothing.
+
+    `address` returns where they reach the API, `serves_mcp` whether it serves MCP.
+    """
+
+    runtime: Runtime
+    self_schedule: Callable[[str], Mapping[str, Any] | None]
+    address: Callable[[], str | None]
+    serves_mcp: Callable[[], bool] = bool
+
+    def token_for(self, agent: str, run: Run) -> str | None:
+        """Create the token of a run that may schedule; None where it may not, or has nowhere to call."""
+        allowed = self.self_schedule(agent)
+        schedule = None if allowed is None else store_of(self.runtime).catalogue.get(run.schedule_id)
+        if allowed is None or schedule is None or self.address() is None:
+            return None
+        given = {**DEFAULTS, **{key: value for key, value in allowed.items() if value is not None}}
+        max_depth = given.pop("max_depth")
+        made = schedule.definition.made
+        confined = Confinement(agent, run.job_id, (0 if made is None else made.depth) + 1, max_depth)
+        now = self.runtime.clock.now()
+        lasts = LONGEST if run.deadline_at is None else min(run.deadline_at - now, LONGEST)
+        return create_job_token(
+            self.runtime,
+            confined,
+            attempt=run.attempt,
+            owner=schedule.state.owner,
+            limits=limits_of({**given, "targets": ["agent"]}),
+            lasts=max(lasts, SECOND),
+        )
+
+    def header_for(self, run: Run) -> str | None:
+        """Return the header of the prompt of a schedule that was made over MCP or by a run; None for all others."""
+        schedule = store_of(self.runtime).catalogue.get(run.schedule_id)
+        if schedule is None or schedule.definition.made is None:
+            return None
+        return header_of(schedule, run, self.runtime.clock.now())
+
+
+def header_of(schedule: Schedule, run: Run, now: int) -> str:
+    """Return what a run that starts fresh has to know about its schedule."""
+    definition, state = schedule.definition, schedule.state
+    zone = definition.zone
+
+    def said(instant: int) -> str:
+        return f"{zone.datetime(instant // SECOND):%A %Y-%m-%d %H:%M} {zone.name}"
+
+    lines = [f"Schedule: {definition.name or run.schedule_id}"]
+    if definition.description:
+        lines.append(f"Purpose: {definition.description}")
+    lines.append(f"Scheduled for: {said(run.slot_at)}")
+    lines.append(f"Now: {said(now)}")
+    late = (now - run.slot_at) // SECOND
+    if late >= 60:
+        lines.append(f"Late by: {describe_seconds(late - late % 60)}")
+    last = state.last_success_at
+    lines.append(f"Last success: {'never' if last is None else said(last)}")
+    return "\n".join([*lines, NOT_AGAIN])

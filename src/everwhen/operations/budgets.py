@@ -1,0 +1,127 @@
+"""Budgets as they stand: what is used of each limit, what is left, and when it refills.
+
+The limits of groups and owners are those of the configuration in force, the limits of tokens are the tokens' own. A
+caller with an owner sees the budgets of that owner and of its groups. A caller without the role admin sees no token
+but its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everwhen.decide.budgets import OWNER_BUDGET, usages
+from everwhen.errors import CostError
+from everwhen.model.budget_terms import budget_terms
+from everwhen.model.limits import Shared
+from everwhen.model.policy import BUDGET, Budget
+from everwhen.model.spending import BudgetKind, Spending, Usage
+from everwhen.model.token import budget_of
+from everwhen.operations.access import Caller
+from everwhen.runtime import Runtime
+from everwhen.store.opened import store_of
+
+log = logging.getLogger("everwhen")
+_SECTION = "budgets."
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUsage:
+    """One budget: what it limits, and how much of that is used now. `skipped`: slots, in the current windows."""
+
+    kind: BudgetKind
+    name: str
+    budget: Budget
+    spending: Spending
+    limits: tuple[Usage, ...]
+    skipped: int
+    spent_until: int | None = None
+
+
+def list_spent_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUsage]:
+    """Return the budgets with a limit that is reached, the first to refill first."""
+    found = [one for one in list_budgets(runtime, caller) if one.spent_until is not None]
+    return sorted(found, key=lambda one: one.spent_until or 0)
+
+
+def list_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUsage]:
+    """Return the budgets that the caller may see: of groups and owners by name, then of tokens. None sees all."""
+    store = store_of(runtime)
+    found = list(_declared(store.catalogue.config_sections() or {}, caller))
+    found += _of_tokens(runtime, caller)
+    shared = store.catalogue.shared_by([budget.key for _, _, budget in found])
+    now = runtime.clock.now()
+    return [_usage_of(kind, name, budget, shared, now) for kind, name, budget in found]
+
+
+def give_back_leftovers(runtime: Runtime) -> int:
+    """Give back what jobs have reserved that a process of release 0.1 ended; return how many budgets changed."""
+    changed = store_of(runtime).catalogue.give_back_leftovers(runtime.clock.now())
+    if changed:
+        log.info(
+            "budgets: reservations of jobs that release 0.1 ended were given back, in %s budgets", changed
+        )
+    return changed
+
+
+def costs_by_budget(runtime: Runtime) -> dict[tuple[str, str], int]:
+    """Return what was ever spent, by the name of a group or owner, and its unit; tokens are added up."""
+    costs: dict[tuple[str, str], int] = {}
+    for spending in store_of(runtime).catalogue.spendings():
+        name = spending.key.removeprefix(BUDGET)
+        label = "token" if name.startswith("token:") else name
+        if spending.unit is not None:
+            costs[label, spending.unit] = costs.get((label, spending.unit), 0) + spending.total_cost
+    return costs
+
+
+def _usage_of(kind: BudgetKind, name: str, budget: Budget, shared: Shared, now: int) -> BudgetUsage:
+    limits = tuple(usages(shared, budget, now))
+    spending = shared.spending(budget.key).at(now).in_unit(budget.unit)
+    announced = [one for one in spending.announcements() if one.ends_at > now]
+    skipped = sum(one.skipped for one in announced)
+    # A limit into which the next run does not fit is announced as reached as well.
+    ends = [one.ends_at for one in limits if one.level == "reached"]
+    ends += [one.ends_at for one in announced if one.level == "reached"]
+    return BudgetUsage(
+        kind, name, budget, spending, limits=limits, skipped=skipped, spent_until=max(ends, default=None)
+    )
+
+
+def _declared(sections: dict[str, str], caller: Caller | None) -> Iterator[tuple[BudgetKind, str, Budget]]:
+    for path, text in sorted(sections.items()):
+        if not path.startswith(_SECTION):
+            continue
+        name = path.removeprefix(_SECTION)
+        try:
+            terms = budget_terms(json.loads(text))
+        except (CostError, ValueError, AttributeError):  # written by a newer everwhen
+            continue
+        key = f"{BUDGET}{name}"
+        kind: BudgetKind = "owner" if key.startswith(OWNER_BUDGET) else "group"
+        shown = name.removeprefix("owner:")
+        if terms is not None and _may_see(caller, kind, shown):
+            yield kind, shown, Budget(key, **terms)
+
+
+def _may_see(caller: Caller | None, kind: BudgetKind, name: str) -> bool:
+    if caller is None:
+        return True
+    owner = caller.token.owner
+    if owner is None or name == owner:
+        return True
+    groups = [group for (_, known), group in caller.groups().items() if known == name]
+    return kind == "group" and any(group.get("owner") == owner for group in groups)
+
+
+def _of_tokens(runtime: Runtime, caller: Caller | None) -> Iterator[tuple[BudgetKind, str, Budget]]:
+    own = None if caller is None else caller.token
+    for token in store_of(runtime).tokens.all():
+        budget = budget_of(token)
+        is_visible = (
+            own is None or own.token_id == token.token_id or (own.may("admin") and own.sees(token.owner))
+        )
+        if budget is not None and is_visible and token.is_good(runtime.clock.now()):
+            yield "token", token.name, budget

@@ -1,0 +1,133 @@
+"""The timeline as it is answered: what was, what waits and what will be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everwhen.model.job import JobStatus, Origin
+from everwhen.model.schedule import Status
+from everwhen.operations.recent import SlotOutcome
+from everwhen.operations.timeline import Kind, SpanKind
+from everwhen.timetable.describe import describe
+from everwhen.views.schedules import recent_to_json
+from everwhen.views.shape import Object, View, When, each, field, when_text
+
+if TYPE_CHECKING:
+    from everwhen.operations import timeline
+
+
+class Bar(View):
+    """One slot: a job, a skip or a miss, a slot that is held, or one to come."""
+
+    kind: Kind
+    schedule_id: str
+    slot_at: When
+    due_at: When
+    count: int = field("slots", about="The number of slots that it represents.")
+    reason: str | None = field(about="Why it was skipped, missed, cancelled or is held, or will be skipped.")
+    is_estimate: bool = field(about="It depends on when a run before it ends.")
+    is_skipped: bool = field(about="Of a slot to come: it will be skipped, as far as is known.")
+    since: When | None = field(about="Of a slot that is held: since when.")
+    job_id: str | None = field("job", via=lambda job: job.job_id)
+    origin: Origin | None = field("job", via=lambda job: job.origin)
+    status: JobStatus | None = field("job", via=lambda job: job.status)
+    attempt: int | None = field("job", via=lambda job: job.attempt)
+    retry: int | None = field("job", via=lambda job: job.retry)
+    fired_at: When | None = field(
+        "job",
+        via=lambda job: when_text(job.created_at),
+        about="When the job was created: after `due_at` if the slot was held.",
+    )
+    started_at: When | None = field("job", via=lambda job: when_text(job.started_at))
+    ended_at: When | None = field("job", via=lambda job: when_text(job.ended_at))
+    error: str | None = field(
+        "job", via=lambda job: _first_line(job.error), about="Its first line, at most 200 characters."
+    )
+
+
+def _first_line(text: str | None) -> str | None:
+    return None if not text else text.split("\n", 1)[0][:200]
+
+
+class Stretch(View):
+    """A part of the time span, with the number of bars of each kind; of jobs, of each status."""
+
+    from_: When = field("start")
+    to: When = field("end")
+    counts: dict[str, int]
+
+
+class SilentSpan(View):
+    """A time in which nothing could fire: no scheduler was running, or the system was paused."""
+
+    kind: SpanKind
+    from_: When = field("start")
+    to: When | None = field("end", about="null while it lasts.")
+
+
+class ClosedSpan(View):
+    """A time in which a schedule fires nothing."""
+
+    from_: When = field("start")
+    to: When = field("end")
+    reason: str
+
+
+class PausedSpan(View):
+    """A time in which a schedule was paused."""
+
+    from_: When = field("start", about="The start of the time span, if it was paused before.")
+    to: When | None = field("end", about="null while it lasts.")
+
+
+class TimelineRow(View):
+    """A schedule of the timeline."""
+
+    schedule_id: str = field("entry.schedule.state.schedule_id")
+    name: str | None = field("entry.schedule.definition.name")
+    group: str | None = field("entry.schedule.definition.group")
+    target: str = field("entry.schedule.definition.target.kind")
+    owner: str | None = field("entry.schedule.state.owner")
+    description_text: str = field(
+        lambda row: describe(row.entry.schedule.definition.trigger, row.entry.schedule.definition.zone)
+    )
+    timezone: str = field("entry.schedule.definition.zone.name")
+    status: Status = field("entry.schedule.state.status")
+    paused_by: str | None = field("entry.schedule.state.paused_by")
+    failed_slots: int = field("entry.schedule.state.failed_slots")
+    running_jobs: int = field("entry.schedule.state.running_jobs")
+    next_run_at: When | None = field("entry.schedule.state.next_run_at")
+    jitter_seconds: float = field(lambda row: row.entry.schedule.definition.jitter_ms / 1_000)
+    last_outcome: SlotOutcome | None = field(
+        lambda row: row.recent.slots[-1].outcome if row.recent.slots else None,
+        about="The outcome of its last slot.",
+    )
+    usual_seconds: float | None = field(
+        lambda row: recent_to_json(row.recent)["usual_seconds"],
+        about="The median run time of its last jobs that succeeded.",
+    )
+    counts: dict[str, int] = field(about="The number of its bars of each kind; of jobs, of each status.")
+    closed: list[ClosedSpan] = field(via=each(ClosedSpan.of))
+    pauses: list[PausedSpan] = field(via=each(PausedSpan.of), about="When it was paused, newest first.")
+
+
+class Timeline(View):
+    """Bars by time; above 10,000 of them only their numbers in each of 200 stretches."""
+
+    now: When
+    items: list[Bar] = field(
+        "bars", via=each(Bar.of), about="With `rows`, only those of the schedules in `rows`."
+    )
+    total: int = field(about="The number of bars in the time span, also of schedules that are not in `rows`.")
+    is_aggregated: bool
+    stretches: list[Stretch] = field(via=each(Stretch.of))
+    complete_until: When = field(about="Up to when slots to come are listed.")
+    rows: list[TimelineRow] = field(
+        via=each(TimelineRow.of), about="Some of the schedules that have bars, at most `rows`."
+    )
+    schedule_count: int = field(about="The number of schedules that have bars in the time span.")
+    spans: list[SilentSpan] = field(via=each(SilentSpan.of), about="When nothing could fire.")
+
+
+def timeline_to_json(found: timeline.Timeline) -> Object:
+    return Timeline.of(found)

@@ -1,0 +1,16 @@
+// Limits of budgets: what is used, what is asked for (hatched), and of how much.
+import { html } from "./lib.js";
+import { absolute, ms, now, number } from "./time.js";
+import { visible } from "./parts.js";
+
+export const money = (amount, currency) => `${Number.isInteger(amount) ? number(amount) : amount.toFixed(amount < 0.1 ? 4 : 2)}${currency ? ` ${visible(currency)}` : ""}`;
+export const cost = (found) => money(found.amount, found.currency);
+export const ASKED = { fires_per_hour: "Each hour", fires_per_day: "Each day", cost_per_day: "Cost each day", cost_per_month: "Cost each month" };
+const USED = { fires_per_hour: "This hour", fires_per_day: "Today", cost_per_day: "Cost today", cost_per_month: "Cost this month" };
+
+export function Meter({ limit, currency, asked = null }) {
+  const { used, most } = limit, unit = limit.limit.startsWith("cost") ? currency : null, isSpent = used >= most;
+  const share = (amount) => `${Math.min(100, (amount / most) * 100)}%`, figures = `${money(used)}${asked ? ` + ${money(asked)}` : ""} of ${money(most, unit)}`;
+  return html`<div class="budget"><div class="row"><span title=${`refills ${absolute(ms(limit.refill_at), now.value)}`}>${(asked === null ? USED : ASKED)[limit.limit]}</span><span class="second">${figures}${isSpent ? ", spent" : ""}</span></div>
+    <div class="meter ${isSpent ? "full" : ""}" role="img" aria-label=${`${money(used)} used${asked ? `, ${money(asked)} more asked for` : ""}, of ${money(most, unit)}`}><i style=${{ left: 0, width: share(used) }}></i>${asked ? html`<u style=${{ left: share(used), width: share(Math.max(0, Math.min(asked, most - used))) }}></u>` : null}</div></div>`;
+}

@@ -1,0 +1,1 @@
+"""Alerts: when they open, when they are told, and by which channel."""

@@ -1,0 +1,91 @@
+"""A browser for the tests, and the scenes that they look at. Without a Chromium they say so, and are not run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.browser.scene import NOW, Scene, played
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+DESKTOP, PHONE = {"width": 1440, "height": 1120}, {"width": 390, "height": 844}
+PATIENCE = 30_000  # milliseconds: a machine that does much else is slow
+expect.set_options(timeout=PATIENCE)
+# A refused call is logged by the browser itself; what is refused on purpose is not a fault of a page.
+EXPECTED = ("Failed to load resource", "net::ERR_")
+
+
+# Not for the session: Playwright's event loop counts as running in this thread, and other tests run loops of their own.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("THE DASHBOARD IS NOT TESTED: there is no Chromium on PATH; apt-get install chromium")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with played(tmp_path_factory.mktemp("scene")) as found:
+        yield found
+
+
+@contextmanager
+def opened(
+    browser: Browser, url: str, secret: str | None, *, at: str | None = None, **options: Any
+) -> Iterator[BrowserContext]:
+    """A browser of one person, signed in with a token; it fails on errors of pages and on requests that leave."""
+    context = browser.new_context(
+        **{"viewport": DESKTOP, "timezone_id": "Europe/Paris", "locale": "en-GB", **options}
+    )
+    context.set_default_timeout(PATIENCE)
+    context.clock.install(time=NOW if at is None else at)
+    faults: list[str] = []
+    origin = urlsplit(url)._replace(path="", query="", fragment="").geturl()
+
+    def watch(page: Page) -> None:
+        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        page.on(
+            "console",
+            lambda line: (
+                faults.append(f"console: {line.text}")
+                if line.type in ("error", "warning") and not line.text.startswith(EXPECTED)
+                else None
+            ),
+        )
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((f"{origin}/", "blob:"))
+                else faults.append(f"left the origin: {request.url}")
+            ),
+        )
+
+    context.on("page", watch)
+    try:
+        if secret is not None:
+            answer = context.request.post(
+                f"{url}/api/v1/session/", data={"token": secret}, headers={"origin": origin}
+            )
+            assert answer.status == 201, answer.text()
+        yield context
+        assert faults == []
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, scene: Scene) -> Iterator[Page]:
+    """A page of the scene's admin."""
+    with opened(browser, scene.url, scene.secret) as context:
+        yield context.new_page()

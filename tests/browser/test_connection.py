@@ -1,0 +1,156 @@
+"""A lost connection, a restarted service, two tabs, and the dashboard under a prefix."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import uvicorn
+from playwright.sync_api import Browser, expect
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from everwhen import Scheduler
+from everwhen.api.app import create_app
+from everwhen.api.context import ApiContext
+from everwhen.api.server import ApiServer
+from everwhen.config.settings import ApiSettings
+from everwhen.operations.tokens import create_token
+from everwhen.web.routes import dashboard_routes
+from tests.api.serving import serving
+from tests.browser.conftest import opened
+from tests.browser.scene import played
+
+
+def test_a_page_says_that_it_is_cut_off_and_goes_on_when_the_service_is_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with played(tmp_path, hours=1) as scene:
+        context_of_api = scene.service.context
+        server = ApiServer(create_app(context_of_api, dashboard_routes()), ApiSettings(port=0), stop_within=1)
+        server.start()
+        url = server.url
+        with opened(browser, url, scene.secret) as context:
+            page, other = context.new_page(), context.new_page()
+            page.goto(f"{url}/schedules")
+            other.goto(f"{url}/schedules/recount")
+            expect(page.get_by_role("link", name="recount")).to_be_visible()
+            expect(other.get_by_role("button", name="Pause…")).to_be_visible()
+            context_of_api.streams.close()
+            server.stop()
+            page.bring_to_front()
+            expect(page.get_by_text("Disconnected since")).to_be_visible()
+            expect(page.get_by_role("link", name="recount")).to_be_visible()  # what is known stays
+            again = ApiServer(
+                create_app(_renewed(context_of_api), dashboard_routes()),
+                ApiSettings(port=int(url.rpartition(":")[2])),
+                stop_within=1,
+            )
+            again.start()
+            try:
+                page.get_by_role("button", name="Try now").click()
+                expect(page.get_by_text("Disconnected since")).to_have_count(0)
+                # What one tab does, the other one shows.
+                assert scene.service.admin.post("/schedules/recount/pause/").status == 200
+                row = page.get_by_role("row").filter(has_text="recount")
+                expect(row).to_contain_text("Paused")
+                other.bring_to_front()
+                expect(other.get_by_role("button", name="Resume")).to_be_visible()
+            finally:
+                again.stop()
+
+
+def test_a_page_that_opens_while_nothing_answers_says_so_and_begins_when_asked(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        serving(tmp_path, file="", url="sqlite://", further=dashboard_routes()) as service,
+        opened(browser, service.url, service.admin.secret) as context,
+    ):
+        page = context.new_page()
+        page.route("**/api/v1/me/", lambda route: route.abort())
+        page.goto(service.url)
+        expect(page.get_by_role("heading", name="The dashboard could not begin")).to_be_visible()
+        expect(page.get_by_label("Token")).to_have_count(0)  # nobody has been signed out
+        page.unroute_all()
+        page.get_by_role("button", name="Try again").click()
+        expect(page.get_by_role("heading", name="Nothing is scheduled yet")).to_be_visible()
+
+
+def test_a_tab_whose_browser_signed_in_as_somebody_else_changes_nothing_unseen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with serving(tmp_path, file="", url="sqlite://", further=dashboard_routes()) as service:
+        made = service.admin.create(name="shared", owner="shop")
+        path = f"/schedules/{made['id']}"
+        other = create_token(service.runtime, "the shop", "operator", owner="shop")
+        with opened(browser, service.url, service.admin.secret) as context:
+            page, second = context.new_page(), context.new_page()
+            page.goto(f"{service.url}{path}")
+            second.goto(f"{service.url}/schedules")
+            second.get_by_role("button", name="Sign out").click()
+            second.get_by_label("Token").fill(other.secret)
+            second.get_by_role("button", name="Sign in").click()
+            expect(second.get_by_text("the shop · operator")).to_be_visible()
+            page.bring_to_front()
+            page.get_by_role("button", name="Pause…").click()
+            page.get_by_role("dialog").get_by_role("button", name="Pause shared").click()
+            expect(page.get_by_role("alert")).to_contain_text("Another tab has signed in as the shop.")
+            assert service.admin.get(f"{path}/").fields["status"] == "active"
+            expect(page.get_by_text("the shop · operator")).to_be_visible()  # and what is theirs is shown
+            page.get_by_role("dialog").get_by_role("button", name="Pause shared").click()
+            expect(page.get_by_role("button", name="Resume")).to_be_visible()
+            # A session that ended in one tab asks for a token in the other, and comes back to the same place.
+            second.get_by_role("button", name="Sign out").click()
+            expect(second.get_by_label("Token")).to_be_visible()
+            page.get_by_role("button", name="Resume").click()
+            page.get_by_label("Token").fill(service.admin.secret or "")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("heading", name="shared", level=2)).to_be_visible()
+
+
+def _renewed(context: ApiContext) -> ApiContext:
+    """The context of the process that comes after: its streams are its own."""
+    return replace(context)
+
+
+@contextmanager
+def hosted(folder: Path) -> Iterator[tuple[str, str]]:
+    """The dashboard in another application, under /tools/everwhen."""
+    scheduler = Scheduler(f"sqlite:///{folder}/shop.db", name="shop")
+    scheduler.every("1h", id="hourly")(lambda run: None)
+    secret = scheduler.create_token("of the test", "admin")
+    app = Starlette(routes=[Mount("/tools/everwhen", scheduler.asgi())])
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    scheduler.start()
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/tools/everwhen", secret
+    finally:
+        scheduler.stop()
+        scheduler.close()
+        server.should_exit = True
+        thread.join()
+
+
+def test_the_dashboard_works_under_a_prefix(browser: Browser, tmp_path: Path) -> None:
+    with hosted(tmp_path) as (url, secret), opened(browser, url, None) as context:
+        page = context.new_page()
+        page.goto(url)  # without the slash
+        page.get_by_label("Token").fill(secret)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Now", level=1)).to_be_visible()
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Schedules").click()
+        page.get_by_role("link", name="hourly").first.click()
+        expect(page).to_have_url(f"{url}/schedules/hourly")
+        page.reload()
+        expect(page.get_by_role("heading", name="hourly", level=2)).to_be_visible()
+        assert [cookie["path"] for cookie in context.cookies()] == ["/tools/everwhen/"]

@@ -1,0 +1,1 @@
+"""The release as users get it: wheel, source archive, extras, licences, and the systems that it runs on."""

@@ -1,0 +1,5 @@
+"""Write the generated files into the current checkout."""
+
+from tools.reference import write
+
+write()
