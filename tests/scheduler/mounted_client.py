@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from tests.scheduler.waiting import PATIENCE, until
+from tests.servers.unix_sockets import connect
 
 PREFIX = "/tools/everwhen"
 
@@ -24,9 +24,7 @@ class _Connection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(self._path))
+        self.sock = connect(self._path, PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,6 @@ class MountedClient:
             connection.close()
 
     def _sent(self, method: str, path: str, body: Any, headers: dict[str, str]) -> _Connection:
-        until(self.path.exists)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.secret is not None:
             sent["Authorization"] = f"Bearer {self.secret}"
@@ -85,7 +82,11 @@ class MountedClient:
         if raw is not None:
             sent["Content-Type"] = "application/json"
         connection = _Connection(self.path, self.host)
-        connection.request(method, path.removeprefix(self.above), raw, sent)
+        try:
+            connection.request(method, path.removeprefix(self.above), raw, sent)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 

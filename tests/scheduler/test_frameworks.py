@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.scheduler.waiting import PATIENCE, until
 from tests.servers.everwhen_database import PostgresDatabase
+from tests.servers.unix_sockets import connect
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = "tests.scheduler.programs"
@@ -60,9 +60,7 @@ def events(runtime: OpenStore, kind: str) -> int:
 
 def asked(path: Path) -> str:
     """What the application answers over its socket."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
-        connection.connect(str(path))
+    with connect(path, PATIENCE) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\nHost: shop\r\n\r\n")
         answer = b""
         while piece := connection.recv(4_096):
