@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "init": "Create a starter everwhen.yaml and a sample plugin.",
-    "up": "Run the scheduler, workers and the API in one process.",
+    "up": "Run the scheduler, workers, the API and the dashboard in one process.",
     "scheduler": "Run only the scheduler; any number of nodes may share one database.",
     "worker": "Run only workers; any number of nodes may share one database.",
-    "api": "Run only the API; schedulers and workers are other processes.",
+    "api": "Run only the API and the dashboard; schedulers and workers are other processes.",
     "config": "Check, show, compare and reload the configuration file.",
     "status": "Show whether the service works, and what is late, held or broken (system status).",
     "upcoming": "List what fires next (schedules upcoming).",
