@@ -6,7 +6,7 @@ import { arrange, LineModel } from "../line_model.js";
 import { labelOf } from "../names.js";
 import { epoch, lostSince, onEvents } from "../live.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
-import { Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
+import { AddressField, Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
 import { reasonAhead, reasonText } from "../reasons.js";
 import { go, href, route, setQuery } from "../router.js";
 import { colours } from "../shell.js";
@@ -201,7 +201,7 @@ function LineFilter() {
   const chip = (name, label, text) => (text ? html`<button class="chip" key=${name} aria-pressed="true" title="Remove this filter" onClick=${() => setValue(name, "")}>${label}: ${visible(text)} <${Icon} name="close" /></button>` : html`<button class="chip" key=${name} onClick=${() => setOpened(name)}>${label}: any</button>`);
   return html`<div class="line-filter"><span class="menu-box" ref=${box} onKeyDown=${close}><button class="btn quiet" aria-label="Filter" aria-expanded=${String(Boolean(opened))} onClick=${() => setOpened(opened ? null : "group")}><${Icon} name="filter" /><span class="hide-phone" aria-hidden="true">Filter</span></button>
     ${opened ? html`<div class="menu form">${CHOICES.map(([name, label]) => html`<${Field} key=${name} id=${`line-${name}`} label=${label}><select id=${`line-${name}`} class="select" value=${valueOf(name)} onChange=${(event) => setValue(name, event.target.value)}><option value="">any</option>${options(name).map(([value, count]) => html`<option key=${value} value=${value}>${visible(value)} (${number(count)})</option>`)}</select><//>`)}
-      <${Field} id="line-q" label="Name has"><input id="line-q" class="input" value=${query.get("q") || ""} onChange=${(event) => setValue("q", event.target.value)} /><//></div>` : null}</span>
+      <${Field} id="line-q" label="Name has"><${AddressField} id="line-q" text=${query.get("q") || ""} onText=${(text) => setValue("q", text)} /><//></div>` : null}</span>
     ${CHOICES.map(([name, label]) => chip(name, label, valueOf(name)))}${query.get("q") ? chip("q", "Name has", query.get("q")) : null}</div>`;
 }
 
