@@ -14,7 +14,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.target import Nowhere, Output, Run, Stream, Target
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Kept:
