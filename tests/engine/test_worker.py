@@ -284,7 +284,7 @@ def test_r8_a_claim_that_the_store_repeated_without_a_word_is_found_at_the_next_
     stack: Stack,
 ) -> None:
     store_of(stack.runtime).slots = Forgetful(store_of(stack.runtime).slots, is_silent=True)  # type: ignore[assignment]
-    service = a_service(stack, {"command": CommandTarget()}, lease=0.3)
+    service = a_service(stack, {"command": CommandTarget()}, lease=3.0)
     service.start()
     add(stack, "a", "command", {"argv": ["true"]})
     until(has_status(stack, "a", "succeeded"))

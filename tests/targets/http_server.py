@@ -87,7 +87,7 @@ def a_server(
         server.closing.set()
         server.listener.shutdown(socket.SHUT_RDWR)
         server.listener.close()
-        thread.join(5)
+        thread.join(60)
 
 
 def _read(connection: socket.socket) -> Seen | None:
