@@ -268,7 +268,7 @@ CLOCKS = {"monotonic", "perf_counter", "time"}
 
 
 def short_waits(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield waits that a busy machine exceeds: asserted ones, and those for a process; less than a second is a pause."""
+    """Yield waits that a busy machine exceeds: asserted ones, and those for a process. Below a second it is a pause."""
     asserted = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Assert) for one in ast.walk(node)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
