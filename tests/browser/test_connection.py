@@ -96,6 +96,7 @@ def test_a_tab_whose_browser_signed_in_as_somebody_else_changes_nothing_unseen(
         with opened(browser, service.url, service.admin.secret) as context:
             page, second = context.new_page(), context.new_page()
             page.goto(f"{service.url}{path}")
+            expect(page.get_by_role("button", name="Pause…")).to_be_visible()  # all of it is there
             second.goto(f"{service.url}/schedules")
             second.get_by_role("button", name="Sign out").click()
             second.get_by_label("Token").fill(other.secret)

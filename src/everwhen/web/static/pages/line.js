@@ -62,7 +62,7 @@ export function Line() {
       model.current = new LineModel(answer);
       setProblem(null);
       show();
-    } catch (found) { if (found.name !== "AbortError") setProblem(found); }
+    } catch (found) { if (found.name !== "AbortError") setProblem(found); } finally { if (asking.current === abort) asking.current = null; }
   };
   const show = () => {
     const { answer } = model.current, list = arrange([...model.current.rows.values()], answer.schedule_count);
@@ -123,17 +123,18 @@ export function Line() {
   useEffect(() => { timeline.current?.readColours(); drawMap(); }, [colours.value]);
   useEffect(() => { if (!isTable) timeline.current?.resize(); }, [isTable]);
   const showTable = (is) => { setTable(is); setQuery({ table: is ? "yes" : null }); };
-  // One frame a second: now moves, and with it the window that follows it.
+  // One frame a second: now moves, and with it the window that follows it. What has been asked for is waited for: a
+  // service that needs more than a second would otherwise never be heard, and have more to do with each question.
   useEffect(() => {
     if (view.current.isFollowing && !frozen.value) {
       const length = view.current.window[1] - view.current.window[0];
       view.current.window = around(exactNow(), length);
       timeline.current?.setWindow(view.current.window);
       const known = loaded.current;
-      if (known && (view.current.window[1] > known.to - length * 0.1 || view.current.window[0] < known.from)) loadSoon();
+      if (known && !asking.current && (view.current.window[1] > known.to - length * 0.1 || view.current.window[0] < known.from)) loadSoon();
     } else timeline.current?.ask();
     const known = loaded.current;
-    if (model.current && known && model.current.outdated && Date.now() - known.at > 4000) { model.current.outdated = 0; loadSoon(0); }
+    if (model.current && known && !asking.current && model.current.outdated && Date.now() - known.at > 4000) { model.current.outdated = 0; loadSoon(0); }
   }, [now.value]);
   useEffect(() => onEvents((events) => { if (model.current?.apply(events)) show(); }), []);
 
