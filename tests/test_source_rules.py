@@ -306,12 +306,11 @@ def _is_number_between(node: ast.expr, least: float, beyond: float) -> bool:
 
 def test_no_test_fails_because_a_machine_is_busy() -> None:
     """A bound on real time is replaced by what it stands for: by a wait that would be longer than a test may take."""
-    found = [
-        f"{path.relative_to(TESTS)}:{node.lineno} {ast.unparse(node)}"
-        for path in sorted(TESTS.rglob("*.py"))
-        for tree in [ast.parse(path.read_text())]
-        for node in (*short_waits(tree), *timed_assertions(tree))
-    ]
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        nodes: list[ast.Call | ast.Assert] = [*short_waits(tree), *timed_assertions(tree)]
+        found += [f"{path.relative_to(TESTS)}:{node.lineno} {ast.unparse(node)}" for node in nodes]
     assert found == []
 
 
