@@ -274,7 +274,8 @@ def short_waits(tree: ast.Module) -> Iterator[ast.Call]:
         if not isinstance(node, ast.Call):
             continue
         name, limits = _name(node.func), [one.value for one in node.keywords if one.arg == "timeout"]
-        if name in ("wait", "acquire") and id(node) in asserted:
+        is_asserted = name in ("wait", "acquire") and id(node) in asserted
+        if is_asserted or ast.unparse(node.func) == "pytest.mark.timeout":
             limits += node.args[:1]
         elif name not in ("communicate", "run", "check_call", "check_output"):
             continue
@@ -316,7 +317,12 @@ def test_no_test_fails_because_a_machine_is_busy() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["assert a.wait(10)", "assert a.wait(timeout=2.0) == 0", "subprocess.run(a, timeout=20)"],
+    [
+        "assert a.wait(10)",
+        "assert a.wait(timeout=2.0) == 0",
+        "subprocess.run(a, timeout=20)",
+        "pytest.mark.timeout(20)",
+    ],
 )
 def test_a_wait_that_a_busy_machine_exceeds_is_found(text: str) -> None:
     assert list(short_waits(ast.parse(text)))
