@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -16,13 +17,15 @@ def npm_modules(*packages: str) -> Path:
         pytest.skip("npm is missing: apt-get install npm")
     folder = Path(sys.prefix) / "-".join(package.replace("@", "-") for package in packages)
     modules, complete = folder / "node_modules", folder / ".complete"
-    if not complete.exists():
-        folder.mkdir(exist_ok=True)
-        install = ["npm", "install", "--silent", "--no-package-lock", "--fetch-retries=0"]
-        command = [*install, "--prefix", str(folder), *packages]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=110)
-        if done.returncode:
-            why = done.stderr.strip()[-200:] or "it does not say why"
-            pytest.skip(f"npm cannot install {', '.join(packages)}: {why}")
-        complete.touch()
+    folder.mkdir(exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of pytest may want the same
+        if not complete.exists():
+            install = ["npm", "install", "--silent", "--no-package-lock", "--fetch-retries=0"]
+            command = [*install, "--prefix", str(folder), *packages]
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=110)
+            if done.returncode:
+                why = done.stderr.strip()[-200:] or "it does not say why"
+                pytest.skip(f"npm cannot install {', '.join(packages)}: {why}")
+            complete.touch()
     return modules

@@ -249,7 +249,7 @@ def test_no_line_names_a_rule_of_a_document_that_is_not_here() -> None:
 
 def test_a_free_port_stays_reserved_from_the_moment_a_test_chooses_it() -> None:
     """Another process takes a port that was chosen and released: a test would then talk to that process's server."""
-    choosing = re.compile(r"\.bind\(\(.*, 0\)\)|def free_port")
+    choosing = re.compile(r"\.bind\(\(.*, 0\)\)|def free_port|port=int\(")
     own = TESTS / "servers" / "ports.py"
     found = [
         f"{path}:{number} {line.strip()}"
@@ -259,6 +259,79 @@ def test_a_free_port_stays_reserved_from_the_moment_a_test_chooses_it() -> None:
         if choosing.search(line)
     ]
     assert found == []
+
+
+SHORTEST_WAIT = (
+    30  # seconds for something that comes: a busy machine keeps a process waiting for many of them
+)
+CLOCKS = {"monotonic", "perf_counter", "time"}
+
+
+def short_waits(tree: ast.Module) -> Iterator[ast.Call]:
+    """Yield waits that a busy machine exceeds: asserted ones, and those for a process. Below a second it is a pause."""
+    asserted = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Assert) for one in ast.walk(node)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name, limits = _name(node.func), [one.value for one in node.keywords if one.arg == "timeout"]
+        is_asserted = name in ("wait", "acquire") and id(node) in asserted
+        if is_asserted or ast.unparse(node.func) == "pytest.mark.timeout":
+            limits += node.args[:1]
+        elif name not in ("communicate", "run", "check_call", "check_output"):
+            continue
+        if any(_is_number_between(limit, 1, SHORTEST_WAIT) for limit in limits):
+            yield node
+
+
+def timed_assertions(tree: ast.Module) -> Iterator[ast.Assert]:
+    """Yield assertions that something took less than a number of seconds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+            is_span = any(
+                isinstance(one, ast.BinOp)
+                and isinstance(one.op, ast.Sub)
+                and any(isinstance(part, ast.Call) and _name(part.func) in CLOCKS for part in ast.walk(one))
+                for one in ast.walk(node.test)
+            )
+            if is_span and any(isinstance(operator, ast.Lt | ast.LtE) for operator in node.test.ops):
+                yield node
+
+
+def _is_number_between(node: ast.expr, least: float, beyond: float) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int | float)
+        and least <= node.value < beyond
+    )
+
+
+def test_no_test_fails_because_a_machine_is_busy() -> None:
+    """A bound on real time is replaced by what it stands for: by a wait that would be longer than a test may take."""
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        nodes: list[ast.Call | ast.Assert] = [*short_waits(tree), *timed_assertions(tree)]
+        found += [f"{path.relative_to(TESTS)}:{node.lineno} {ast.unparse(node)}" for node in nodes]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "assert a.wait(10)",
+        "assert a.wait(timeout=2.0) == 0",
+        "subprocess.run(a, timeout=20)",
+        "pytest.mark.timeout(20)",
+    ],
+)
+def test_a_wait_that_a_busy_machine_exceeds_is_found(text: str) -> None:
+    assert list(short_waits(ast.parse(text)))
+    assert not list(short_waits(ast.parse("assert a.wait(60)\nassert not a.wait(0.1)\na.wait(10)")))
+
+
+def test_an_assertion_about_a_duration_is_found() -> None:
+    assert list(timed_assertions(ast.parse("assert time.monotonic() - began < 10")))
+    assert not list(timed_assertions(ast.parse("assert time.monotonic() < deadline\nassert seconds >= 0.3")))
 
 
 @pytest.mark.parametrize("text", ["f(1, 2, 3, 4, 5, 6)", "a.b(1, 2, 3, 4, 5, 6, *c)"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.message import Message
@@ -24,6 +23,7 @@ from everwhen.model.alerts import AlertDelivery, Sent
 from tests.servers.ports import LOOPBACK, HeldPort
 from tests.targets.http_server import a_server, reset, status
 
+PATIENCE = 60.0  # seconds for a server or a program that ends by itself
 TITLE = "[everwhen] FAILING s: x\r\nBcc: evil@example.com"
 
 
@@ -64,7 +64,7 @@ def test_a_mail_goes_to_all_receivers_with_the_id_of_its_delivery(mail_server: t
     letterbox, url = mail_server
     letterbox.answer = "250 OK"
     spec = {"to": ["ada@example.com", "bob@example.com"], "from": "alerts@example.com", "smtp": url}
-    assert MailChannel().send(spec, a_delivery()) == Sent(True, "accepted by 127.0.0.1")
+    assert MailChannel(timeout=PATIENCE).send(spec, a_delivery()) == Sent(True, "accepted by 127.0.0.1")
     message = letterbox.messages[-1]
     assert letterbox.receivers == ["ada@example.com", "bob@example.com"]
     assert message["Subject"] == "[everwhen] FAILING s: x Bcc: evil@example.com"
@@ -82,7 +82,7 @@ def test_a_mail_that_is_refused_for_now_may_be_sent_again(
 ) -> None:
     letterbox, url = mail_server
     letterbox.answer = code
-    sent = MailChannel().send({"to": "ada@example.com", "smtp": url}, a_delivery())
+    sent = MailChannel(timeout=PATIENCE).send({"to": "ada@example.com", "smtp": url}, a_delivery())
     assert sent == Sent(False, f"SMTP {code[:3]}: {code[4:]}", is_final=is_final)
 
 
@@ -103,10 +103,11 @@ def test_half_a_character_and_a_receiver_that_is_empty_are_no_riddles(
 ) -> None:
     letterbox, url = mail_server
     letterbox.answer = "250 OK"
-    sent = MailChannel().send({"to": "a@example.com", "smtp": url}, a_delivery(f"a {plain(chr(0xD800))} b"))
+    channel = MailChannel(timeout=PATIENCE)
+    sent = channel.send({"to": "a@example.com", "smtp": url}, a_delivery(f"a {plain(chr(0xD800))} b"))
     assert (sent.is_delivered, letterbox.messages[-1]["Subject"]) == (True, "a b")
     monkeypatch.setenv("NO_RECEIVER", "")
-    sent = MailChannel().send({"to": "${NO_RECEIVER:-}", "smtp": url}, a_delivery())
+    sent = channel.send({"to": "${NO_RECEIVER:-}", "smtp": url}, a_delivery())
     assert sent == Sent(False, "to has no address")
 
 
@@ -126,7 +127,7 @@ def test_a_program_gets_the_body_on_its_standard_input(
         "import os,pathlib,sys; file = pathlib.Path(sys.argv[1]);"
         "file.write_text(os.environ['EVERWHEN_DELIVERY_ID']+sys.stdin.read()); print('to', file)"
     )
-    sent = CommandChannel().send([sys.executable, "-c", code, "${WHERE}"], a_delivery())
+    sent = CommandChannel(timeout=PATIENCE).send([sys.executable, "-c", code, "${WHERE}"], a_delivery())
     assert sent == Sent(True, "exit 0: to ***")
     heard = (tmp_path / "heard").read_text()
     assert heard.startswith("d-1")
@@ -134,8 +135,8 @@ def test_a_program_gets_the_body_on_its_standard_input(
 
 
 def test_a_program_that_fails_hangs_or_is_not_there_is_a_failure() -> None:
-    assert CommandChannel().send(["false"], a_delivery()) == Sent(False, "exit 1")
-    final = CommandChannel().send(["sh", "-c", "echo wrong; exit 78"], a_delivery())
+    assert CommandChannel(timeout=PATIENCE).send(["false"], a_delivery()) == Sent(False, "exit 1")
+    final = CommandChannel(timeout=PATIENCE).send(["sh", "-c", "echo wrong; exit 78"], a_delivery())
     assert final == Sent(False, "exit 78: wrong", is_final=True)
     hanging = CommandChannel(timeout=0.2).send(["sleep", "60"], a_delivery())
     assert hanging.answer == "sleep took longer than 0.2s"
@@ -143,19 +144,20 @@ def test_a_program_that_fails_hangs_or_is_not_there_is_a_failure() -> None:
     assert "NO_ARGUMENT" in CommandChannel().send(["echo", "${NO_ARGUMENT}"], a_delivery()).answer
 
 
-def test_the_end_of_a_program_counts_not_what_it_leaves_running_or_how_much_it_writes() -> None:
+def test_the_end_of_a_program_counts_not_what_it_leaves_running_or_how_much_it_writes(tmp_path: Path) -> None:
     quiet = (sys.executable, "-W", "ignore", "-c")
-    leaving = "import subprocess; subprocess.Popen(['sleep', '15'], start_new_session=%s); print('sent')"
-    for is_apart in (False, True):
-        sent = CommandChannel(timeout=5).send([*quiet, leaving % is_apart], a_delivery())
-        assert sent == Sent(True, "exit 0: sent")
-    child = (
-        "import subprocess, time; subprocess.Popen(['sleep', '15'], start_new_session=True); time.sleep(60)"
-    )
-    began = time.monotonic()
-    assert not CommandChannel(timeout=0.5).send([*quiet, child], a_delivery()).is_delivered
-    assert time.monotonic() - began < 20
-    sent = CommandChannel().send(["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x"], a_delivery())
+    left = f"['sh', '-c', 'until test -e {tmp_path}/over; do sleep 0.2; done']"  # it keeps the output open
+    leaving = f"import subprocess; subprocess.Popen({left}, start_new_session=%s); print('sent')"
+    child = f"import subprocess, time; subprocess.Popen({left}, start_new_session=True); time.sleep(600)"
+    try:
+        for is_apart in (False, True):
+            sent = CommandChannel(timeout=PATIENCE).send([*quiet, leaving % is_apart], a_delivery())
+            assert sent == Sent(True, "exit 0: sent")
+        assert not CommandChannel(timeout=0.5).send([*quiet, child], a_delivery()).is_delivered
+    finally:
+        (tmp_path / "over").touch()
+    much = ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x"]
+    sent = CommandChannel(timeout=PATIENCE).send(much, a_delivery())
     assert sent.is_delivered and len(sent.answer) < 600
     silent = CommandChannel(timeout=0.2).send(["sh", "-c", "exec >&- 2>&-; sleep 60"], a_delivery())
     assert not silent.is_delivered
@@ -165,7 +167,7 @@ def test_the_end_of_a_program_counts_not_what_it_leaves_running_or_how_much_it_w
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 def test_apprise_sends_to_its_services_and_says_when_it_could_not() -> None:
     with a_server(status(200)) as server:
-        url = f"json://127.0.0.1:{server.port}/"
+        url = f"json://127.0.0.1:{server.port}/?cto={PATIENCE:g}&rto={PATIENCE:g}"
         assert open_channels(lambda: 0)["apprise"].send(url, a_delivery("FAILING s")).is_delivered
         assert server.seen[0].json["title"] == "FAILING s"
         server.answer = status(500)

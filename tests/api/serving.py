@@ -87,7 +87,7 @@ class Client:
             raw = json.dumps(body).encode()
         if raw is not None:
             sent.setdefault("Content-Type", "application/json")
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
         try:
             connection.request(method, self.prefix + path, raw, sent)
             answer = connection.getresponse()
@@ -145,6 +145,7 @@ def serving(
     unready: Unready | None = None,
     limits: ConnectionLimits | None = None,
     further: Sequence[BaseRoute] = (),
+    stop_within: float = 1,
     **settings: Any,
 ) -> Iterator[Service]:
     """A server as long as the block lasts, on a database in the folder unless another is named."""
@@ -163,7 +164,7 @@ def serving(
         limits=limits or ConnectionLimits(),
     )
     app = create_app(context, further, mounts=mounts_of(chosen))
-    server = ApiServer(app, chosen, stop_within=1)
+    server = ApiServer(app, chosen, stop_within=stop_within)
     try:
         server.start()
         admin = create_token(stack.runtime, "admin", "admin")

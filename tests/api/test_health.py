@@ -21,7 +21,7 @@ from tests.api.serving import Answer, Service, serving
 from tests.servers.postgres import PostgresServer
 from tests.servers.valkey import ValkeyServer
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def ask(service: Service, path: str, **headers: str) -> Answer:
@@ -62,9 +62,9 @@ def test_a_loop_that_stalls_is_not_ready_and_one_that_goes_on_is(tmp_path: Path)
             until(lambda: ask(service, "/readyz").status == 200)
             service.admin.create(every="1s")
             with holding(tmp_path / "api.db.lock"):  # its next slot cannot be written
-                until(lambda: ask(service, "/readyz").status == 503)
-                answer = ask(service, "/readyz")
-                assert answer.fields["reason"] == "the loop has completed no evaluation for 0.5s"
+                stuck = "the loop has completed no evaluation for 0.5s"
+                until(lambda: (ask(service, "/readyz").fields["reason"] or "").startswith(stuck))
+                assert ask(service, "/readyz").status == 503
                 assert ask(service, "/healthz").status == 200
             until(lambda: ask(service, "/readyz").status == 200)
         finally:
@@ -114,9 +114,9 @@ def test_readiness_and_status_name_what_is_wrong_with_the_database(
             with harm(database, path):
                 until(lambda: cause in (ask(service, "/readyz").fields["reason"] or ""))
                 assert str(tmp_path) not in ask(service, "/readyz").fields["reason"]
-                assert cause in service.admin.get("/system/status/").fields["unready"]
+                until(lambda: cause in (service.admin.get("/system/status/").fields["unready"] or ""))
             until(lambda: ask(service, "/readyz").status == 200)  # it goes on by itself
-            assert service.admin.get("/system/status/").fields["unready"] is None
+            until(lambda: service.admin.get("/system/status/").fields["unready"] is None)
         finally:
             node.stop()
             stack.close()
@@ -159,7 +159,8 @@ def test_with_a_queue_its_broker_has_to_answer(tmp_path: Path, dispatch: str) ->
             try:
                 until(lambda: ask(service, "/readyz").status == 200)
                 broker.stop()
-                assert ask(service, "/readyz").fields["reason"] == "the broker does not answer"
+                # A loop that a busy machine holds up for half a second is named before it.
+                until(lambda: ask(service, "/readyz").fields["reason"] == "the broker does not answer")
                 broker.start()
                 until(lambda: ask(service, "/readyz").status == 200)
             finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from everwhen.model.events import Event
 from everwhen.operations.tokens import begin_session, create_token, end_session, revoke_token
 from tests.api.serving import Client, Service, serving
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 STREAMS = ["/events/stream/", "/messages/stream/"]
 MESSAGE = {"message": {"text": "Hello", "thread_id": "family"}}
 
@@ -329,25 +328,25 @@ def test_a_reader_that_takes_nothing_is_dropped(service: Service) -> None:
         service.context.streams.patience = 10.0
 
 
-def test_streams_end_within_a_second_when_the_server_stops(tmp_path: Path) -> None:
-    ended: list[float] = []
+def test_streams_end_when_the_server_stops_and_it_waits_for_none_of_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[Stream] = []
 
     def follow(opened: Stream) -> None:
         assert opened.is_over()
-        ended.append(time.monotonic())
+        ended.append(opened)
 
-    with serving(tmp_path) as service:
+    # The server lets what is under way go on for an hour, which is longer than a test may take.
+    with serving(tmp_path, stop_within=3_600) as service:
         opened = [Stream(service.admin, path) for path in STREAMS * 5]
         threads = [threading.Thread(target=follow, args=(one,)) for one in opened]
         for thread in threads:
             thread.start()
         until(lambda: service.context.streams.count == len(opened))
-        stopped = time.monotonic()
-    gone = time.monotonic()
     for thread in threads:
         thread.join(PATIENCE)
     for one in opened:
         one.close()
     assert len(ended) == len(opened)
-    assert max(ended) - stopped < 1.0
-    assert gone - stopped < 2.0  # and the server itself waits for none of them
+    assert "timeout graceful shutdown exceeded" not in caplog.text

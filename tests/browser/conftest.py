@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,10 +16,24 @@ from tests.browser.scene import NOW, Scene, played
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = {"width": 1440, "height": 1120}, {"width": 390, "height": 844}
-PATIENCE = 30_000  # milliseconds: a machine that does much else is slow
+PATIENCE = 60_000  # milliseconds: a machine that does much else is slow
 expect.set_options(timeout=PATIENCE)
+# What a page takes away after some seconds (a message, the first of two keys, the pause before it tries again) it takes
+# away after minutes here: how fast a test presses and looks depends on what else the machine does.
+LONGER = 60
+LASTING = """(longer) => {
+  const begin = window.setTimeout;
+  window.setTimeout = (act, wait, ...more) => begin(act, wait >= 1000 ? wait * longer : wait, ...more);
+}"""
 # A refused call is logged by the browser itself; what is refused on purpose is not a fault of a page.
 EXPECTED = ("Failed to load resource", "net::ERR_")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test here last longer than others: it waits for several things in turn, each with this patience."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600), append=False)
 
 
 # Not for the session: Playwright's event loop counts as running in this thread, and other tests run loops of their own.
@@ -41,14 +56,24 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @contextmanager
 def opened(
-    browser: Browser, url: str, secret: str | None, *, at: str | None = None, **options: Any
+    browser: Browser,
+    url: str,
+    secret: str | None,
+    *,
+    at: str | None = None,
+    longer: int = LONGER,
+    **options: Any,
 ) -> Iterator[BrowserContext]:
-    """A browser of one person, signed in with a token; it fails on errors of pages and on requests that leave."""
+    """A browser of one person, signed in with a token; it fails on errors of pages and on requests that leave.
+
+    `longer`: 1 where a test stops the clock of its page, and the seconds of the page are what it is about.
+    """
     context = browser.new_context(
         **{"viewport": DESKTOP, "timezone_id": "Europe/Paris", "locale": "en-GB", **options}
     )
     context.set_default_timeout(PATIENCE)
     context.clock.install(time=NOW if at is None else at)
+    context.add_init_script(f"({LASTING})({longer})")
     faults: list[str] = []
     origin = urlsplit(url)._replace(path="", query="", fragment="").geturl()
 

@@ -18,7 +18,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.wiring import plugins_in
 from tests.api.test_system import on_a_file
 from tests.api.working import claimed, ran, said, triggered
-from tests.browser.conftest import PHONE, opened
+from tests.browser.conftest import LONGER, PHONE, opened
 from tests.browser.scene import FILE, Scene, played
 from tests.browser.test_pages import confirm, press, show
 
@@ -59,7 +59,17 @@ def toast(page: Page, text: str) -> Locator:
     return page.locator(".toast").filter(has_text=text)
 
 
-def test_a_deletion_waits_ten_seconds_and_can_be_kept_until_it_is_sent(page: Page, scene: Scene) -> None:
+@pytest.fixture
+def timed_page(browser: Browser, scene: Scene) -> Iterator[Page]:
+    """A page whose messages last as long as they do for a person: its test stops the clock of the page."""
+    with opened(browser, scene.url, scene.secret, longer=1) as context:
+        yield context.new_page()
+
+
+def test_a_deletion_waits_ten_seconds_and_can_be_kept_until_it_is_sent(
+    timed_page: Page, scene: Scene
+) -> None:
+    page = timed_page
     made = scene.service.admin.create(name="short-lived")
     path = f"/schedules/{made['id']}"
     show(page, scene, path)
@@ -67,9 +77,8 @@ def test_a_deletion_waits_ten_seconds_and_can_be_kept_until_it_is_sent(page: Pag
     def delete() -> None:
         choose(page, "Delete…")
         expect(page.get_by_role("dialog")).to_contain_text("afterwards it cannot be undone")
-        page.clock.pause_at(
-            page.evaluate("new Date(Date.now() + 1000).toISOString()")
-        )  # the ten seconds are those of the page
+        # The ten seconds are those of the page. It goes forward only: to where it has not been by then.
+        page.clock.pause_at(page.evaluate("new Date(Date.now() + 600_000).toISOString()"))
         confirm(page, "Delete short-lived")
         expect(toast(page, "Deleting short-lived. Once it is sent it cannot be undone.")).to_be_visible()
 
@@ -179,8 +188,14 @@ def test_a_dead_schedule_is_revived(page: Page, scene: Scene) -> None:
     scene.service.admin.call("DELETE", path)
 
 
+# What the next press copies, as soon as it does.
+COPYING = """() => {
+  window.copied = new Promise((done) => { navigator.clipboard.writeText = async (text) => done(text); });
+}"""
+
+
 def copied(page: Page, label: str) -> str:
-    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.evaluate(COPYING)
     press(page, label)
     expect(toast(page, "Copied.").last).to_be_visible()
     found: str = page.evaluate("window.copied")
@@ -396,8 +411,12 @@ def test_the_audit_is_filtered_and_followed_and_nothing_moves_under_a_hand(page:
     rows = page.get_by_role("region", name="Audit").get_by_role("row")
     expect(rows.filter(has_text="schedule.paused").first).to_contain_text("the authority is down")
     expect(rows.filter(has_text="health-ping")).to_have_count(0)
+    expect(rows.filter(has_text="job.succeeded")).not_to_have_count(0)
     press(page, "Changes", exact=True)
     expect(page).to_have_url(re.compile(r"schedule=cert-check&type=schedule.created"))
+    expect(rows.filter(has_text="job.succeeded")).to_have_count(
+        0
+    )  # the answer is there, not only the question
     rows.nth(1).get_by_role("link").first.focus()
     first = rows.nth(1).inner_text()
     assert admin.post("/schedules/cert-check/resume/").status == 200
@@ -419,6 +438,39 @@ def test_the_audit_is_filtered_and_followed_and_nothing_moves_under_a_hand(page:
     expect(rows).to_have_count(51)
     press(page, "Older", exact=True)
     expect(rows).to_have_count(101)
+
+
+def test_what_is_being_typed_stays_while_the_page_is_drawn_again(page: Page, scene: Scene) -> None:
+    admin = scene.service.admin
+    show(page, scene, "/audit")
+    rows = page.get_by_role("region", name="Audit").get_by_role("row")
+    expect(rows).to_have_count(51)
+    field = page.get_by_label("Of one schedule")
+    field.press_sequentially("cert-")
+    assert admin.post("/schedules/cache-warm/pause/", {"note": "meanwhile"}).status == 200
+    expect(rows.filter(has_text="meanwhile")).to_be_visible()
+    expect(field).to_have_value("cert-")
+    field.press_sequentially("check")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile("schedule=cert-check$"))
+    expect(field).to_have_value("cert-check")
+    page.go_back()
+    expect(field).to_have_value("")  # as the address says
+    assert admin.post("/schedules/cache-warm/resume/").status == 200
+    show(page, scene, "/schedules")
+    expect(page.get_by_role("link", name="recount")).to_be_visible()
+    # Its text counts after a moment without a key: with the clock stopped, that moment does not come.
+    page.clock.pause_at(page.evaluate("new Date(Date.now() + 600_000).toISOString()"))
+    search = page.get_by_label("Search schedules")
+    search.press_sequentially("rec")
+    press(page, re.compile("^Filter"))
+    expect(search).to_have_value("rec")
+    page.clock.resume()
+    expect(page).to_have_url(re.compile("q=rec$"))
+    page.get_by_role("button", name=re.compile("^Filter")).click()
+    search.fill("nothing has this")
+    press(page, "Clear the filter")
+    expect(search).to_have_value("")
 
 
 def test_a_log_is_followed_wrapped_and_searched(page: Page, scene: Scene) -> None:
@@ -520,7 +572,8 @@ def test_many_schedules_are_paged_selected_and_deleted_at_once(page: Page, scene
     page.get_by_label("Select the 45 rows of this page").check()
     page.get_by_role("toolbar").get_by_role("button", name="Delete…").click()
     confirm(page, "Delete 45 schedules")
-    page.clock.fast_forward(10_100)
+    expect(toast(page, "Deleting 45 schedules.")).to_be_visible()
+    page.clock.fast_forward(10_100 * LONGER)
     expect(toast(page, "Deleted 45 schedules.")).to_be_visible()
     assert fields_of(scene, "/schedules/?limit=1")["total"] == before
     press(page, "Clear the filter")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,17 +24,23 @@ from everwhen.web.routes import dashboard_routes
 from tests.api.serving import serving
 from tests.browser.conftest import opened
 from tests.browser.scene import played
+from tests.servers.ports import HeldPort
 
 
 def test_a_page_says_that_it_is_cut_off_and_goes_on_when_the_service_is_back(
     browser: Browser, tmp_path: Path
 ) -> None:
-    with played(tmp_path, hours=1) as scene:
+    with played(tmp_path, hours=1) as scene, ExitStack() as stack:
         context_of_api = scene.service.context
-        server = ApiServer(create_app(context_of_api, dashboard_routes()), ApiSettings(port=0), stop_within=1)
+        port = HeldPort()  # reserved also while nobody listens on it
+        stack.callback(port.release)
+        settings = ApiSettings(port=port.number)
+        server = ApiServer(create_app(context_of_api, dashboard_routes()), settings, stop_within=1)
         server.start()
+        stack.callback(server.stop)
         url = server.url
-        with opened(browser, url, scene.secret) as context:
+        # No page tries again by itself before it is told to.
+        with opened(browser, url, scene.secret, longer=3_600) as context:
             page, other = context.new_page(), context.new_page()
             page.goto(f"{url}/schedules")
             other.goto(f"{url}/schedules/recount")
@@ -46,9 +52,7 @@ def test_a_page_says_that_it_is_cut_off_and_goes_on_when_the_service_is_back(
             expect(page.get_by_text("Disconnected since")).to_be_visible()
             expect(page.get_by_role("link", name="recount")).to_be_visible()  # what is known stays
             again = ApiServer(
-                create_app(_renewed(context_of_api), dashboard_routes()),
-                ApiSettings(port=int(url.rpartition(":")[2])),
-                stop_within=1,
+                create_app(_renewed(context_of_api), dashboard_routes()), settings, stop_within=1
             )
             again.start()
             try:
@@ -59,6 +63,7 @@ def test_a_page_says_that_it_is_cut_off_and_goes_on_when_the_service_is_back(
                 row = page.get_by_role("row").filter(has_text="recount")
                 expect(row).to_contain_text("Paused")
                 other.bring_to_front()
+                other.get_by_role("button", name="Try now").click()
                 expect(other.get_by_role("button", name="Resume")).to_be_visible()
             finally:
                 again.stop()
@@ -91,6 +96,7 @@ def test_a_tab_whose_browser_signed_in_as_somebody_else_changes_nothing_unseen(
         with opened(browser, service.url, service.admin.secret) as context:
             page, second = context.new_page(), context.new_page()
             page.goto(f"{service.url}{path}")
+            expect(page.get_by_role("button", name="Pause…")).to_be_visible()  # all of it is there
             second.goto(f"{service.url}/schedules")
             second.get_by_role("button", name="Sign out").click()
             second.get_by_label("Token").fill(other.secret)
@@ -107,7 +113,7 @@ def test_a_tab_whose_browser_signed_in_as_somebody_else_changes_nothing_unseen(
             # A session that ended in one tab asks for a token in the other, and comes back to the same place.
             second.get_by_role("button", name="Sign out").click()
             expect(second.get_by_label("Token")).to_be_visible()
-            page.get_by_role("button", name="Resume").click()
+            page.clock.fast_forward(6_000)  # it asks for the status every five seconds
             page.get_by_label("Token").fill(service.admin.secret or "")
             page.get_by_role("button", name="Sign in").click()
             expect(page.get_by_role("heading", name="shared", level=2)).to_be_visible()

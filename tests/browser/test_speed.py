@@ -29,7 +29,11 @@ def root_of(page: Page) -> str:
     return found
 
 
-def test_ten_thousand_bars_pan_at_thirty_frames_a_second(browser: Browser, scene: Scene) -> None:
+@pytest.mark.parametrize("is_timed", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_ten_thousand_bars_pan_at_thirty_frames_a_second(
+    browser: Browser, scene: Scene, is_timed: bool
+) -> None:
+    """How fast they are says something only where no other test has the processors: in the long form."""
     with opened(browser, scene.url, scene.secret) as context:
         page = context.new_page()
         page.goto(f"{scene.url}/breakers")
@@ -37,8 +41,7 @@ def test_ten_thousand_bars_pan_at_thirty_frames_a_second(browser: Browser, scene
         found = page.evaluate(f"({PAN.split(chr(10), 1)[1]})", root_of(page))
         print(f"{found['bars']} bars: median {found['median']:.1f} ms, p95 {found['p95']:.1f} ms a frame")
         assert found["bars"] == 10_000 and found["hits"] > 5_000
-        # Other tests have the processors, too: a quarter of the frames is what the page itself needs.
-        assert found["fast"] < THIRTY_A_SECOND
+        assert not is_timed or found["fast"] < THIRTY_A_SECOND
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(360_000, marks=pytest.mark.long)])
@@ -80,7 +83,8 @@ def test_the_table_of_the_line_has_at_most_200_rows(browser: Browser, scene: Sce
         page = context.new_page()
         page.goto(f"{scene.url}/?span=86400&table=yes")
         expect(page.get_by_role("region", name="The slots of the time line")).to_be_visible()
-        assert 100 < page.get_by_role("row").count() <= 201
+        expect(page.get_by_role("row").nth(100)).to_be_attached()
+        assert page.get_by_role("row").count() <= 201
 
 
 def an_item(**fields: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from everwhen.web.routes import dashboard_routes
 from tests.api.serving import serving
 from tests.browser.conftest import PHONE, opened
 from tests.browser.scene import Scene, played
+from tests.browser.test_looks import FRAMES
 from tests.browser.test_pages import confirm, press, show
 
 MIDDLE = {"width": 1000, "height": 800}
@@ -68,6 +69,36 @@ def test_a_page_that_waits_shows_its_shape_and_one_that_failed_what_to_do(page: 
     ):
         show(page, scene, path)
         expect(page.get_by_role("heading", name=words)).to_be_visible()
+
+
+def test_a_time_line_waits_for_a_slow_answer_and_does_not_ask_again_each_second(
+    browser: Browser, scene: Scene
+) -> None:
+    """The clock of the browser is wrong by a week: the first look is at the wrong time, and the next one counts."""
+    asked: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if "stretch=" in route.request.url:  # the whole day
+            route.continue_()
+            return
+        asked.append(route)
+        if len(asked) == 1:
+            route.continue_()
+
+    with opened(browser, scene.url, scene.secret, at="2026-11-09T08:41:23Z") as context:
+        page = context.new_page()
+        page.route("**/system/status/", lambda route: route.abort())  # only the line says what time it is
+        page.route(re.compile("/api/v1/timeline/"), hold)
+        with page.expect_request(re.compile(r"/timeline/\?from=2026-11-16")):
+            show(page, scene, "/")
+        for _ in range(6):
+            page.clock.fast_forward(1_000)
+            page.evaluate(FRAMES)
+        assert len(asked) == 2
+        asked[1].continue_()
+        line = page.get_by_role("region", name="Time line")
+        expect(line.get_by_role("link", name="recount")).to_be_visible()
+        page.unroute_all()
 
 
 def test_a_service_without_anything_says_what_belongs_on_each_page(browser: Browser, tmp_path: Path) -> None:

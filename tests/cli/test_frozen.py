@@ -21,9 +21,9 @@ from everwhen.wiring import open_stack
 from tests.environment import without_settings
 from tests.targets.running import is_alive, pid_in, until
 
-LEASE = 3.0
+LEASE = 6.0  # a busy machine keeps a heartbeat waiting for seconds
 FILE = """
-service: {{database: "sqlite:///{folder}/everwhen.db", lease: 3s, when_cut_off: {when_cut_off}}}
+service: {{database: "sqlite:///{folder}/everwhen.db", lease: 6s, when_cut_off: {when_cut_off}}}
 schedules:
   - id: work
     every: 1h
@@ -44,7 +44,7 @@ def a_node(folder: Path, role: str = "up") -> Iterator[subprocess.Popen[bytes]]:
         yield node
     finally:
         node.kill()
-        node.wait(30)
+        node.wait(60)
 
 
 @pytest.fixture

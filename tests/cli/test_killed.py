@@ -23,7 +23,7 @@ from tests.targets.running import is_alive, pid_in, until
 ROOT = Path(__file__).parents[2]
 
 FILE = """
-service: {{database: "sqlite:///{folder}/everwhen.db", lease: 4s}}
+service: {{database: "sqlite:///{folder}/everwhen.db", lease: 6s}}
 plugin_dirs: [plugins]
 plugins:
   withings: {{schedules: [{{id: never, every: 1h}}]}}
@@ -72,7 +72,7 @@ def a_service(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield service
     finally:
         service.kill()
-        service.wait(30)
+        service.wait(60)
 
 
 def write_files(folder: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_service_that_is_killed_leaves_no_process_and_its_jobs_are_run_again(t
         again = running(tmp_path, 2)
         second.send_signal(signal.SIGINT)
         second.send_signal(signal.SIGTERM)
-        assert second.wait(30) == 130
+        assert second.wait(60) == 130
     until(lambda: not any(map(is_alive, again.values())))
     assert [(job.schedule_id, job.attempt, job.rescues) for job in jobs_in(tmp_path)] == [
         (name, 2, 1) for name in NAMES

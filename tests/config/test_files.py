@@ -115,7 +115,7 @@ def said_about(folder: Path, include: str) -> list[str]:
     return [line.split(": ", 1)[1] for line in mistakes(folder, f"include: [{include}]")]
 
 
-@pytest.mark.timeout(20)  # a pipe without a writer is waited for, and a device never ends
+@pytest.mark.timeout(60)  # a pipe without a writer is waited for, and a device never ends
 def test_what_a_pattern_matches_and_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     os.mkfifo(tmp_path / "more" / "pipe.yaml")

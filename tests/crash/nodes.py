@@ -59,7 +59,7 @@ class NodeProcess:
         """The next thing it says; it is alive, so it comes."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"the {self.role} ended by itself with {self._process.wait(30)}"
+        assert line, f"the {self.role} ended by itself with {self._process.wait(60)}"
         return line.strip()
 
     def heard(self, beginning: str) -> str:
@@ -80,7 +80,7 @@ class NodeProcess:
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
-        assert self._process.wait(timeout=30) == -signal.SIGKILL
+        assert self._process.wait(timeout=60) == -signal.SIGKILL
         self._close()
 
     @property
@@ -130,7 +130,7 @@ def opened(url: str) -> Iterator[Stack]:
         stack.close()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """The deadline is for a broken build only."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -106,7 +106,7 @@ def fire_and_kill(url: str, *, after: float) -> None:
         process.wait(timeout=after)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
-    assert process.wait(timeout=30) == -signal.SIGKILL
+    assert process.wait(timeout=60) == -signal.SIGKILL
     close(process)
 
 

@@ -58,7 +58,7 @@ from tests.servers.ports import HeldPort
 from tools.reference.metrics import full_name
 
 NOW = 1_795_000_000_000_000  # November 2026: dates to come in the pages are to come
-PATIENCE = 60.0
+PATIENCE = 120.0  # seconds for the commands of one fence
 DEFAULT_ADDRESS = "127.0.0.1:8750"
 SHELLS = ("sh", "bash", "console")
 FOLLOWED = (

@@ -22,6 +22,7 @@ def scratch(tmp_path: Path) -> Iterator[Page]:
         page.close()
 
 
+@pytest.mark.timeout(900)  # a page may have dozens of fences
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_snippet_of_a_page_works(page: Path, scratch: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(scratch.folder)

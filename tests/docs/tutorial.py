@@ -29,7 +29,7 @@ NOT_RUN = re.compile(r"<!-- not run: [^>]+ -->\n$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 ANYTHING = "…"
 DIGITS = r"\d+"
-PATIENCE = 45.0  # seconds
+PATIENCE = 60.0  # seconds
 # Commands that only look. Who asks in the very moment in which a job runs sees that, and asks again.
 ASKS = re.compile(
     r"everwhen (?:why|status|logs|audit|schedules list|schedules show|jobs list|jobs show)\b|ls "

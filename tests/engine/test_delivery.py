@@ -15,7 +15,7 @@ from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 PRESENTS = message_target({"text": "Presents!"})
-PATIENCE = 30
+PATIENCE = 60
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from everwhen.engine.watches import Downtime
 from everwhen.store.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def started_after(s: ManualScheduler, caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -34,7 +34,7 @@ def pauses_after(faults: Iterable[StoreFault]) -> list[float]:
 
     loop = Loop("test", "a test", step, reported)
     loop.start()
-    loop.join(10)
+    loop.join(60)
     assert not loop.is_alive
     return reported.pauses
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -285,7 +284,7 @@ def test_r8_a_claim_that_the_store_repeated_without_a_word_is_found_at_the_next_
     stack: Stack,
 ) -> None:
     store_of(stack.runtime).slots = Forgetful(store_of(stack.runtime).slots, is_silent=True)  # type: ignore[assignment]
-    service = a_service(stack, {"command": CommandTarget()}, lease=0.3)
+    service = a_service(stack, {"command": CommandTarget()}, lease=3.0)
     service.start()
     add(stack, "a", "command", {"argv": ["true"]})
     until(has_status(stack, "a", "succeeded"))
@@ -325,7 +324,7 @@ class Away:
 
     def _refuse(self, *, hangs: bool = True) -> None:
         if self.is_away and hangs and self._hangs:
-            self.is_back.wait(60)
+            self.is_back.wait(600)  # longer than a test may take: who waits for it, fails
         if self.is_away:
             self.refusals += 1
             raise StoreError("the database is away")
@@ -345,10 +344,8 @@ def test_g1_a_stop_while_the_database_is_away_leaves_no_process_and_holds_its_ti
     assert target.begun.wait(30)
     slots.is_away = True
     target.returns.set()
-    began = time.monotonic()
     with pytest.raises(SchedulerShutdownError, match=r"with 2 job\(s\) still running"):
         service.stop(timeout=0.5)
-    assert time.monotonic() - began < 10
     assert (is_alive(pid), service.status) == (False, "stopped")
     assert "everwhen-targets" not in {thread.name for thread in threading.enumerate()}
     slots.is_away = False

@@ -68,7 +68,7 @@ def test_a_reference_to_another_document_is_refused_and_never_fetched() -> None:
 # -- what strangers' payloads cost --
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("schema", "payload"),
     [

@@ -11,7 +11,7 @@ from pathlib import Path
 from everwhen.store.lanes import Lane
 from everwhen.store.sqlite.database import SqliteDatabase
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def a_database(path: Path | str | None, *, busy_timeout: float = 10.0) -> SqliteDatabase:

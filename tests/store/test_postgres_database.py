@@ -23,12 +23,12 @@ from everwhen.store.postgres.adapters import At, Flags, Instants, Integers, Text
 from everwhen.store.postgres.database import (
     ATTEMPTS,
     MOST_CONNECTIONS,
-    PATIENCE,
     PostgresDatabase,
     describe_connection,
     where,
 )
 from tests.servers.postgres import PostgresServer
+from tests.targets.running import until
 
 INSTANTS = st.integers(-(1 << 55), (1 << 57))
 
@@ -277,10 +277,8 @@ def test_a_url_that_cannot_be_read_is_refused() -> None:
 
 
 def test_a_server_that_refuses_says_why_at_once(database: PostgresDatabase) -> None:
-    began = time.monotonic()
     with pytest.raises(StoreError, match=r"refuses connections .*password authentication failed"):
-        PostgresDatabase(database.url.replace("everwhen:", "everwhen:not-"))
-    assert time.monotonic() - began < PATIENCE
+        PostgresDatabase(database.url.replace("everwhen:", "everwhen:not-"), patience=3_600)
 
 
 def test_whoever_waits_for_a_server_looks_again_and_again_whether_it_is_back() -> None:
@@ -293,22 +291,29 @@ def test_whoever_waits_for_a_server_looks_again_and_again_whether_it_is_back() -
                 listening.accept()[0].close()
                 asked.append(None)
 
+    def wait_for_it(database: PostgresDatabase) -> None:
+        with suppress(StoreError):  # closed: the test is over
+            database.transact(lambda c: c.execute("SELECT 1"))
+
     with socket.create_server(("127.0.0.1", 0)) as listening:
         Thread(target=hang_up, args=(listening,), daemon=True).start()
         port = listening.getsockname()[1]
-        with closing(
-            PostgresDatabase(
-                f"postgresql://everwhen@127.0.0.1:{port}/e?sslmode=disable&gssencmode=disable", patience=4.0
-            )
-        ) as database:
-            with pytest.raises(StoreError, match="gave no connection within 4s"):
-                database.transact(lambda c: c.execute("SELECT 1"))
-            assert len(asked) > 12  # and nine times with the pauses of the pool
+        url = f"postgresql://everwhen@127.0.0.1:{port}/e?sslmode=disable&gssencmode=disable"
+        with closing(PostgresDatabase(url, patience=3_600)) as database:
+            waiting = Thread(target=wait_for_it, args=(database,), daemon=True)
+            waiting.start()
+            until(lambda: len(asked) > 20)  # with the pauses of the pool that takes minutes
+        waiting.join(60)
+        with (
+            closing(PostgresDatabase(url, patience=0.5)) as hurried,
+            pytest.raises(StoreError, match=r"gave no connection within 0\.5s"),
+        ):
+            hurried.transact(lambda c: c.execute("SELECT 1"))
         listening.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_database_without_a_free_connection_says_so(database: PostgresDatabase) -> None:
-    hurried = PostgresDatabase(database.url, patience=1.0)
+    hurried = PostgresDatabase(database.url, patience=5.0)  # also for each connection that is opened
     with closing(hurried), ExitStack() as held:
         for _ in range(MOST_CONNECTIONS):
             held.enter_context(hurried.connection())
@@ -367,9 +372,7 @@ def test_a_server_that_is_back_after_an_outage_is_used_at_once() -> None:
             with pytest.raises(StoreError, match=r"was lost|gave no connection.*refused"):
                 database.ask("SELECT 1")
         server.start()
-        back = time.monotonic()
-        while not answers(database):
-            assert time.monotonic() - back < 2
+        until(lambda: answers(database))
 
 
 def answers(database: PostgresDatabase) -> bool:
@@ -385,7 +388,7 @@ def test_the_pool_writes_no_lines_of_its_own_where_nobody_asked_for_logs() -> No
 
 def test_a_row_that_somebody_keeps_is_no_lost_connection(database: PostgresDatabase) -> None:
     hurried = PostgresDatabase(
-        f"{database.url}?options=-c%20lock_timeout%3D50ms%20-c%20statement_timeout%3D300ms"
+        f"{database.url}?options=-c%20lock_timeout%3D50ms%20-c%20statement_timeout%3D2s"
     )
     with closing(hurried), database.connection() as keeper:
         keeper.execute("BEGIN; SELECT * FROM notes FOR UPDATE")

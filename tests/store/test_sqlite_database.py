@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -293,15 +292,13 @@ def test_the_change_counter_of_a_closed_file_says_so(database: SqliteDatabase) -
 
 
 def test_closing_beside_a_reader_of_another_connection_neither_waits_nor_fails(path: Path) -> None:
-    database = a_database(path, busy_timeout=15)
+    database = a_database(path, busy_timeout=3_600)  # longer than a test may take
     note(database, "kept")
     other = a_database(path)
     with other.read() as connection:
         assert bodies(connection) == ["kept"]
         note(database, "later")
-        asked_at = time.monotonic()
         database.close()
-        assert time.monotonic() - asked_at < 14
         assert bodies(connection) == ["kept"]
     assert noted(other) == ["kept", "later"]
     other.close()

@@ -87,7 +87,7 @@ def a_server(
         server.closing.set()
         server.listener.shutdown(socket.SHUT_RDWR)
         server.listener.close()
-        thread.join(5)
+        thread.join(60)
 
 
 def _read(connection: socket.socket) -> Seen | None:
@@ -101,7 +101,10 @@ def _read(connection: socket.socket) -> Seen | None:
     first, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65_536)
+        piece = connection.recv(65_536)
+        if not piece:
+            return None
+        body += piece
     method, path, _ = first.split(" ", 2)
     return Seen(method, path, headers, body)
 

@@ -14,7 +14,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.target import Nowhere, Output, Run, Stream, Target
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Kept:
@@ -52,16 +52,26 @@ def perform(
     run: Run | None = None,
     *,
     cancel_when: Callable[[], bool] | None = None,
+    late_when: Callable[[], bool] | None = None,
 ) -> Outcome:
-    """What comes of it. `cancel_when`: somebody cancels the job as soon as this is true."""
-    return asyncio.run(_perform(target, json.dumps(spec), run or a_run(), cancel_when))
+    """What comes of it. As soon as `cancel_when` is true, somebody cancels the job; with `late_when` its time is up."""
+    return asyncio.run(_perform(target, json.dumps(spec), run or a_run(), cancel_when, late_when))
 
 
-async def _perform(target: Target, spec: str, run: Run, cancel_when: Callable[[], bool] | None) -> Outcome:
+async def _perform(
+    target: Target,
+    spec: str,
+    run: Run,
+    cancel_when: Callable[[], bool] | None,
+    late_when: Callable[[], bool] | None,
+) -> Outcome:
     loop = asyncio.get_running_loop()
     running = Running(_unclaimed(), run)
     running.task = loop.create_task(target.run(spec, run))  # type: ignore[arg-type]
-    if run.seconds_left is not None:
+    if late_when is not None:
+        await until_async(late_when)
+        running.end("timed_out")
+    elif run.seconds_left is not None:
         running.timer = loop.call_later(run.seconds_left, running.end, "timed_out")
     if cancel_when is not None:
         await until_async(cancel_when)
@@ -96,8 +106,13 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
+def is_written(path: Path) -> bool:
+    """Whether a whole line is in a file; one that exists may still be empty."""
+    return path.exists() and path.read_text().endswith("\n")
+
+
 def pid_in(path: Path) -> int:
-    until(lambda: path.exists() and path.read_text().endswith("\n"))
+    until(lambda: is_written(path))
     return int(path.read_text())
 
 

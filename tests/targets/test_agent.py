@@ -217,7 +217,7 @@ def test_a_cancelled_run_releases_its_item(tmp_path: Path) -> None:
 
 def test_a_run_that_is_out_of_time_has_failed_with_its_item() -> None:
     inbox = Inbox(ITEM)
-    run = replace(a_run(0.3), deadline_at=CLOCK.now())
+    run = replace(a_run(2.0), deadline_at=CLOCK.now())
     assert ask(["sleep", "600"], inbox=inbox, run=run).status == "timed_out"
     verb, _, done = inbox.reported[-1]
     assert (verb, done.status) == ("complete", "failure")

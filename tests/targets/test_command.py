@@ -12,7 +12,7 @@ import pytest
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget, signal_name
-from tests.targets.running import Kept, a_run, is_alive, perform, pid_in
+from tests.targets.running import Kept, a_run, is_alive, is_written, perform, pid_in
 
 
 def run(*argv: str, run: Run | None = None, **keys: Any) -> Outcome:
@@ -76,9 +76,10 @@ def test_it_runs_in_the_given_folder(tmp_path: Path) -> None:
 
 def test_a_timeout_ends_the_whole_process_group(tmp_path: Path) -> None:
     mark = tmp_path / "child"
-    outcome = run("sh", "-c", f"sleep 60 & echo $! > {mark}; wait", run=a_run(seconds=1.0))
+    spec = {"argv": ["sh", "-c", f"sleep 60 & echo $! > {mark}; wait"]}
+    outcome = perform(CommandTarget(), spec, a_run(seconds=1.0), late_when=lambda: is_written(mark))
     assert (outcome.status, outcome.error) == ("timed_out", "timed out after 1s")
-    assert not is_alive(int(mark.read_text()))
+    assert not is_alive(pid_in(mark))
 
 
 def test_a_cancel_ends_it_and_its_last_words_are_kept(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_cancel_ends_it_and_its_last_words_are_kept(tmp_path: Path) -> None:
     outcome = perform(
         CommandTarget(),
         {"argv": ["sh", "-c", f"echo half way >&2; echo $$ > {mark}; sleep 60"]},
-        cancel_when=mark.exists,
+        cancel_when=lambda: is_written(mark),
     )
     assert outcome == Outcome("cancelled", error="cancelled: half way")
     assert not is_alive(pid_in(mark))

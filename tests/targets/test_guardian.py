@@ -77,7 +77,7 @@ def test_a_killed_node_leaves_nobody_running_but_daemons_of_runs_that_were_over(
     assert [name for name, pid in found.items() if not is_alive(pid)] == []
     node.kill()
     obedient = [found[name] for name in ("leader", "child", "daemon", "second")]
-    until(lambda: not any(map(is_alive, obedient)), seconds=4)
+    until(lambda: not any(map(is_alive, obedient)))
     until(lambda: not is_alive(found["deaf"]))
     until(lambda: not is_alive(node.guardian))
     assert is_alive(found["over"])

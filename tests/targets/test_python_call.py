@@ -130,7 +130,7 @@ def test_what_an_isolated_function_prints_is_output(call_executor: CallExecutor)
 @pytest.mark.parametrize("name", ["blocks", "ignores_the_cancel", "blocks_the_loop"])
 def test_r9_one_that_goes_on_ends_at_once_and_is_left_behind(call_executor: CallExecutor, name: str) -> None:
     given = a_run(seconds=0.2)
-    outcome = run(call_executor, name, given)
+    outcome = run(call_executor, name, given, late_when=functions.begun.is_set)
     assert outcome == Outcome("timed_out", error="timed out after 0.2s")
     (left,) = given.still_running
     assert not left.done()
@@ -156,7 +156,8 @@ def test_r9_an_async_one_gets_the_cancel(call_executor: CallExecutor) -> None:
 
 def test_a_blocked_async_function_holds_up_no_thread(call_executor: CallExecutor) -> None:
     given = a_run(seconds=0.2)
-    assert run(call_executor, "blocks_the_loop", given).status == "timed_out"
+    outcome = run(call_executor, "blocks_the_loop", given, late_when=functions.begun.is_set)
+    assert outcome.status == "timed_out"
     assert run(call_executor, "nothing").status == "succeeded"
 
 

@@ -105,7 +105,7 @@ def test_a_handler_may_say_the_outcome_itself() -> None:
 
 def test_a_handler_that_blocks_is_over_when_its_time_is_up_and_its_place_stays_taken() -> None:
     gate = threading.Event()
-    run = a_run(0.2)
+    run = a_run(2.0)
     outcome = ask(lambda *_event: gate.wait(30), run=run)
     assert outcome.status == "timed_out"
     (work,) = run.still_running

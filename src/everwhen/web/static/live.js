@@ -87,8 +87,10 @@ export async function retry() {
 }
 export function close() { if (source) { source.onerror = null; source.close(); source = null; } }
 
+let refreshing = 0; // questions without an answer yet
 export async function refreshStatus() {
   if (!me.value) return;
+  refreshing++;
   try {
     if (!isGlobal()) { waiting.value = (await get("schedules/", { waiting: true, limit: 1 })).total; return; }
     const found = await get("system/status/");
@@ -96,7 +98,7 @@ export async function refreshStatus() {
     status.value = found;
     lags.value = [...lags.peek(), found.lag].slice(-60);
     waiting.value = found.waiting;
-  } catch (problem) { if (problem.status === 403) status.value = null; }
+  } catch (problem) { if (problem.status === 403) status.value = null; } finally { refreshing--; }
 }
 
 let statusTimer = 0;
@@ -106,7 +108,7 @@ export function start({ isAgain = false } = {}) {
   refreshStatus();
   open();
   clearInterval(statusTimer);
-  statusTimer = setInterval(() => { if (!document.hidden && lostSince.value === null) refreshStatus(); }, 5000);
+  statusTimer = setInterval(() => { if (!document.hidden && lostSince.value === null && !refreshing) refreshStatus(); }, 5000);
 }
 export function stop() { close(); clearInterval(statusTimer); clearTimeout(again); lostSince.value = retryAt.value = null; frozen.value = false; status.value = null; lags.value = []; waiting.value = 0; lastId = null; }
 

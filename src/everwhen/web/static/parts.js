@@ -178,6 +178,17 @@ export function Menu({ label, icon = "more", text, items, cls = "btn square" }) 
     ${isOpen ? html`<ul class="menu" role="menu" aria-label=${label}>${items.filter(Boolean).map((item) => html`<li role="none" key=${item.text}><button role="menuitem" class=${item.isDanger ? "danger" : ""} onClick=${() => { setOpen(false); box.current.querySelector("button").focus(); item.act(); }}><${Icon} name=${item.icon} />${item.text}</button></li>`)}</ul>` : null}</span>`;
 }
 
+// A field whose text is in the address. What is being typed stays while the page is drawn again, and until the address
+// says something else. It counts when the field is left or Enter is pressed; with `rest`, after so many milliseconds.
+export function AddressField({ text, onText, rest = 0, field = null, ...more }) {
+  const [typed, setTyped] = useState(null), timer = useRef(0), sent = useRef(text);
+  useLayoutEffect(() => { if (text !== sent.current) { sent.current = text; clearTimeout(timer.current); setTyped(null); } }, [text]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const send = (value) => { sent.current = value.trim(); onText(sent.current); };
+  const type = ({ target: { value } }) => { setTyped(value); clearTimeout(timer.current); if (rest) timer.current = setTimeout(() => send(value), rest); };
+  return html`<input class="input" ref=${field} value=${typed ?? text} onInput=${type} onChange=${rest ? undefined : (event) => send(event.target.value)} ...${more} />`;
+}
+
 // From cell to cell of a grid by the arrows: only one cell is a stop of Tab.
 export function moveInGrid(event, row, column) {
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];

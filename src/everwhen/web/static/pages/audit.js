@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { useFeed } from "../feed.js";
 import { absolute, ago, ms, now, number } from "../time.js";
 import { Glyph, Icon } from "../glyphs.js";
-import { complain, Empty, Failed, Loading, plural, useData, visible } from "../parts.js";
+import { AddressField, complain, Empty, Failed, Loading, plural, useData, visible } from "../parts.js";
 import { actorOf, jobName, learnActors, learnNames, nameOf } from "../names.js";
 import { reasonText } from "../reasons.js";
 import { href, route, setQuery } from "../router.js";
@@ -30,7 +30,7 @@ export function Audit() {
     try { const found = await get(path, { schedule_id: schedule, limit: 50, cursor: more }); learnActors(found.actors); setShown((list) => [...list, ...found.items].slice(-MOST)); setRead({ of: data, cursor: found.next_cursor }); setFollowing(false); } catch (failure) { complain(failure); }
   };
   return html`<${Page} title="Audit">
-    <div class="tools"><label class="search"><span class="sr">Of one schedule</span><${Icon} name="search" /><input class="input" type="search" placeholder="Schedule id" value=${schedule} onChange=${(event) => setQuery({ schedule: event.target.value.trim() || null }, { replace: false })} /></label>
+    <div class="tools"><label class="search"><span class="sr">Of one schedule</span><${Icon} name="search" /><${AddressField} type="search" placeholder="Schedule id" text=${schedule} onText=${(text) => setQuery({ schedule: text || null }, { replace: false })} /></label>
       <div class="row scroll-x" role="group" aria-label="By kind">${KINDS.map(([value, label]) => html`<button class="chip" key=${label} aria-pressed=${String(types === value)} onClick=${() => setQuery({ type: value || null }, { replace: false })}>${label}</button>`)}</div><span class="grow hide-phone"></span>
       <button class="btn" aria-pressed=${String(isFollowing)} onClick=${() => { setFollowing(!isFollowing); if (!isFollowing) show(); }}><span class="live ${isFollowing ? "" : "off"}"><i></i>${isFollowing ? "Following" : "Not following"}</span></button></div>
     <section class="card" aria-label="Audit" ...${held}>

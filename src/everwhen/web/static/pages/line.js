@@ -6,7 +6,7 @@ import { arrange, LineModel } from "../line_model.js";
 import { labelOf } from "../names.js";
 import { epoch, lostSince, onEvents } from "../live.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
-import { Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
+import { AddressField, Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
 import { reasonAhead, reasonText } from "../reasons.js";
 import { go, href, route, setQuery } from "../router.js";
 import { colours } from "../shell.js";
@@ -62,7 +62,7 @@ export function Line() {
       model.current = new LineModel(answer);
       setProblem(null);
       show();
-    } catch (found) { if (found.name !== "AbortError") setProblem(found); }
+    } catch (found) { if (found.name !== "AbortError") setProblem(found); } finally { if (asking.current === abort) asking.current = null; }
   };
   const show = () => {
     const { answer } = model.current, list = arrange([...model.current.rows.values()], answer.schedule_count);
@@ -123,17 +123,18 @@ export function Line() {
   useEffect(() => { timeline.current?.readColours(); drawMap(); }, [colours.value]);
   useEffect(() => { if (!isTable) timeline.current?.resize(); }, [isTable]);
   const showTable = (is) => { setTable(is); setQuery({ table: is ? "yes" : null }); };
-  // One frame a second: now moves, and with it the window that follows it.
+  // One frame a second: now moves, and with it the window that follows it. What has been asked for is waited for: a
+  // service that needs more than a second would otherwise never be heard, and have more to do with each question.
   useEffect(() => {
     if (view.current.isFollowing && !frozen.value) {
       const length = view.current.window[1] - view.current.window[0];
       view.current.window = around(exactNow(), length);
       timeline.current?.setWindow(view.current.window);
       const known = loaded.current;
-      if (known && (view.current.window[1] > known.to - length * 0.1 || view.current.window[0] < known.from)) loadSoon();
+      if (known && !asking.current && (view.current.window[1] > known.to - length * 0.1 || view.current.window[0] < known.from)) loadSoon();
     } else timeline.current?.ask();
     const known = loaded.current;
-    if (model.current && known && model.current.outdated && Date.now() - known.at > 4000) { model.current.outdated = 0; loadSoon(0); }
+    if (model.current && known && !asking.current && model.current.outdated && Date.now() - known.at > 4000) { model.current.outdated = 0; loadSoon(0); }
   }, [now.value]);
   useEffect(() => onEvents((events) => { if (model.current?.apply(events)) show(); }), []);
 
@@ -201,7 +202,7 @@ function LineFilter() {
   const chip = (name, label, text) => (text ? html`<button class="chip" key=${name} aria-pressed="true" title="Remove this filter" onClick=${() => setValue(name, "")}>${label}: ${visible(text)} <${Icon} name="close" /></button>` : html`<button class="chip" key=${name} onClick=${() => setOpened(name)}>${label}: any</button>`);
   return html`<div class="line-filter"><span class="menu-box" ref=${box} onKeyDown=${close}><button class="btn quiet" aria-label="Filter" aria-expanded=${String(Boolean(opened))} onClick=${() => setOpened(opened ? null : "group")}><${Icon} name="filter" /><span class="hide-phone" aria-hidden="true">Filter</span></button>
     ${opened ? html`<div class="menu form">${CHOICES.map(([name, label]) => html`<${Field} key=${name} id=${`line-${name}`} label=${label}><select id=${`line-${name}`} class="select" value=${valueOf(name)} onChange=${(event) => setValue(name, event.target.value)}><option value="">any</option>${options(name).map(([value, count]) => html`<option key=${value} value=${value}>${visible(value)} (${number(count)})</option>`)}</select><//>`)}
-      <${Field} id="line-q" label="Name has"><input id="line-q" class="input" value=${query.get("q") || ""} onChange=${(event) => setValue("q", event.target.value)} /><//></div>` : null}</span>
+      <${Field} id="line-q" label="Name has"><${AddressField} id="line-q" text=${query.get("q") || ""} onText=${(text) => setValue("q", text)} /><//></div>` : null}</span>
     ${CHOICES.map(([name, label]) => chip(name, label, valueOf(name)))}${query.get("q") ? chip("q", "Name has", query.get("q")) : null}</div>`;
 }
 

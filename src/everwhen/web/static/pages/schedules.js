@@ -5,7 +5,7 @@ import { breakerOf, budgetOf } from "../live.js";
 import { useKeys } from "../keys.js";
 import { ago, duration, ms, now, number } from "../time.js";
 import { capital, Glyph, Icon, KIND, Strip, WORD } from "../glyphs.js";
-import { Empty, Failed, KindTag, Loading, Menu, noNextRun, Running, ScheduleState, scheduleName, triggerText, useData, visible, When } from "../parts.js";
+import { AddressField, Empty, Failed, KindTag, Loading, Menu, noNextRun, Running, ScheduleState, scheduleName, triggerText, useData, visible, When } from "../parts.js";
 import { DeleteDialog, PauseDialog, resumeAll, TriggerDialog } from "../actions.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
@@ -55,7 +55,7 @@ export function Schedules() {
   const clear = () => go(href("schedules"));
   return html`<${Page} title="Schedules" isPrimary>
     <div class="tools">
-      <label class="search"><span class="sr">Search schedules</span><${Icon} name="search" /><input class="input" type="search" ref=${search} placeholder="Name or id" value=${query.get("q") || ""} onInput=${debounced((text) => setQuery({ q: text || null, offset: null }))} /></label>
+      <label class="search"><span class="sr">Search schedules</span><${Icon} name="search" /><${AddressField} type="search" field=${search} placeholder="Name or id" text=${query.get("q") || ""} rest=${200} onText=${(text) => setQuery({ q: text || null, offset: null })} /></label>
       <div class="row scroll-x" role="group" aria-label="By state">${FACETS.filter(([name]) => !name || states[name] || stateOf(query) === name || ["active", "failing", "paused"].includes(name)).map(([name, label]) => html`<button class="chip" key=${name} aria-pressed=${String(stateOf(query) === name)} onClick=${() => setQuery({ status: name && !FLAGS.has(name) ? name : null, failing: null, running: null, held: null, ...(FLAGS.has(name) ? { [name]: "true" } : {}), offset: null }, { replace: false })}>${label}<b>${number(name ? states[name] || 0 : all)}</b></button>`)}</div>
       <span class="grow hide-phone"></span>
       <button class="btn hide-phone" aria-expanded=${String(isFiltering)} onClick=${() => setFiltering(!isFiltering)}><${Icon} name="filter" />Filter <kbd>F</kbd></button>
@@ -89,8 +89,6 @@ function useStable(items, key) {
   order.current.ids = [...kept, ...fresh];
   return order.current.ids.map((id) => byId.get(id));
 }
-let typing = 0;
-const debounced = (act) => (event) => { const text = event.target.value; clearTimeout(typing); typing = setTimeout(() => act(text), 200); };
 
 function Filters() {
   const { data } = useData((abort) => get("schedules/", { facets: "group,owner,type,target", limit: 1 }, { signal: abort }), []);
