@@ -146,11 +146,18 @@ EVENTS_OF_SLOT = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at <= :slot_at::instant
     AND (slot_at = :slot_at::instant OR (slot_count > 1 AND number_in(detail, 'first') <= :slot
         AND number_in(detail, 'last') >= :slot)) ORDER BY id""")
-# idx_audit_schedule, from the end of the schedule's part.
-_RECENT_SKIPS = Statement(f"""
-SELECT {", ".join(RecentSkip._fields)} FROM audit_events
-WHERE uid = :uid::text AND slot_at IS NOT NULL AND type IN ('schedule.skipped', 'schedule.missed')
-ORDER BY slot_at DESC LIMIT :limit""")
+# idx_audit_schedule, from the end of the part of each schedule; on SQLite then the primary key.
+_SKIP = ", ".join(RecentSkip._fields)
+_SKIPS_OF = """
+FROM audit_events WHERE uid = those.wanted AND slot_at IS NOT NULL AND type IN ('schedule.skipped', 'schedule.missed')
+ORDER BY slot_at DESC LIMIT :limit"""
+_RECENT_SKIPS = Statement(
+    sqlite=f"""
+SELECT {_SKIP} FROM unnest(:uids::texts) AS those(wanted) CROSS JOIN audit_events AS e
+WHERE e.id IN (SELECT id {_SKIPS_OF})""",
+    postgres=f"""
+SELECT {_SKIP} FROM unnest(:uids::texts) AS those(wanted) CROSS JOIN LATERAL (SELECT {_SKIP} {_SKIPS_OF}) AS e""",
+)
 # caught_up is stored at its last slot, so the search covers later slots.
 CAUGHT_UP_AROUND = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at > :slot_at::instant
@@ -329,12 +336,7 @@ class Ledger(StorePart):
 
     def recent_skips(self, uids: Iterable[str], *, count: int) -> list[RecentSkip]:
         """Return the last events of each schedule about slots that did not fire."""
-        with self._store.read() as tx:
-            return [
-                found
-                for uid in uids
-                for found in tx.many(RecentSkip._make, _RECENT_SKIPS, uid=uid, limit=count)
-            ]
+        return self._many(RecentSkip._make, _RECENT_SKIPS, uids=list(uids), limit=count)
 
     # -- events --
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import ascii_lowercase, ascii_uppercase
 
 from everwhen.model.queries import ScheduleFilter, ScheduleOrder
 
+# Both databases lower the letters of ASCII only, so a text that is searched for has to keep its other letters.
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _COLUMNS = ("status", "group", "owner", "type", "target", "paused_by", "token_id")
 _CONDITIONS = {
     "is_failing": "failed_slots > 0",
@@ -34,7 +37,7 @@ def filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
     if wanted.text is not None:
         # Both in one look, since every row is looked at; behind the line break the id begins.
         conditions.append("strpos(lower(name || '\n' || schedule_id), :text::text) > 0")
-        values["text"] = wanted.text.lower()
+        values["text"] = wanted.text.translate(_LOWER)
     return " AND ".join(conditions) or "TRUE", values
 
 
