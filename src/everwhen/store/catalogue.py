@@ -10,8 +10,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
+from everwhen.model.events import Hold
 from everwhen.model.limits import Shared
-from everwhen.model.queries import Entry, Facet, GatheredSkips, ScheduleFilter, ScheduleNames, ScheduleOrder
+from everwhen.model.queries import (
+    Entry,
+    Facet,
+    GatheredSkips,
+    ScheduleFilter,
+    ScheduleNames,
+    ScheduleOrder,
+)
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
 from everwhen.model.spending import Spending, spending_of
@@ -89,6 +97,8 @@ _PUT_CAUSES = Statement("""
 UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
 WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
 
+_HOLD = """
+row_id, uid, schedule_id, owner, held_slot_at, coalesce(held_due_at, held_slot_at), held_reason, held_since, held_key"""
 _ANY = ScheduleFilter()
 T = TypeVar("T")
 
@@ -278,6 +288,18 @@ ORDER BY {ordered(order, is_descending=is_descending)} LIMIT :limit OFFSET :offs
             found[facet][value] = number
         return found
 
+    def holds(self, wanted: ScheduleFilter, *, limit: int) -> list[Hold]:
+        """Return the slots that matching schedules hold, those of the schedules that are due soonest."""
+        where, values = filtered(wanted)
+        # idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
+        query = f"""
+SELECT {_HOLD} FROM schedules WHERE {where} AND held_slot_at IS NOT NULL AND row_id IN (
+    SELECT row_id FROM schedules WHERE held_key IS NOT NULL
+    UNION ALL SELECT row_id FROM schedules WHERE release_at IS NOT NULL)
+ORDER BY {ordered("next_run_at", is_descending=False)} LIMIT :limit"""
+        with self._store.read() as tx:
+            return tx.many(Hold._make, composed(query), **values, limit=limit)
+
     def gathered_skips(
         self, wanted: ScheduleFilter, since: int, until: int, *, limit: int
     ) -> list[GatheredSkips]:
@@ -299,9 +321,13 @@ SELECT {", ".join(GatheredSkips._fields)} FROM schedules WHERE {where} AND skip_
         with self._store.read() as tx:
             return int(tx.value(composed(query), **values, most=most))
 
-    def soonest(self, count: int, wanted: ScheduleFilter = _ANY) -> list[Schedule]:
-        """Return the schedules that are due soonest, of those that match."""
+    def soonest(
+        self, count: int, wanted: ScheduleFilter = _ANY, *, before: int | None = None
+    ) -> list[Schedule]:
+        """Return the schedules that are due soonest, of those that match; `before`: only those that are due by then."""
         where, values = filtered(wanted)
+        if before is not None:
+            where, values = f"next_run_at < :before::instant AND {where}", {**values, "before": before}
         # idx_schedules_next_run, from its front.
         query = f"""
 SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND {where}
