@@ -175,10 +175,11 @@ class _Line:
         held = self._held()
         waiting = {(bar.schedule_id, bar.slot_at) for bar in held}
         future = [bar for bar in future if (bar.schedule_id, bar.slot_at) not in waiting]
-        found_bars = self._rare_ones(self._past() + held + future)
-        bars = sorted(found_bars, key=lambda bar: (bar.due_at, bar.schedule_id))
+        bars = self._rare_ones(self._past() + held + future)
         is_aggregated = len(bars) > MOST_BARS or (self._is_counted and self._wanted.rare is None)
         self._is_counted = self._is_counted or is_aggregated
+        if not is_aggregated:
+            bars.sort(key=lambda bar: (bar.due_at, bar.schedule_id))
         found = Timeline(self._now, bars, [], complete_until, is_aggregated, spans=self._spans())
         if is_aggregated or self._wanted.width is not None:
             found.stretches.extend(self._stretches(bars))
@@ -405,14 +406,13 @@ class _Line:
 
     def _add_rows(self, found: Timeline) -> None:
         """Add the rows that a person wants to see: what runs, waits or went wrong first, then what is due soonest."""
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for bar in found.bars:
-            counts[bar.schedule_id][bar.word] += bar.slots
-        for schedule_id, more in self._dense_rows.items():
-            counts[schedule_id].update(more)
-        found.schedule_count = len(counts.keys() | self._names)
+        names = {bar.schedule_id for bar in found.bars}
+        found.schedule_count = len(names | self._dense_rows.keys() | self._names)
         if not self._wanted.rows or found.is_aggregated:
             return
+        counts: dict[str, Counter[str]] = defaultdict(Counter, self._dense_rows)
+        for bar in found.bars:
+            counts[bar.schedule_id][bar.word] += bar.slots
         chosen = sorted(counts, key=lambda name: (-_interest(counts[name]), sum(counts[name].values()), name))
         chosen = chosen[: self._wanted.rows]
         entries = self._store.catalogue.entries_of(chosen)
