@@ -63,6 +63,7 @@ class ScheduleFilter(NamedTuple):
     is_failing: bool = False  # its last slot failed
     is_running: bool = False
     is_held: bool = False
+    uids: Collection[str] | None = None  # one of these
 
 
 ScheduleOrder = Literal["created_at", "name", "status", "owner", "next_run_at", "last_fired_at"]
@@ -131,6 +132,26 @@ class JobPage(NamedTuple):
     total: int = 0
     is_approximate: bool = False
     next_before: int | None = None
+
+
+class SlotJob(NamedTuple):
+    """What the time line shows of a job."""
+
+    row_id: int
+    job_id: str
+    uid: str
+    schedule_id: str
+    origin: Origin
+    status: JobStatus
+    slot_at: int
+    due_at: int
+    attempt: int
+    retry: int
+    created_at: int
+    started_at: int | None
+    ended_at: int | None
+    reason: str | None
+    error: str | None
 
 
 class SpanCount(NamedTuple):

@@ -247,6 +247,9 @@ def key_of(entry: Entry | ScheduleNames) -> str | None:
     return None if entry.key is None else entry.key.rpartition("/")[2]
 
 
+FacetCounts = dict[str, dict[str, int]]  # numbers of schedules by column and value
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulePage:
     """Some of many schedules; `total` is counted up to a bound, and is an estimate beyond it."""
@@ -254,6 +257,7 @@ class SchedulePage:
     entries: list[Entry]
     total: int
     is_approximate: bool = False
+    facets: FacetCounts | None = None
 
 
 def list_entries(
@@ -265,30 +269,49 @@ def list_entries(
     before: int | None = None,
     offset: int = 0,
     order: tuple[ScheduleOrder, bool] | None = None,
+    facets: Sequence[Facet] = (),
 ) -> SchedulePage:
     """Return a page of the schedules that the caller may see, newest first; or by `order`, a column and whether it
-    descends."""
+    descends. `facets`: what is counted beside it."""
     visible = visible_to(wanted, caller)
+    counted = count_facets(runtime, wanted, caller, facets) if facets else None
     if visible is None:
-        return SchedulePage([], 0)
-    wanted, catalogue = visible, store_of(runtime).catalogue
+        return SchedulePage([], 0, facets=counted)
+    catalogue = store_of(runtime).catalogue
     if order is None:
-        entries = catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+        entries = catalogue.entries(visible, limit=limit, before=before, offset=offset)
     else:
         entries = catalogue.ordered_entries(
-            wanted, order[0], is_descending=order[1], limit=limit, offset=offset
+            visible, order[0], is_descending=order[1], limit=limit, offset=offset
         )
     if (
         before is None and not offset and len(entries) < limit
     ):  # all of them: a filter that matches rarely is a scan
-        return SchedulePage(entries, len(entries))
-    total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
+        return SchedulePage(entries, len(entries), facets=counted)
+    total = _total_in(counted, visible)
+    if total is None:
+        total = catalogue.count(visible, most=COUNTED + 1)
     if total <= COUNTED:
-        return SchedulePage(entries, total)
-    if wanted != ScheduleFilter():
-        return SchedulePage(entries, COUNTED, is_approximate=True)
-    newest = store_of(runtime).catalogue.entries(wanted, limit=1)
-    return SchedulePage(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
+        return SchedulePage(entries, total, facets=counted)
+    if visible != ScheduleFilter():
+        return SchedulePage(entries, COUNTED, is_approximate=True, facets=counted)
+    newest = catalogue.entries(visible, limit=1)
+    return SchedulePage(
+        entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True, facets=counted
+    )
+
+
+def _total_in(counted: FacetCounts | None, wanted: ScheduleFilter) -> int | None:
+    """Return how many schedules match, as far as that was counted: by status, whatever state is wanted."""
+    by_status = (counted or {}).get("status")
+    if by_status is None or wanted.paused_by is not None:
+        return None
+    flags = {"failing": wanted.is_failing, "running": wanted.is_running, "held": wanted.is_held}
+    states = [word for word, is_wanted in flags.items() if is_wanted]
+    states += [wanted.status] if wanted.status is not None else []
+    if not states:
+        return sum(number for word, number in by_status.items() if word not in flags)
+    return by_status.get(states[0], 0) if len(states) == 1 else None
 
 
 def visible_to(wanted: ScheduleFilter, caller: Caller) -> ScheduleFilter | None:
@@ -310,7 +333,7 @@ MOST_VALUES = 100
 
 def count_facets(
     runtime: Runtime, wanted: ScheduleFilter, caller: Caller, facets: Sequence[Facet]
-) -> dict[str, dict[str, int]]:
+) -> FacetCounts:
     """Count what the caller may see by these columns, whatever the filter says about the state of schedules."""
     stateless = wanted._replace(
         status=None, paused_by=None, is_failing=False, is_running=False, is_held=False

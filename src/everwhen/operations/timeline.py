@@ -11,15 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from everwhen.decide.outlook import Conditions
 from everwhen.errors import TimetableError
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import STARTS
 from everwhen.model.instants import DAY, SECOND
-from everwhen.model.job import FAILURES, Job
-from everwhen.model.queries import Entry, EventFilter, ScheduleFilter
+from everwhen.model.job import FAILURES, JobStatus
+from everwhen.model.queries import Entry, EventFilter, ScheduleFilter, SlotJob
 from everwhen.model.schedule import Schedule, State
 from everwhen.operations.recent import Recent, recent_of
 from everwhen.operations.system import is_alive
@@ -34,7 +34,9 @@ LONGEST = 400 * DAY
 MOST_ROWS = 200
 MOST_SPANS = 200
 MOST_SWITCHES = 1_000
+MOST_HELD = 1_000
 MOST_CLOSED = 60  # closed times that are listed for one row
+MOST_NAMED = 1_000  # schedules that match a filter and are then read by their uid
 MOST_COUNTED = 200_000  # slots of dense schedules that are counted one by one
 
 # What begins and ends the times in which nothing fires: of the whole system, and of one schedule.
@@ -54,7 +56,7 @@ class Bar(NamedTuple):
     due_at: int
     slots: int = 1  # that one event covers
     reason: str | None = None
-    job: Job | None = None
+    job: SlotJob | None = None
     is_estimate: bool = False
     is_skipped: bool = False  # of an upcoming slot: it will be
     since: int | None = None  # of a held slot
@@ -162,6 +164,10 @@ class _Line:
         self._dense: Counter[tuple[int, str]] = Counter()  # by stretch and word, beyond the bars
         self._dense_rows: dict[str, Counter[str]] = defaultdict(Counter)
         self._width = wanted.width or -(-(end - start) // STRETCHES)
+        self._uids = self._find_uids()
+        self._schedules = self._narrowed()
+        self._names: set[str] = set()  # of schedules whose jobs are only counted
+        self._is_counted = False  # the database counts the jobs of the span
         self._switches: list[Event] = []  # newest first: what began and ended times without firings
 
     def read(self) -> Timeline:
@@ -169,12 +175,14 @@ class _Line:
         held = self._held()
         waiting = {(bar.schedule_id, bar.slot_at) for bar in held}
         future = [bar for bar in future if (bar.schedule_id, bar.slot_at) not in waiting]
-        found_bars = self._rare_ones(self._past() + held + future)
-        bars = sorted(found_bars, key=lambda bar: (bar.due_at, bar.schedule_id))
-        is_aggregated = len(bars) > MOST_BARS
+        bars = self._rare_ones(self._past() + held + future)
+        is_aggregated = len(bars) > MOST_BARS or (self._is_counted and self._wanted.rare is None)
+        self._is_counted = self._is_counted or is_aggregated
+        if not is_aggregated:
+            bars.sort(key=lambda bar: (bar.due_at, bar.schedule_id))
         found = Timeline(self._now, bars, [], complete_until, is_aggregated, spans=self._spans())
         if is_aggregated or self._wanted.width is not None:
-            found.stretches.extend(self._stretches(bars, is_aggregated=is_aggregated))
+            found.stretches.extend(self._stretches(bars))
         found.total = sum(sum(one.counts.values()) for one in found.stretches) if is_aggregated else len(bars)
         self._add_rows(found)
         if is_aggregated:
@@ -187,13 +195,19 @@ class _Line:
     # -- the past --
 
     def _past(self) -> list[Bar]:
-        jobs = self._store.ledger.jobs_between(
-            self._start, self._past_end, self._wanted.schedules, limit=MOST_BARS + 1
-        )
-        found = [
-            Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs
+        return self._jobs() + self._skipped() + self._gathered()
+
+    def _jobs(self) -> list[Bar]:
+        """Return the bars of jobs; none where there are so many that all of them are only counted."""
+        ledger, span = self._store.ledger, (self._start, self._past_end, self._schedules)
+        counts_all = self._wanted.rare is None or (self._wanted.rare == 0 and not self._wanted.rows)
+        if counts_all and ledger.count_jobs_between(*span, most=MOST_BARS + 1) > MOST_BARS:
+            self._is_counted, self._names = True, ledger.names_between(*span, limit=MOST_BARS + 1)
+            return []
+        return [
+            Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job)
+            for job in ledger.jobs_between(*span, limit=MOST_BARS + 1)
         ]
-        return found + self._skipped() + self._gathered()
 
     def _rare_ones(self, bars: list[Bar]) -> list[Bar]:
         """Return the bars of schedules that have few of them; those of the others are counted."""
@@ -210,7 +224,7 @@ class _Line:
         wanted = EventFilter(
             types=("schedule.skipped", "schedule.missed"), since=self._start, until=self._past_end
         )
-        owner, uids = self._wanted.schedules.owner, self._uids()
+        owner, uids = self._wanted.schedules.owner, self._uids
         found = []
         for recorded in self._store.ledger.events(wanted, limit=MOST_BARS + 1):
             event = recorded.event
@@ -225,7 +239,7 @@ class _Line:
     def _gathered(self) -> list[Bar]:
         """Return the skips that no event records yet: of each schedule one bar, at the last of them."""
         found = self._store.catalogue.gathered_skips(
-            self._wanted.schedules, self._start, self._past_end, limit=MOST_BARS
+            self._schedules, self._start, self._past_end, limit=MOST_BARS
         )
         return [
             Bar(
@@ -239,26 +253,26 @@ class _Line:
             for one in found
         ]
 
-    def _uids(self) -> set[str] | None:
+    def _find_uids(self) -> set[str] | None:
         """Return the schedules that are wanted; None: all, or all of an owner, who is on record in every event."""
         wanted = self._wanted.schedules
         is_any = wanted == ScheduleFilter(owner=wanted.owner)
         return None if is_any else self._store.catalogue.uids(wanted, most=100 * MOST_BARS)
 
+    def _narrowed(self) -> ScheduleFilter:
+        """Return a filter by uid, where few match: the columns of most filters have no index."""
+        if self._uids is None or len(self._uids) > MOST_NAMED:
+            return self._wanted.schedules
+        return ScheduleFilter(uids=self._uids)
+
     def _held(self) -> list[Bar]:
         """Return the slots that wait now."""
         if not self._start <= self._now < self._end:
             return []
-        wanted = self._wanted.schedules._replace(is_held=True)
-        found = []
-        for entry in self._store.catalogue.ordered_entries(wanted, "next_run_at", limit=1_000):
-            state = entry.schedule.state
-            if state.held_slot_at is not None:
-                bar = Bar(
-                    "held", state.schedule_id, state.held_slot_at, state.held_due_at or state.held_slot_at
-                )
-                found.append(bar._replace(reason=state.held_reason, since=state.held_since))
-        return found
+        return [
+            Bar("held", hold.schedule_id, hold.slot_at, hold.due_at, reason=hold.reason, since=hold.since)
+            for hold in self._store.catalogue.holds(self._schedules, limit=MOST_HELD)
+        ]
 
     # -- the future --
 
@@ -269,10 +283,10 @@ class _Line:
         Only the schedules that are due soonest are read. If there are more, the slots of the others begin where the
         first of those is due, and up to there nothing is missing.
         """
-        catalogue, wanted, end = self._store.catalogue, self._wanted.schedules, self._end
-        if not any((each.state.next_run_at or end) < end for each in catalogue.soonest(1, wanted)):
+        catalogue, wanted, end = self._store.catalogue, self._schedules, self._end
+        soonest = catalogue.soonest(MOST_BARS + 1, wanted, before=end)
+        if not soonest:
             return [], end  # nearly always a span of the past
-        soonest = catalogue.soonest(MOST_BARS + 1, wanted)
         if len(soonest) > MOST_BARS:
             end = min(end, soonest.pop().state.next_run_at or end)
         conditions = conditions_of(self._runtime, soonest)
@@ -317,23 +331,21 @@ class _Line:
 
     # -- what stands beside the bars --
 
-    def _stretches(self, bars: list[Bar], *, is_aggregated: bool) -> list[Stretch]:
+    def _stretches(self, bars: list[Bar]) -> list[Stretch]:
         """Count by stretches: the database counts jobs where not all are among the bars, the rest comes from these."""
         number_of = -(-(self._end - self._start) // self._width)
         counts: list[Counter[str]] = [Counter() for _ in range(number_of)]
-        if is_aggregated:
+        if self._is_counted:
             for found in self._store.ledger.job_counts(
-                self._start, self._past_end, self._wanted.schedules, width=self._width
+                self._start, self._past_end, self._schedules, width=self._width
             ):
                 counts[found.stretch][found.status] += found.jobs
         for bar in bars:
             number = (bar.due_at - self._start) // self._width
-            if (bar.kind != "job" or not is_aggregated) and 0 <= number < number_of:
+            if (bar.kind != "job" or not self._is_counted) and 0 <= number < number_of:
                 counts[number][bar.word] += bar.slots
         for (number, word), slots in self._dense.items():
-            if 0 <= number < number_of and not (
-                is_aggregated and word not in ("upcoming", "skipped", "missed")
-            ):
+            if 0 <= number < number_of and not (self._is_counted and word in _OF_JOBS):
                 counts[number][word] += slots
         edges = range(self._start, self._end, self._width)
         return [
@@ -394,14 +406,13 @@ class _Line:
 
     def _add_rows(self, found: Timeline) -> None:
         """Add the rows that a person wants to see: what runs, waits or went wrong first, then what is due soonest."""
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for bar in found.bars:
-            counts[bar.schedule_id][bar.word] += bar.slots
-        for schedule_id, more in self._dense_rows.items():
-            counts[schedule_id].update(more)
-        found.schedule_count = len(counts)
+        names = {bar.schedule_id for bar in found.bars}
+        found.schedule_count = len(names | self._dense_rows.keys() | self._names)
         if not self._wanted.rows or found.is_aggregated:
             return
+        counts: dict[str, Counter[str]] = defaultdict(Counter, self._dense_rows)
+        for bar in found.bars:
+            counts[bar.schedule_id][bar.word] += bar.slots
         chosen = sorted(counts, key=lambda name: (-_interest(counts[name]), sum(counts[name].values()), name))
         chosen = chosen[: self._wanted.rows]
         entries = self._store.catalogue.entries_of(chosen)
@@ -443,6 +454,7 @@ def _upcoming(slot: UpcomingSlot) -> Bar:
     )
 
 
+_OF_JOBS = frozenset[str](get_args(JobStatus))
 _OF_NOTE = frozenset(("running", "queued", "held", "missed", *FAILURES))
 
 

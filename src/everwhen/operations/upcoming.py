@@ -30,8 +30,7 @@ CHANGES_WITHIN = 2 * 366 * A_DAY
 MOST_AROUND = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class UpcomingSlot:
+class UpcomingSlot(NamedTuple):
     """An upcoming slot. `is_estimate`: it depends on when something before it ends.
 
     `until`: how long the reason of a skip holds, if that is known; a slot that will be held fires then.

@@ -10,14 +10,23 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
+from everwhen.model.events import Hold
 from everwhen.model.limits import Shared
-from everwhen.model.queries import Entry, Facet, GatheredSkips, ScheduleFilter, ScheduleNames, ScheduleOrder
+from everwhen.model.queries import (
+    Entry,
+    Facet,
+    GatheredSkips,
+    ScheduleFilter,
+    ScheduleNames,
+    ScheduleOrder,
+)
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
 from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Statement, composed
 from everwhen.store.lanes import Lane
 from everwhen.store.load import add_shared, load_schedule, schedules_of, system_paused_at
+from everwhen.store.schedule_facets import facet_query
 from everwhen.store.schedule_filters import filtered, given_columns, ordered
 from everwhen.store.schedule_rows import BY_ID, STATE
 from everwhen.store.system_rows import SPENDINGS
@@ -74,6 +83,8 @@ SELECT {_NAMES} FROM schedules
 WHERE (:owner::text IS NULL OR owner = :owner::text) AND (:maker::text IS NULL OR token_id = :maker::text)
     AND (substr(schedule_id, 1, length(:start::text)) = :start::text OR strpos(key, :key::text) > 0)
 ORDER BY row_id DESC LIMIT :limit""")
+# The primary key.
+_ENTRIES_BY_ROW = Statement(f"SELECT {_ENTRY} FROM schedules WHERE row_id = ANY(:row_ids::integers)")
 # The unique key on schedule_id.
 _ENTRIES_OF = Statement(f"SELECT {_ENTRY} FROM schedules WHERE schedule_id = ANY(:ids::texts)")
 # The primary key, from its end.
@@ -86,15 +97,8 @@ _PUT_CAUSES = Statement("""
 UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
 WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
 
-_COUNTED = """
-SELECT * FROM (SELECT '{facet}', coalesce("{facet}", '') AS value, count(*) AS number FROM found
-GROUP BY value ORDER BY number DESC, value LIMIT :most) AS by_{facet}"""
-_OF_NOTE = "SELECT 'status', '{word}', count(*) FROM found WHERE {condition}"
-_STATES_OF_NOTE = {
-    "failing": "failed_slots > 0",
-    "running": "running_jobs > 0",
-    "held": "held_slot_at IS NOT NULL",
-}
+_HOLD = """
+row_id, uid, schedule_id, owner, held_slot_at, coalesce(held_due_at, held_slot_at), held_reason, held_since, held_key"""
 _ANY = ScheduleFilter()
 T = TypeVar("T")
 
@@ -245,12 +249,16 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
     ) -> list[Entry]:
         """Return schedules in another order than that of their creation."""
         where, values = filtered(wanted)
-        # A pass over schedules, of which the database keeps the first ones while it reads.
+        # A pass over schedules, of which the database keeps the first ones while it reads. Whole rows would be copied
+        # while they are compared, which takes longer than the pass: they are read when it is known which are shown.
         query = f"""
-SELECT {_ENTRY} FROM schedules WHERE {where}
+SELECT row_id FROM schedules WHERE {where}
 ORDER BY {ordered(order, is_descending=is_descending)} LIMIT :limit OFFSET :offset"""
         with self._store.read() as tx:
-            return _entries(tx, tx.rows(composed(query), **values, limit=limit, offset=offset))
+            row_ids = tx.column(composed(query), **values, limit=limit, offset=offset)
+            found = _entries(tx, tx.rows(_ENTRIES_BY_ROW, row_ids=row_ids)) if row_ids else []
+        by_row = {entry.schedule.state.row_id: entry for entry in found}
+        return [by_row[row_id] for row_id in row_ids]
 
     def entries_of(self, schedule_ids: Sequence[str]) -> list[Entry]:
         """Return those of these schedules that exist."""
@@ -272,22 +280,25 @@ ORDER BY {ordered(order, is_descending=is_descending)} LIMIT :limit OFFSET :offs
         Null is empty text. Beside the status of schedules stands how many fail, run a job, and hold a slot.
         """
         where, values = filtered(wanted)
-        counts = [_COUNTED.format(facet=facet) for facet in facets]
-        if "status" in facets:
-            counts += [_OF_NOTE.format(word=word, condition=text) for word, text in _STATES_OF_NOTE.items()]
-        # A pass over schedules for each count. A text is searched for once: that takes longer than to count.
-        kept = "MATERIALIZED" if wanted.text is not None else "NOT MATERIALIZED"
-        query = f"""
-WITH found AS {kept} (
-    SELECT status, "group", owner, type, target, failed_slots, running_jobs, held_slot_at
-    FROM schedules WHERE {where})
-{" UNION ALL ".join(counts)}"""
+        query = facet_query(where, facets)  # a pass over schedules
         with self._store.read() as tx:
             rows = tx.rows(composed(query), **values, most=most)
         found: dict[Facet, dict[str, int]] = {facet: {} for facet in facets}
         for facet, value, number in rows:
             found[facet][value] = number
         return found
+
+    def holds(self, wanted: ScheduleFilter, *, limit: int) -> list[Hold]:
+        """Return the slots that matching schedules hold, those of the schedules that are due soonest."""
+        where, values = filtered(wanted)
+        # idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
+        query = f"""
+SELECT {_HOLD} FROM schedules WHERE {where} AND held_slot_at IS NOT NULL AND row_id IN (
+    SELECT row_id FROM schedules WHERE held_key IS NOT NULL
+    UNION ALL SELECT row_id FROM schedules WHERE release_at IS NOT NULL)
+ORDER BY {ordered("next_run_at", is_descending=False)} LIMIT :limit"""
+        with self._store.read() as tx:
+            return tx.many(Hold._make, composed(query), **values, limit=limit)
 
     def gathered_skips(
         self, wanted: ScheduleFilter, since: int, until: int, *, limit: int
@@ -310,9 +321,13 @@ SELECT {", ".join(GatheredSkips._fields)} FROM schedules WHERE {where} AND skip_
         with self._store.read() as tx:
             return int(tx.value(composed(query), **values, most=most))
 
-    def soonest(self, count: int, wanted: ScheduleFilter = _ANY) -> list[Schedule]:
-        """Return the schedules that are due soonest, of those that match."""
+    def soonest(
+        self, count: int, wanted: ScheduleFilter = _ANY, *, before: int | None = None
+    ) -> list[Schedule]:
+        """Return the schedules that are due soonest, of those that match; `before`: only those that are due by then."""
         where, values = filtered(wanted)
+        if before is not None:
+            where, values = f"next_run_at < :before::instant AND {where}", {**values, "before": before}
         # idx_schedules_next_run, from its front.
         query = f"""
 SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND {where}

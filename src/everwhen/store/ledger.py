@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -29,6 +28,7 @@ from everwhen.model.queries import (
     RecentJob,
     RecentSkip,
     ScheduleFilter,
+    SlotJob,
     SpanCount,
 )
 from everwhen.model.schedule import State
@@ -46,8 +46,8 @@ from everwhen.store.job_pages import (
     way_of,
 )
 from everwhen.store.job_rows import JOB
+from everwhen.store.job_spans import JobSpan
 from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
-from everwhen.store.schedule_filters import of_wanted
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.system_rows import SPENDINGS
 from everwhen.store.transaction import Snapshot, StorePart
@@ -77,6 +77,13 @@ _ALL_JOBS = Statement(f"SELECT {JOB} FROM jobs ORDER BY uid, row_id")
 # A prefix of the unique key on job_id, `sched-{uid}-n…`: this query has no index of its own.
 _OF_UID = """
 job_id >= 'sched-' || :uid::text || '-n' AND job_id < 'sched-' || :uid::text || '-o' AND uid = :uid::text"""
+_SPAN_OF_UID = f"slot_at >= :since::instant AND slot_at < :until::instant AND {_OF_UID}"
+_COUNTS_OF_UID = Statement(
+    sqlite=f"SELECT (slot_at - :since) / :width, status, count(*) FROM jobs WHERE {_SPAN_OF_UID} GROUP BY 1, 2",
+    postgres=f"""
+SELECT floor(extract(epoch FROM slot_at - :since::instant) * 1000000 / :width)::bigint, status, count(*)
+FROM jobs WHERE {_SPAN_OF_UID} GROUP BY 1, 2""",
+)
 JOBS_OF = Statement(f"SELECT {JOB} FROM jobs WHERE {_OF_UID} ORDER BY row_id")
 # The unique key on uid.
 _STATE_OF = Statement(f"SELECT {STATE} FROM schedules WHERE uid = :uid::text")
@@ -122,15 +129,6 @@ ORDER BY attempt, stream, position""")
 # The primary key of jobs, one step from either end.
 _JOB_ROWS = Statement("""
 SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)""")
-# idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them.
-_SPANS = [
-    f"slot_at >= :since::instant AND slot_at < :until::instant AND {condition}"
-    for condition in (
-        "origin IN ('schedule', 'catch_up')",
-        "origin = 'backfill'",
-        "origin IN ('retry', 'manual', 'webhook', 'chat')",
-    )
-]
 # The last numbers of each schedule, all their retries: ranges of the unique key on job_id.
 _RECENT_JOBS = Statement(f"""
 SELECT {", ".join(RecentJob._fields)} FROM unnest(:numbers::texts) AS those(wanted) CROSS JOIN jobs
@@ -146,11 +144,18 @@ EVENTS_OF_SLOT = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at <= :slot_at::instant
     AND (slot_at = :slot_at::instant OR (slot_count > 1 AND number_in(detail, 'first') <= :slot
         AND number_in(detail, 'last') >= :slot)) ORDER BY id""")
-# idx_audit_schedule, from the end of the schedule's part.
-_RECENT_SKIPS = Statement(f"""
-SELECT {", ".join(RecentSkip._fields)} FROM audit_events
-WHERE uid = :uid::text AND slot_at IS NOT NULL AND type IN ('schedule.skipped', 'schedule.missed')
-ORDER BY slot_at DESC LIMIT :limit""")
+# idx_audit_schedule, from the end of the part of each schedule; on SQLite then the primary key.
+_SKIP = ", ".join(RecentSkip._fields)
+_SKIPS_OF = """
+FROM audit_events WHERE uid = those.wanted AND slot_at IS NOT NULL AND type IN ('schedule.skipped', 'schedule.missed')
+ORDER BY slot_at DESC LIMIT :limit"""
+_RECENT_SKIPS = Statement(
+    sqlite=f"""
+SELECT {_SKIP} FROM unnest(:uids::texts) AS those(wanted) CROSS JOIN audit_events AS e
+WHERE e.id IN (SELECT id {_SKIPS_OF})""",
+    postgres=f"""
+SELECT {_SKIP} FROM unnest(:uids::texts) AS those(wanted) CROSS JOIN LATERAL (SELECT {_SKIP} {_SKIPS_OF}) AS e""",
+)
 # caught_up is stored at its last slot, so the search covers later slots.
 CAUGHT_UP_AROUND = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at > :slot_at::instant
@@ -178,16 +183,6 @@ SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY
 
 
 _ANY_SCHEDULE = ScheduleFilter()
-
-
-@lru_cache(maxsize=128)
-def _span_counts(span: str) -> Statement:
-    return Statement(
-        sqlite=f"SELECT (slot_at - :since) / :width, status, count(*) FROM jobs WHERE {span} GROUP BY 1, 2",
-        postgres=f"""
-SELECT floor(extract(epoch FROM slot_at - :since::instant) * 1000000 / :width)::bigint, status, count(*)
-FROM jobs WHERE {span} GROUP BY 1, 2""",
-    )
 
 
 class Ledger(StorePart):
@@ -281,41 +276,38 @@ class Ledger(StorePart):
             jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
         )
 
+    def count_jobs_between(
+        self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, most: int
+    ) -> int:
+        """Return how many jobs `jobs_between` would find; counting stops at `most`."""
+        with self._store.read() as tx:
+            return JobSpan(since, until, wanted).count(tx, most=most)
+
     def jobs_between(
         self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, limit: int
-    ) -> list[Job]:
+    ) -> list[SlotJob]:
         """Return jobs with a slot in [since, until), the earliest first; of the schedules that match."""
-        which, values = of_wanted(wanted)
         with self._store.read() as tx:
-            rows = [
-                row
-                for span in _SPANS
-                for row in tx.rows(
-                    composed(f"SELECT {JOB} FROM jobs WHERE {span} {which} ORDER BY slot_at LIMIT :limit"),
-                    **values,
-                    since=since,
-                    until=until,
-                    limit=limit,
-                )
-            ]
-        return sorted(map(Job._make, rows), key=lambda job: (job.slot_at, job.row_id))[:limit]
+            return JobSpan(since, until, wanted).jobs(tx, limit=limit)
+
+    def names_between(
+        self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, limit: int
+    ) -> set[str]:
+        """Return the ids of the schedules of these jobs."""
+        with self._store.read() as tx:
+            return JobSpan(since, until, wanted).names(tx, limit=limit)
 
     def job_counts(
         self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, width: int
     ) -> list[SpanCount]:
         """Count the jobs of `jobs_between` by status, for each bucket of that width."""
-        which, values = of_wanted(wanted)
-        spans = [f"{span} {which}" for span in _SPANS]
-        return self._counted(spans, {**values, "since": since, "until": until, "width": width})
+        with self._store.read() as tx:
+            return JobSpan(since, until, wanted).counts(tx, width=width)
 
     def job_counts_of(self, uid: str, since: int, until: int, *, width: int) -> list[SpanCount]:
         """Count the jobs of one schedule by status, for each bucket of that width."""
-        span = f"slot_at >= :since::instant AND slot_at < :until::instant AND {_OF_UID}"
-        return self._counted([span], {"uid": uid, "since": since, "until": until, "width": width})
-
-    def _counted(self, spans: Sequence[str], values: dict[str, object]) -> list[SpanCount]:
-        with self._store.read() as tx:
-            return [SpanCount._make(row) for span in spans for row in tx.rows(_span_counts(span), **values)]
+        values = {"uid": uid, "since": since, "until": until, "width": width}
+        return self._many(SpanCount._make, _COUNTS_OF_UID, **values)
 
     def recent_jobs(self, last_numbers: Mapping[str, int], *, count: int) -> list[RecentJob]:
         """Return the jobs with the last numbers of each schedule, retries included; `last_numbers` is by uid."""
@@ -329,12 +321,7 @@ class Ledger(StorePart):
 
     def recent_skips(self, uids: Iterable[str], *, count: int) -> list[RecentSkip]:
         """Return the last events of each schedule about slots that did not fire."""
-        with self._store.read() as tx:
-            return [
-                found
-                for uid in uids
-                for found in tx.many(RecentSkip._make, _RECENT_SKIPS, uid=uid, limit=count)
-            ]
+        return self._many(RecentSkip._make, _RECENT_SKIPS, uids=list(uids), limit=count)
 
     # -- events --
 

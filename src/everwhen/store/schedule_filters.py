@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import ascii_lowercase, ascii_uppercase
 
 from everwhen.model.queries import ScheduleFilter, ScheduleOrder
 
+# Both databases lower the letters of ASCII only, so a text that is searched for has to keep its other letters.
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _COLUMNS = ("status", "group", "owner", "type", "target", "paused_by", "token_id")
 _CONDITIONS = {
     "is_failing": "failed_slots > 0",
@@ -31,10 +34,13 @@ def filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
     if wanted.status not in (None, "active"):
         conditions.append("status <> 'active'")  # what idx_schedules_status says of its rows
     conditions += [text for name, text in _CONDITIONS.items() if getattr(wanted, name)]
+    if wanted.uids is not None:
+        conditions.append("uid = ANY(:uids::texts)")  # the unique key
+        values["uids"] = wanted.uids
     if wanted.text is not None:
         # Both in one look, since every row is looked at; behind the line break the id begins.
         conditions.append("strpos(lower(name || '\n' || schedule_id), :text::text) > 0")
-        values["text"] = wanted.text.lower()
+        values["text"] = wanted.text.translate(_LOWER)
     return " AND ".join(conditions) or "TRUE", values
 
 
@@ -42,14 +48,6 @@ def given_columns(wanted: ScheduleFilter) -> dict[str, str]:
     """Return the conditions on columns, by column name."""
     values = {name: getattr(wanted, name) for name in _COLUMNS}
     return {name: value for name, value in values.items() if value is not None}
-
-
-def of_wanted(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
-    """Return the condition that jobs of matching schedules fulfil; it is empty where every schedule matches."""
-    where, values = filtered(wanted)
-    return (
-        ("", values) if where == "TRUE" else (f"AND uid IN (SELECT uid FROM schedules WHERE {where})", values)
-    )
 
 
 def ordered(order: ScheduleOrder, *, is_descending: bool) -> str:

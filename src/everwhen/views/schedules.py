@@ -208,7 +208,6 @@ def schedules_page(
     fields: Collection[str] | None = None,
     following: int | None = None,
     recent: Mapping[str, Recent] | None = None,
-    facets: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Object:
     """Return a page of schedules that was asked for with that limit, each with these fields; None: with all.
 
@@ -227,7 +226,7 @@ def schedules_page(
         "total_is_approximate": page.is_approximate,
         "next_cursor": cursor_of(last or 0) if len(page.entries) == limit else None,
     }
-    return found if facets is None else {**found, "facets": facets}
+    return found if page.facets is None else {**found, "facets": page.facets}
 
 
 def recent_to_json(recent: Recent) -> Object:

@@ -61,7 +61,7 @@ from everwhen.model.queries import SORTS, STATUS_ALIASES, Entry, Facet, Schedule
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.token import StoredResponse
 from everwhen.operations import schedules, submissions
-from everwhen.operations.access import Caller, count_facets, get_entry, get_entry_by_key, list_entries
+from everwhen.operations.access import Caller, get_entry, get_entry_by_key, list_entries
 from everwhen.operations.recent import recent_of
 from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
 
@@ -137,6 +137,7 @@ def list_schedules(
         before=before if order is None else None,
         offset=skipped,
         order=order,
+        facets=columns,
     )
     states = [entry.schedule.state for entry in page.entries]
     return answer(
@@ -147,7 +148,6 @@ def list_schedules(
             fields=shown_fields,
             following=None if order is None else skipped + limit,
             recent=recent_of(context.runtime, states) if recent else None,
-            facets=count_facets(context.runtime, wanted, caller, columns) if columns else None,
         )
     )
 
