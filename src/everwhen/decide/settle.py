@@ -181,17 +181,21 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
     return True
 
 
-def put_off_retry(schedule: Schedule, job: Job, refill_at: int, now: int, shared: Shared) -> Decision | int:
+def put_off_retry(
+    schedule: Schedule, job: Job, refusal: budgets.Refusal, now: int, shared: Shared
+) -> Decision | int:
     """Decide about a retry that a budget refuses: return when it may begin, or the decision to give it up.
 
-    It is given up when the schedule's next slot is due first: then its slot ends as failed, and `on_exhausted` is not
-    asked.
+    It is given up when the schedule's next slot is due first, and where there is no next slot and no refill helps: it
+    would wait for ever. Then its slot ends as failed, and `on_exhausted` is not asked.
     """
     draft = Draft(schedule, now, shared)
-    begins_at = draft.plan.calendar(draft.state.anchor_at).opening_from(refill_at)
+    begins_at = draft.plan.calendar(draft.state.anchor_at).opening_from(refusal.refill_at)
     next_run_at = draft.state.next_run_at
-    if begins_at is not None and (next_run_at is None or next_run_at >= begins_at):
-        return begins_at
+    if begins_at is not None:
+        waits = not refusal.is_lasting if next_run_at is None else next_run_at >= begins_at
+        if waits:
+            return begins_at
     draft.cancel(job, "budget")
     draft.state = row_changes.fail_slot(draft.state, draft.plan.definition.stops_when_exhausted)
     note_failed_slot(draft, job)
