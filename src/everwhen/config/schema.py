@@ -201,7 +201,7 @@ _CONCERN = Record(
     {
         "group": Key(_NAMES, "Of these groups."),
         "owner": Key(_NAMES, "Of these owners."),
-        "schedule": Key(_NAMES, "Of these schedules."),
+        "schedule": Key(_NAMES, "Of these schedules, by their ids or keys."),
         "severity": Key(Word(SEVERITIES), "From this severity on."),
     }
 )

@@ -164,8 +164,7 @@ def _subject_of(alert: Alert, facts: Facts) -> str:
     about = facts.get(alert.uid or "")
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
         return plain(alert.subject, 200)
-    own_key = (about.key or "").rpartition("/")[2]  # without its owner
-    return plain(own_key or about.name or alert.subject, 200)
+    return plain(about.own_key or about.name or alert.subject, 200)
 
 
 def sentence_of(alert: Alert) -> str:

@@ -261,6 +261,11 @@ class ScheduleFacts(NamedTuple):
     key: str | None = None
     unreported: int = 0  # runs in a row without a cost
 
+    @property
+    def own_key(self) -> str | None:
+        """Return the key that its caller gave it, without the caller's owner."""
+        return None if self.key is None else self.key.rpartition("/")[2]
+
 
 def closed_by_row(
     alert: Alert, facts: ScheduleFacts | None, now: int, running: Mapping[str, int] = NOBODY

@@ -290,7 +290,7 @@ class _OpenAlerts:
     def _notices_of(self, alert: Alert, past: Mapping[str, Sequence[Past]]) -> list[Notice]:
         found: list[Notice] = []
         for rule in self._round.rules:
-            if not is_concerned(rule, alert):
+            if not is_concerned(rule, alert, self.keys):
                 continue
             new = notice_of(alert, rule, past.get(rule.name, ()), self._round.now)
             notice = new.notice
@@ -300,6 +300,11 @@ class _OpenAlerts:
             if new.replaced is not None:
                 found.append(new.replaced._replace(state="dropped", due_at=None))
         return found
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Return the keys that callers gave to the schedules of these alerts, by uid."""
+        return {uid: facts.own_key for uid, facts in self.facts.items() if facts.own_key is not None}
 
     def _with_group(self, alert: Alert) -> Alert:
         facts = self.facts.get(uid_of_group(alert) or "")
@@ -425,6 +430,7 @@ def _known(
         still_open=still,
         causes=[one for one in opened.open.values() if one.class_ in INHIBITING],
         failed_slots={uid: facts.failed_slots for uid, facts in opened.facts.items()},
+        keys=opened.keys,
     )
 
 
