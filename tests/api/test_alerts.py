@@ -20,6 +20,7 @@ def test_alerts_are_listed_acknowledged_and_silenced(service: Service) -> None:
     assert {item["text"] for item in found["items"]} == {"the scheduler stalls", "a slot is overdue"}
     (own,) = service.client("viewer", owner="team-a").get("/alerts/").fields["items"]
     assert own["schedule_id"] == theirs["id"]
+    assert own["evidence"]["slot_at"] == theirs["next_slot_at"]
     stranger = service.client("operator", owner="team-b")
     assert stranger.get(f"/alerts/{own['id']}/").status == 404
     assert stranger.post(f"/alerts/{own['id']}/ack/").status == 404

@@ -64,6 +64,15 @@ def test_budgets_tell_what_is_used_what_is_left_and_when_they_refill(service: Se
     assert reserved == {"amount": 1, "currency": "USD"}
     (point, _) = service.admin.get(f"/schedules/{made['id']}/stats/?points=5").fields["points"]
     assert point["cost"] == {"amount": 4.2, "currency": "USD"}
+    (event,) = service.admin.get("/audit/?type=budget.reached").fields["items"]
+    shown = {key: event["detail"][key] for key in ("used", "most", "unit", "window", "refill_at")}
+    assert shown == {
+        "used": 5.2,
+        "most": 5,
+        "unit": "USD",
+        "window": "2026-11-17T00:00:00Z",
+        "refill_at": "2026-11-18T00:00:00Z",
+    }
     status = service.admin.get("/system/status/").fields
     assert [(one["name"], one["spent_until"]) for one in status["spent_budgets"]] == [
         ("reviewer", "2026-11-18T00:00:00Z")

@@ -27,7 +27,10 @@ PRIVATE = re.compile(
             "/schedules/key/caf%C3%A9/",
             "key: must have letters, digits, ., _, : and - only, and begin with a letter or digit",
         ),
-        ("/jobs/?from=now", "from: must be an instant with its zone, such as 2026-01-05T09:00:00Z"),
+        *(
+            (f"/jobs/?from={text}", "from: must be an instant with its zone, such as 2026-01-05T09:00:00Z")
+            for text in ("now", "tomorrow", "2026-01-05T09:00", "2026-13-05T09:00:00Z", "2026-01-05Tnine")
+        ),
     ],
 )
 def test_a_parameter_is_refused_with_what_would_be_right(service: Service, path: str, message: str) -> None:

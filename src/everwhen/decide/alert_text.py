@@ -17,6 +17,7 @@ from everwhen.decide.alerts import ScheduleFacts
 from everwhen.errors import SchedulerError
 from everwhen.model.alerts import LONGEST_TEXT, Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
+from everwhen.model.event_details import readable_details
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_of, to_datetime
 from everwhen.model.spending import Usage
 from everwhen.timetable.civil_time import Zone, zone
@@ -26,10 +27,6 @@ MOST_ITEMS = 10
 # Surrogates, too: half a character has no encoding, and a mail with it could not be sent.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _HIDDEN = frozenset(("after_pause", "event_ids", "error", "job_ids", "last_error", "slots", "uid"))
-_INSTANTS = frozenset(
-    ("expected_by", "window", "from", "to", "until", "first", "last")
-)  # and what ends in _at
-_AMOUNTS = frozenset(("used", "most"))
 Facts = Mapping[str, ScheduleFacts]  # by uid
 _LINKS_OF_MANY = {"alerts": "/api/v1/alerts/?state=open", "dashboard": "/alerts"}
 _WINDOWS = {"cost_per_day": "today", "cost_per_month": "this month"}
@@ -372,32 +369,16 @@ def _alert_to_json(alert: Alert) -> dict[str, Any]:
 
 def _evidence_to_json(alert: Alert) -> dict[str, Any]:
     details = alert.details
-    error, slot_at = details.get("error"), details.get("slot_at")
-    more = {
-        key: _value_to_json(key, value, details.get("unit"))
-        for key, value in details.items()
-        if key not in _HIDDEN
-    }
+    error = details.get("error")
+    shown = readable_details({key: details[key] for key in details if key not in _HIDDEN}, _iso)
+    more = {key: plain(value) if isinstance(value, str) else value for key, value in shown.items()}
     return {
+        "slot_at": None,
         **more,
         "job_id": details.get("job_id"),
-        "slot_at": _iso(slot_at) if isinstance(slot_at, int) else None,
         "error": None if error is None else plain(error),
         "event_ids": details.get("event_ids", []),
     }
-
-
-def _value_to_json(key: str, value: Any, unit: object) -> Any:
-    """Return a value of an event for other programs: instants as text, amounts of a unit in that unit.
-
-    >>> _value_to_json("refill_at", 0, "USD"), _value_to_json("used", 1_800_000, "USD"), _value_to_json("used", 8, None)
-    ('1970-01-01T00:00:00+00:00', 1.8, 8)
-    """
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, int) and (key.endswith("_at") or key in _INSTANTS):
-        return _iso(value)
-    return amount_number(value) if key in _AMOUNTS and unit is not None else value
 
 
 def _links(alert: Alert) -> dict[str, str]:
