@@ -260,7 +260,7 @@ def test_a_change_of_something_else_leaves_the_next_slots_and_says_so(
     ("change", "sentence"),
     [
         ({}, "nothing to change is named"),
-        ({"until": "2025-01-01"}, "until: until is already past"),
+        ({"until": "2025-01-01"}, "until 2025-01-01 is past: now is Monday 2026-11-16 09:04 UTC."),
         ({"skip_if_later_than": "soon"}, 'skip_if_later_than: Invalid interval "soon"'),
         ({"agent": "nobody"}, 'agent: there is no agent "nobody"'),
         ({"every": "1h", "at": "2026-12-01T09:00"}, "at and every exclude each other"),

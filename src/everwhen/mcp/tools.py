@@ -157,6 +157,7 @@ async def preview_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
     words = sentence_of(given, preview["sentence"])
     if same is not None:
         return await _exists(rest, same, words, preview, me)
+    _refuse_beyond(preview, given, me)
     code = confirm.code_of(rest.secret, given, _seconds(preview))
     return outcome("preview", words=words, preview=preview, me=me, similar=similar, confirm=code)
 
@@ -170,6 +171,9 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
     same, similar = await _alike(rest, given, preview)
     if same is not None:
         return await _exists(rest, same, words, preview, me)
+    if preview["refusal"] is not None and "key" in given:
+        await _refuse_taken(rest, given["key"], body)
+    _refuse_beyond(preview, given, me)
     if "confirm" in given:
         confirm.refuse_other(rest.secret, given, _seconds(preview))
     elif "after" not in given:
@@ -188,11 +192,7 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
         if error.kind != "exists":
             raise
         if error.faults:
-            differences = "; ".join(f"{with_arguments(path)} {what}" for path, what in error.faults)
-            raise TeachingError(
-                f'the key "{key}" is taken by another definition: {differences}. Choose another key, or change that '
-                "schedule with update_schedule."
-            ) from None
+            raise _taken(key, error) from None
         made = await rest.get(f"/schedules/key/{part(key)}/")
         return await _exists(rest, made, words, preview, me)
     result = "waiting_for_approval" if made["paused_by"] == "approval" else "created"
@@ -200,6 +200,26 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
     return outcome(
         result, words=words, preview=preview, me=me, schedule=made, similar=similar, base=rest.base
     )
+
+
+def _taken(key: str, error: RefusedError) -> TeachingError:
+    differences = "; ".join(f"{with_arguments(path)} {what}" for path, what in error.faults)
+    return TeachingError(
+        f'the key "{key}" is taken by another definition: {differences}. Choose another key, or change that '
+        "schedule with update_schedule."
+    )
+
+
+async def _refuse_taken(rest: Rest, key: str, body: Fields) -> None:
+    """Refuse a key of another definition with the differences: a limit is not what such a call is refused for."""
+    path = f"/schedules/key/{part(key)}/"
+    try:
+        if (await rest.get(path))["status"] in _OVER:
+            return
+        await rest.ask("PUT", path, body, headers=ONLY_NEW)
+    except RefusedError as error:
+        if error.faults and error.kind == "exists":
+            raise _taken(key, error) from None
 
 
 async def _exists(rest: Rest, schedule: Fields, words: str, preview: Fields, me: Fields) -> Fields:
@@ -224,24 +244,29 @@ async def _as_stored(rest: Rest, schedule: Fields, preview: Fields) -> Fields:
 
 
 async def _previewed(rest: Rest, body: Fields, given: Fields) -> tuple[Fields, Fields]:
-    """Return the preview of a body and what the caller may do; raise TeachingError where it could not be created."""
+    """Return the preview of a body and what the caller may do."""
     me = await rest.get("/me/")
     try:
         preview: Fields = await rest.post("/preview/", body, limit=SHOWN)
     except RefusedError as error:
         raise _taught(error, given, me) from None
+    return preview, me
+
+
+def _refuse_beyond(preview: Fields, given: Fields, me: Fields) -> None:
+    """Refuse what a limit of the token does; what exists already is found before this."""
     if preview["refusal"] is not None:
         raise TeachingError(_refusal(preview, given, me))
-    return preview, me
 
 
 def _taught(error: RefusedError, given: Fields, me: Fields) -> SchedulerError:
     if any(path == "timezone" for path, _ in error.faults):
         return error
     for path, what in error.faults:
-        if path == "at" and "past" in what:
+        name = {"at": "at", "end_at": "until"}.get(path)
+        if name in given and "past" in what:
             zone = given.get("timezone") or me["timezone"]
-            return TeachingError(f"at {given['at']} is past: now is {local_now(me['now'], zone)}.")
+            return TeachingError(f"{name} {given[name]} is past: now is {local_now(me['now'], zone)}.")
     return error
 
 
