@@ -205,8 +205,10 @@ def _subject(event: Event) -> str:
 def _group_of_budget(event: Event) -> str | None:
     """Return the group whose budget an event is about; None for that of an owner or a token."""
     key = _text(event, "key") if event.type.startswith("budget.") else None
-    name = "" if key is None else key.removeprefix(BUDGET)
-    return None if key == name or name.startswith(("owner:", "token:")) else name
+    if key is None or not key.startswith(BUDGET):
+        return None
+    name = key.removeprefix(BUDGET)
+    return None if name.startswith(("owner:", "token:")) else name
 
 
 def _text(event: Event, name: str) -> str | None:
