@@ -50,8 +50,15 @@ def test_three_slots_in_a_row_fail_before_a_frequent_schedule_is_reported() -> N
         world.broken.add("often")
         world.pass_time(700)
         assert world.titles == []
+        world.scheduler.trigger("often")  # a run by hand is none of the slots in a row
         world.pass_time(300)
         assert world.titles == ["FAILING often: 3 slots in a row failed"]
+        (message,) = world.inbox.messages
+        assert message["text"].startswith("Since Mon 5 Jan 00:05 UTC (10m). ")
+        assert message["evidence"]["began_at"] == "2026-01-05T00:05:00+00:00"
+        world.broken.clear()
+        world.pass_time(300)
+        assert world.titles[1:] == ["RESOLVED often: succeeded Mon 5 Jan 00:20 UTC, after 15m"]
 
 
 @pytest.mark.parametrize("cron", ["0,10,20 9 * * *", "*/20 9 * * *", "0 9 * * *", "0 9-17 * * *"])

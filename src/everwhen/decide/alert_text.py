@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from everwhen.decide.alert_messages import AlertMessage
-from everwhen.decide.alerts import ScheduleFacts
+from everwhen.decide.alerts import BEGAN_AT, ScheduleFacts
 from everwhen.errors import SchedulerError
 from everwhen.model.alerts import LONGEST_TEXT, Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
@@ -236,7 +236,8 @@ def _figures(details: Mapping[str, Any]) -> str:
 
 def _details(alert: Alert, facts: ScheduleFacts | None, now: int, costs: AlertCosts) -> list[str]:
     where, details = _zone(facts), alert.details
-    lines = [f"Since {_when(where, alert.since)} ({_span(now - alert.since)})."]
+    began_at = _began_at(alert)
+    lines = [f"Since {_when(where, began_at)} ({_span(now - began_at)})."]
     error = details.get("error") or (details.get("reason") if alert.class_ != "schedule.missed" else None)
     if error:
         lines[0] += f' Last error: "{plain(error)}"' if details.get("error") else f" {plain(error)}"
@@ -330,7 +331,7 @@ def _line(alert: Alert, facts: Facts, now: int) -> str:
         return f"{subject}: {_resolution(alert, facts)}"
     error = alert.details.get("error")
     said = sentence_of(alert) + (f', "{plain(error, 100)}"' if error else "")
-    return f"{subject}: {said}, since {_when(_zone(about), alert.since)}"
+    return f"{subject}: {said}, since {_when(_zone(about), _began_at(alert))}"
 
 
 def _resolution(alert: Alert, facts: Facts) -> str:
@@ -339,7 +340,13 @@ def _resolution(alert: Alert, facts: Facts) -> str:
     if alert.resolved_at is None:
         return how
     at = _when(_zone(facts.get(alert.uid or "")), alert.resolved_at)
-    return f"{how} {at}, after {_span(alert.resolved_at - alert.since)}"
+    return f"{how} {at}, after {_span(alert.resolved_at - _began_at(alert))}"
+
+
+def _began_at(alert: Alert) -> int:
+    """Return when it began: of failures in a row the first slot that failed, of anything else the event."""
+    found = alert.details.get(BEGAN_AT)
+    return found if isinstance(found, int) else alert.since
 
 
 def _item(alert: Alert, facts: Facts, now: int) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from everwhen.decide.budgets import OWNER_BUDGET, usages
 from everwhen.errors import CostError
 from everwhen.model.budget_terms import budget_terms
 from everwhen.model.limits import Shared
-from everwhen.model.policy import BUDGET, Budget
+from everwhen.model.policy import BUDGET, TOKEN_BUDGET, Budget
 from everwhen.model.spending import BudgetKind, Spending, Usage
-from everwhen.model.token import NO_LIMITS, TOKEN_BUDGET, Token, TokenLimits, budget_of, token_id_of_agent
+from everwhen.model.token import NO_LIMITS, Token, TokenLimits, budget_of, token_id_of_agent
 from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of

@@ -26,6 +26,7 @@ from everwhen.decide.alerts import (
     DELAYED,
     FAILING,
     AlertClosing,
+    EndedJob,
     ScheduleFacts,
     closed_by_row,
     closing_of_delay,
@@ -33,11 +34,13 @@ from everwhen.decide.alerts import (
     closings_of_gone_rules,
     counted_again,
     is_another_fact,
+    jobs_before,
     opening_after_pause,
     opening_of,
     opening_of_delay,
     slow_jobs,
     uid_of_group,
+    with_beginning,
 )
 from everwhen.decide.budgets import cost_usages
 from everwhen.model.alerts import (
@@ -123,6 +126,7 @@ FROM schedules WHERE uid = ANY(:uids::texts)""")
 _RUNNING = Statement("""
 SELECT job_id, started_at FROM jobs
 WHERE job_id = ANY(:ids::texts) AND status = 'running' AND started_at IS NOT NULL""")
+_ENDED = Statement("SELECT job_id, slot_at, origin, status FROM jobs WHERE job_id = ANY(:ids::texts)")
 _COST_OF = Statement("""
 SELECT cost_amount, cost_unit FROM jobs WHERE job_id = :job_id::text AND cost_amount IS NOT NULL""")
 _INSERT_DELIVERIES = Insert(
@@ -270,7 +274,9 @@ class _OpenAlerts:
         if not self._fresh:
             return []
         before = int(tx.value(_LAST_ALERT))
-        fresh = [self._with_group(one) for one in self._fresh]
+        names = [name for one in self._fresh for name in jobs_before(one)]
+        jobs = {one.job_id: one for one in tx.many(EndedJob._make, _ENDED, ids=names)} if names else {}
+        fresh = [with_beginning(self._with_group(one), jobs) for one in self._fresh]
         insert_alerts(tx, fresh)
         numbered = [
             one._replace(id=number)
