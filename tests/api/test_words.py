@@ -48,6 +48,11 @@ def test_a_body_is_refused_with_what_would_be_right(service: Service) -> None:
     }
 
 
+def test_an_empty_list_is_refused_in_plain_words(service: Service) -> None:
+    answer = service.admin.post("/webhooks/", {"url": "https://example.com/events", "on": []})
+    assert (answer.status, answer.fields["detail"]) == (422, "on: must not be empty")
+
+
 def test_a_limit_of_one_is_not_in_the_plural(service: Service) -> None:
     client = service.client(owner="ada", max_schedules=1)
     client.create()

@@ -144,6 +144,7 @@ _WORDS = {
     "string_type": "must be text",
     "timezone_aware": _INSTANT,
     "too_long": "must have at most {max_length} items",
+    "too_short": "must not be empty",
 }
 _PATTERNS = {
     r"^[^\x00]+$": "must be text, not empty and without zero bytes",

@@ -18,6 +18,7 @@ from everwhen.errors import SchedulerError
 from everwhen.model.alerts import LONGEST_TEXT, Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
 from everwhen.model.event_details import readable_details
+from everwhen.model.generated_keys import is_generated
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_of, to_datetime
 from everwhen.model.spending import Usage
 from everwhen.timetable.civil_time import Zone, zone
@@ -157,11 +158,15 @@ def _current_sentence(alert: Alert, facts: Facts) -> str:
 
 
 def _subject_of(alert: Alert, facts: Facts) -> str:
-    """Return the name of what an alert is about: of a schedule whose id was generated, its key or its name."""
+    """Return the name of what an alert is about: of a schedule whose id was generated, its key or its name.
+
+    A key that was generated, too, tells people nothing.
+    """
     about = facts.get(alert.uid or "")
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
         return plain(alert.subject, 200)
-    return plain(about.own_key or about.name or alert.subject, 200)
+    own_key = None if about.name and is_generated(about.own_key) else about.own_key
+    return plain(own_key or about.name or alert.subject, 200)
 
 
 def sentence_of(alert: Alert) -> str:

@@ -6,7 +6,6 @@ it returns whether the person accepted, or None where the client cannot ask.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -35,6 +34,7 @@ from everwhen.mcp.results import (
     sentence_of,
     slot_to_json,
 )
+from everwhen.model.generated_keys import generated_key
 
 Ask = Callable[[str], Awaitable[bool | None]]
 Handler = Callable[[Rest, Fields, Ask], Awaitable[Fields]]
@@ -185,7 +185,7 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
         if accepted is False:
             return outcome("declined", words=words, preview=preview, me=me)
         headers |= ACCEPTED if accepted else {}
-    key = given.get("key") or f"mcp-{_digest(given)}"
+    key = given.get("key") or _key_of(given)
     try:
         made = await rest.ask("PUT", f"/schedules/key/{part(key)}/", body, headers=headers)
     except RefusedError as error:
@@ -354,12 +354,12 @@ def _said(run: Fields) -> Fields:
     return said
 
 
-def _digest(given: Fields) -> str:
+def _key_of(given: Fields) -> str:
     """Return a key for a creation without one: the same trigger, target, prompt and payload have the same."""
     said = {name: given[name] for name in _IDENTITY if name in given}
     if "days" in said:
         said["days"] = sorted(said["days"])
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    return generated_key(said)
 
 
 def _seconds(preview: Fields) -> int:
