@@ -142,6 +142,8 @@ async def list_runs(rest: Rest, given: Fields, _ask: Ask) -> Fields:
         )
     if "schedule" in given:
         page = await rest.get("/jobs/", schedule_id=given["schedule"], limit=20)
+        if not page["items"]:
+            await rest.get(path_of(given["schedule"]))  # an unknown one is refused
         return {"runs": [run_to_json(job) for job in page["items"]]}
     job = await rest.get(f"/jobs/{part(given['run_id'])}/")
     return {"runs": [run_to_json(job, await rest.get(f"/jobs/{part(given['run_id'])}/log/"))]}
@@ -482,17 +484,37 @@ async def trigger_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
 
 
 async def delete_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
-    try:
-        await rest.ask("DELETE", path_of(given["id"]))
-    except RefusedError as error:
-        if error.status != 404:
-            raise
-        return {"deleted": given["id"], "was_there": False}
+    await rest.ask("DELETE", path_of(given["id"]))
     return {"deleted": given["id"], "was_there": True}
 
 
+def _found_by_key(handler: Handler) -> Handler:
+    """Return a tool that takes the caller's key of a schedule as well, where there is no such id."""
+
+    async def find(rest: Rest, given: Fields, ask: Ask) -> Fields:
+        try:
+            return await handler(rest, given, ask)
+        except RefusedError as error:
+            name = next((name for name in ("id", "schedule") if name in given), None)
+            found = None if error.status != 404 or name is None else await _id_of_key(rest, given[name])
+            if found is not None and name is not None:
+                return await handler(rest, {**given, name: found}, ask)
+            if handler is delete_schedule and error.status == 404:
+                return {"deleted": given["id"], "was_there": False}
+            raise
+
+    return find
+
+
+async def _id_of_key(rest: Rest, key: str) -> str | None:
+    try:
+        return str((await rest.get(f"/schedules/key/{part(key)}/"))["id"])
+    except RefusedError:
+        return None
+
+
 HANDLERS: dict[str, Handler] = {
-    handler.__name__: handler
+    handler.__name__: _found_by_key(handler)
     for handler in (
         get_context,
         preview_schedule,
