@@ -160,7 +160,7 @@ def _current_sentence(alert: Alert, facts: Facts) -> str:
 def _subject_of(alert: Alert, facts: Facts) -> str:
     """Return the name of what an alert is about: of a schedule whose id was generated, its key or its name.
 
-    A key that was generated, too, tells people nothing.
+    A key that was generated has no meaning for people.
     """
     about = facts.get(alert.uid or "")
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
