@@ -32,6 +32,7 @@ class Submission:
     may_be_past: bool = False
     uid: str | None = None
     bound_to: str | None = None  # the program whose processes alone take its jobs
+    key: str | None = None  # of its caller, with the owner in front
 
     @property
     def is_enabled(self) -> bool:
@@ -56,7 +57,7 @@ def create_schedules(
             may_be_past=submission.may_be_past,
             actor=actor,
         )
-        new.append(Insertion(creation, plan, submission.source))
+        new.append(Insertion(creation, plan, submission.source, submission.key))
     states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states

@@ -19,6 +19,7 @@ from everwhen.errors import ConfigError
 from everwhen.model.alerts import CLASSES, Alert, Sent
 from everwhen.model.cost import parse_cost
 from everwhen.model.events import Event, EventType
+from everwhen.model.generated_keys import generated_key
 from everwhen.model.outcome import Outcome
 from everwhen.model.queries import AlertFilter
 from everwhen.operations import apply, breakers, stepping
@@ -282,3 +283,6 @@ def test_a_schedule_with_a_generated_id_is_named_by_its_key_or_its_name() -> Non
     assert named == {
         f"[everwhen] FAILING {name}: the last slot failed" for name in ("digest", "mail", "01a1e374-2c60")
     }
+    generated = facts._replace(key=f"support/{generated_key({'message': 'Tea!'})}")
+    title = title_of(AlertMessage("opened", None, (alert,)), {generated.uid: generated}, 0)
+    assert title == "[everwhen] FAILING digest: the last slot failed"

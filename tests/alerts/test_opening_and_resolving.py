@@ -9,15 +9,18 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.model.queries import AlertFilter
+from everwhen.model.schedule import Target
 from everwhen.model.token import NO_LIMITS, Token
 from everwhen.operations import breakers, stepping
 from everwhen.operations.access import Caller
 from everwhen.operations.alerts import silence_alerts
 from everwhen.store.opened import store_of
 from tests.alerts.notifying import watched
+from tests.submissions import Submission, create_schedules
 
 HOUR = 3_600
 URGENT = {"group_wait": 0, "cooldown": 0}
+COMMAND = Target("command", '{"argv": ["true"]}')
 
 
 def test_a_failing_schedule_is_reported_after_the_group_wait_and_its_success_too() -> None:
@@ -47,8 +50,15 @@ def test_three_slots_in_a_row_fail_before_a_frequent_schedule_is_reported() -> N
         world.broken.add("often")
         world.pass_time(700)
         assert world.titles == []
+        world.scheduler.trigger("often")  # a run by hand is none of the slots in a row
         world.pass_time(300)
         assert world.titles == ["FAILING often: 3 slots in a row failed"]
+        (message,) = world.inbox.messages
+        assert message["text"].startswith("Since Mon 5 Jan 00:05 UTC (10m). ")
+        assert message["evidence"]["began_at"] == "2026-01-05T00:05:00+00:00"
+        world.broken.clear()
+        world.pass_time(300)
+        assert world.titles[1:] == ["RESOLVED often: succeeded Mon 5 Jan 00:20 UTC, after 15m"]
 
 
 @pytest.mark.parametrize("cron", ["0,10,20 9 * * *", "*/20 9 * * *", "0 9 * * *", "0 9-17 * * *"])
@@ -399,6 +409,19 @@ def test_a_rule_hears_only_what_it_names_and_whom_it_concerns() -> None:
         world.broken.add("s1")
         world.pass_time(10)
         assert world.titles == []
+
+
+@pytest.mark.parametrize("name", ["nightly", "s1"])
+def test_a_rule_names_a_schedule_by_its_id_or_by_the_key_of_its_caller(name: str) -> None:
+    rule = {"on": ["schedule.failing", "schedule.died"], "for": {"schedule": name}, **URGENT}
+    with watched(rule) as world:
+        keys = {"every": "1h", "max_retries": 0, "on_exhausted": "stop", "owner": "ada"}
+        named = {"s1": "ada/nightly", "s2": "ada/hourly"}
+        new = [Submission(name, keys, COMMAND, key=key) for name, key in named.items()]
+        create_schedules(world.scheduler.runtime, new)
+        world.broken |= {"s1", "s2"}
+        world.pass_time(10)
+        assert world.titles == ["DEAD s1: it died: more failures in a row than it may have"]
 
 
 def test_any_recorded_event_can_be_named() -> None:

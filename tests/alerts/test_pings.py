@@ -19,6 +19,7 @@ from everwhen.engine.notifier import AlertOutbox
 from everwhen.model.alerts import AlertDelivery, Channel, ChannelKind, DeliveryKind, Sent
 from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
 from everwhen.store.opened import store_of
+from everwhen.version import __version__
 from tests.alerts.notifying import Watched, watched
 from tests.targets.http_server import Answer, Server, a_server, status
 from tests.targets.running import until
@@ -68,6 +69,7 @@ def test_healthchecks_hears_of_the_start_and_the_end_of_each_run() -> None:
         assert all(request.path.partition("?")[2].startswith("create=1&rid=") for request in server.seen)
         assert len({request.path.partition("rid=")[2] for request in server.seen}) == 1
         assert UUID(server.seen[0].path.partition("rid=")[2]).version == 5
+        assert {request.headers["user-agent"] for request in server.seen} == {f"everwhen/{__version__}"}
         body = server.seen[1].body.decode()
         assert body.startswith("job.succeeded\n")
         assert body.endswith("xthe end")

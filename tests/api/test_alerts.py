@@ -17,9 +17,11 @@ def test_alerts_are_listed_acknowledged_and_silenced(service: Service) -> None:
     found = service.admin.get("/alerts/?state=open").fields
     assert {item["class"] for item in found["items"]} == {"scheduler.stalled", "schedule.overdue"}
     assert found["total"] == 3
+    assert {item["group"] for item in found["items"]} == {None}
     assert {item["text"] for item in found["items"]} == {"the scheduler stalls", "a slot is overdue"}
     (own,) = service.client("viewer", owner="team-a").get("/alerts/").fields["items"]
     assert own["schedule_id"] == theirs["id"]
+    assert own["evidence"]["slot_at"] == theirs["next_slot_at"]
     stranger = service.client("operator", owner="team-b")
     assert stranger.get(f"/alerts/{own['id']}/").status == 404
     assert stranger.post(f"/alerts/{own['id']}/ack/").status == 404

@@ -64,6 +64,15 @@ def test_budgets_tell_what_is_used_what_is_left_and_when_they_refill(service: Se
     assert reserved == {"amount": 1, "currency": "USD"}
     (point, _) = service.admin.get(f"/schedules/{made['id']}/stats/?points=5").fields["points"]
     assert point["cost"] == {"amount": 4.2, "currency": "USD"}
+    (event,) = service.admin.get("/audit/?type=budget.reached").fields["items"]
+    shown = {key: event["detail"][key] for key in ("used", "most", "unit", "window", "refill_at")}
+    assert shown == {
+        "used": 5.2,
+        "most": 5,
+        "unit": "USD",
+        "window": "2026-11-17T00:00:00Z",
+        "refill_at": "2026-11-18T00:00:00Z",
+    }
     status = service.admin.get("/system/status/").fields
     assert [(one["name"], one["spent_until"]) for one in status["spent_budgets"]] == [
         ("reviewer", "2026-11-18T00:00:00Z")
@@ -81,6 +90,25 @@ def test_a_token_with_an_owner_sees_the_budgets_of_that_owner_and_no_token_but_i
     names = [(one["kind"], one["name"]) for one in ada.get("/budgets/").fields["items"]]
     assert names == [("owner", "ada"), ("group", "reviewer"), ("token", "operator ada")]
     assert len(service.admin.get("/budgets/").fields["items"]) == 5
+
+
+def test_limits_on_what_tokens_and_runs_of_agents_make_are_listed_with_what_is_used(tmp_path: Path) -> None:
+    file = "agents: {bot: {command: [true], owner: ada, self_schedule: {max_schedules: 2}}}\n"
+    with serving(tmp_path, file=file) as service:
+        maker = service.client(owner="ada", max_schedules=3, min_interval="10m")
+        maker.create()
+        service.client(owner="bob", approval="required")
+        listed = {one["name"]: one for one in service.admin.get("/budgets/").fields["items"]}
+        assert listed.keys() == {"runs of bot", "operator ada"}
+        names = ("kind", "schedules", "max_schedules", "min_interval", "ttl", "limits")
+        shown = {name: tuple(one[key] for key in names) for name, one in listed.items()}
+        assert shown == {
+            "runs of bot": ("token", 0, 2, 600, 7 * 86_400, []),
+            "operator ada": ("token", 1, 3, 600, None, []),
+        }
+        mine = maker.get("/budgets/").fields["items"]
+        assert [one["name"] for one in mine] == ["runs of bot", "operator ada"]
+        assert service.client(owner="bob").get("/budgets/").fields["items"] == []
 
 
 def test_a_job_shows_its_cost_and_an_outcome_reports_it(service: Service) -> None:

@@ -27,7 +27,10 @@ PRIVATE = re.compile(
             "/schedules/key/caf%C3%A9/",
             "key: must have letters, digits, ., _, : and - only, and begin with a letter or digit",
         ),
-        ("/jobs/?from=now", "from: must be an instant with its zone, such as 2026-01-05T09:00:00Z"),
+        *(
+            (f"/jobs/?from={text}", "from: must be an instant with its zone, such as 2026-01-05T09:00:00Z")
+            for text in ("now", "tomorrow", "2026-01-05T09:00", "2026-13-05T09:00:00Z", "2026-01-05Tnine")
+        ),
     ],
 )
 def test_a_parameter_is_refused_with_what_would_be_right(service: Service, path: str, message: str) -> None:
@@ -43,6 +46,11 @@ def test_a_body_is_refused_with_what_would_be_right(service: Service) -> None:
         "role": "must be one of 'viewer', 'operator' or 'admin'",
         "limits": "must be an object",
     }
+
+
+def test_an_empty_list_is_refused_in_plain_words(service: Service) -> None:
+    answer = service.admin.post("/webhooks/", {"url": "https://example.com/events", "on": []})
+    assert (answer.status, answer.fields["detail"]) == (422, "on: must not be empty")
 
 
 def test_a_limit_of_one_is_not_in_the_plural(service: Service) -> None:

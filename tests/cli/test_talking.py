@@ -419,3 +419,19 @@ def test_budgets_are_listed_with_what_is_used_and_left(shell: Shell) -> None:
     lines = [" ".join(line.split()[:9]) for line in shell.text("budgets", "list").splitlines()]
     assert "group bot fires_per_day 0 20 20 ok 0" in " | ".join(lines)
     assert "group bot cost_per_month 0 USD 5 USD 5 USD" in " | ".join(lines)
+
+
+def test_the_limits_on_what_a_token_makes_are_listed_among_the_budgets(tmp_path: Path) -> None:
+    options = ["--database", f"sqlite:///{tmp_path}/e.db"]
+    limits = ["--limit", "max_schedules=3", "--limit", "min_interval=10m", "--limit", "cost_per_run=1 USD"]
+
+    def said(*words: str) -> str:
+        answer = CliRunner().invoke(everwhen, [*words, *options])
+        assert answer.exit_code == 0, answer.output
+        return answer.output
+
+    said("db", "migrate")
+    said("token", "create", "agent", "--role", "operator", *limits)
+    lines = [line.split() for line in said("budgets", "list").splitlines()]
+    assert ["token", "agent", "max_schedules", "0", "3", "3", "ok"] in lines
+    assert ["token", "agent", "min_interval", "10m"] in lines

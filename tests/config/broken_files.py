@@ -395,6 +395,19 @@ POLICIES = {
             '5: notify[2].quiet_hours: there are no quiet hours "nigths", did you mean "nights"? Available: nights',
         ),
     ),
+    "notify by a mail that cannot be sent": Broken(
+        "notify:\n"
+        "- email: {to: nobody, smtp: 'mail.example.com:587'}\n"
+        "- email: {to: ['a@example.com', 'a\\nb@example.com'], from: me, smtp: 'https://user:secret@mail.example.com'}\n"
+        "- email: {to: 'Ops <ops@example.com>', from: '${SENDER}', smtp: 'smtps://user:${PASSWORD}@mail.example.com'}\n"
+        "- email: {to: ['${ADDRESS}'], smtp: '${SMTP_URL}'}\n",
+        (
+            '2: notify[0].email.to: "nobody" must be an address, such as ops@example.com',
+            "2: notify[0].email.smtp: must be a URL such as smtp://host:587 or smtps://host",
+            '3: notify[1].email.from: "me" must be an address, such as ops@example.com',
+            "3: notify[1].email.smtp: must be a URL such as smtp://host:587 or smtps://host",
+        ),
+    ),
     "notify of nothing": Broken(
         "notify: [{on: []}]",
         (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.settle import OFTEN, settle
+from everwhen.decide.failing import OFTEN
+from everwhen.decide.settle import settle
 from everwhen.model.changes import Decision
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job, Origin, is_own

@@ -287,7 +287,8 @@ def test_a_retry_counts_towards_the_limits_of_its_token_when_it_begins() -> None
     plans, shared = {(job.uid, job.revision): schedule.plan}, Shared()
     assert claim([job], plans, {}, shared, node="n", limit=1, now=NINE).taken
     again = claim([job], plans, {}, shared, node="n", limit=1, now=NINE)
-    assert (again.taken, again.refused) == ([], [(job, NINE + HOUR)])
+    ((refused, refusal),) = again.refused
+    assert (again.taken, refused, refusal.refill_at) == ([], job, NINE + HOUR)
 
 
 # -- explanations --

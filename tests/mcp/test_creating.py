@@ -261,6 +261,7 @@ def test_every_target_can_be_named(
             {"until": "Christmas"},
             'until "Christmas" is not an instant: write 2026-12-24, or 2026-12-24T18:00.',
         ),
+        ({"until": "2020-01-01"}, "until 2020-01-01 is past: now is Monday 2026-11-16 10:04 Europe/Berlin."),
         ({"key": "a b"}, '"key" must be letters, digits, - and _, 100 at most.'),
         ({"prompt": "x" * 20_001}, '"prompt" has 20,001 characters; at most 20,000 are taken.'),
         (
@@ -293,6 +294,19 @@ def test_a_refusal_by_a_limit_has_its_figures(service: Service) -> None:
     assert agent.refusal("create_schedule", **{**SOON, "after": "30m"}) == (
         "1 of 1 schedules are used: delete one."
     )
+
+
+@pytest.mark.parametrize("key", [{}, {"key": "tea"}], ids=["without a key", "with a key"])
+def test_what_exists_is_found_also_when_a_limit_is_reached(service: Service, key: dict[str, str]) -> None:
+    agent = Tools(service, service.client(max_schedules=1))
+    made = agent("create_schedule", **SOON, **key)
+    assert (made["result"], made["left"]["schedules"]) == ("created", 0)
+    for tool in ("create_schedule", "preview_schedule"):
+        again = agent(tool, **SOON, **key)
+        assert (again["result"], again["id"]) == ("exists", made["id"])
+    refusal = agent.refusal("create_schedule", **{**SOON, "message": "Coffee!"}, **key)
+    assert ('the key "tea" is taken by another definition: ' in refusal) == bool(key)
+    assert ("1 of 1 schedules are used: delete one." in refusal) == (not key)
 
 
 def test_the_cost_of_a_day_and_what_is_left_of_the_budget_are_shown(service: Service) -> None:
@@ -335,6 +349,22 @@ def test_what_needs_approval_says_where_and_does_not_come_twice(service: Service
     assert where in agent.refusal("resume_schedule", id=made["id"])
     service.admin.post(f"/schedules/{made['id']}/approve/", {"revision": 1})
     assert agent("get_schedule", id=made["id"])["status"] == "active"
+
+
+@pytest.mark.parametrize(
+    ("approval", "first"), [("required", "2026-11-16T09:34:00Z"), ("ask", "2026-11-16T09:04:00Z")]
+)
+def test_an_interval_that_waits_for_approval_is_shown_with_the_slots_of_an_approval_now(
+    service: Service, approval: str, first: str
+) -> None:
+    agent = Tools(service, service.client(approval=approval))
+    often = {"name": "Tea", "purpose": "More tea.", "every": "30m", "message": "Tea!"}
+    assert agent("preview_schedule", **often)["next"][0]["at"] == first
+    if approval == "required":
+        made = created(agent, **often)
+        assert made["next"][0]["at"] == first
+        approved = service.admin.post(f"/schedules/{made['id']}/approve/", {"revision": 1}).fields
+        assert approved["next_slot_at"] == first
 
 
 def answers(action: Any, **content: Any) -> Any:

@@ -123,7 +123,7 @@ def test_the_arguments_of_a_creation_are_those_of_the_contract(service: Service)
             '"status" must be one of active, paused, invalid, done, dead.',
         ),
         ("list_schedules", {"query": "x"}, 'unknown argument "query"'),
-        ("get_schedule", {}, '"id" is needed.'),
+        ("get_schedule", {}, '"id" is needed: the id of a schedule, or the key that you gave it.'),
         ("get_schedule", {"schedule_id": "x"}, 'unknown argument "schedule_id", did you mean "id"?'),
         ("get_schedule", {"id": "nobody"}, "list_schedules lists what exists."),
         ("list_upcoming", {"hours": 0}, '"hours" must be at least 1.'),
@@ -260,7 +260,7 @@ def test_a_change_of_something_else_leaves_the_next_slots_and_says_so(
     ("change", "sentence"),
     [
         ({}, "nothing to change is named"),
-        ({"until": "2025-01-01"}, "until: until is already past"),
+        ({"until": "2025-01-01"}, "until 2025-01-01 is past: now is Monday 2026-11-16 09:04 UTC."),
         ({"skip_if_later_than": "soon"}, 'skip_if_later_than: Invalid interval "soon"'),
         ({"agent": "nobody"}, 'agent: there is no agent "nobody"'),
         ({"every": "1h", "at": "2026-12-01T09:00"}, "at and every exclude each other"),
@@ -289,6 +289,26 @@ def test_pausing_resuming_and_deleting_may_be_repeated(tools: Tools, hourly: dic
         assert tools("resume_schedule", id=hourly["id"])["status"] == "active"
     assert tools("delete_schedule", id=hourly["id"]) == {"deleted": hourly["id"], "was_there": True}
     assert tools("delete_schedule", id=hourly["id"]) == {"deleted": hourly["id"], "was_there": False}
+
+
+def test_a_schedule_is_also_found_by_the_key_of_its_caller(service: Service, tools: Tools) -> None:
+    run = {"message": {"text": "Tea!"}}
+    path = "/schedules/key/tea/"
+    made = service.admin.call("PUT", path, {"every": "1h", "first_run": "after_interval", "run": run}).fields
+    assert tools("get_schedule", id="tea")["id"] == made["id"]
+    job = tools("trigger_schedule", id="tea", request_id="a")["run"]
+    assert [one["run_id"] for one in tools("list_runs", schedule="tea")["runs"]] == [job["run_id"]]
+    assert tools("explain_schedule", id="tea")["schedule_id"] == made["id"]
+    assert tools("update_schedule", id="tea", revision=1, name="Tea")["id"] == made["id"]
+    assert tools("pause_schedule", id="tea")["status"] == "paused"
+    assert tools("resume_schedule", id="tea")["status"] == "active"
+    assert tools("delete_schedule", id="tea") == {"deleted": made["id"], "was_there": True}
+    assert tools("delete_schedule", id="tea") == {"deleted": "tea", "was_there": False}
+
+
+def test_the_runs_of_an_unknown_schedule_are_refused_and_not_an_empty_list(tools: Tools) -> None:
+    refusal = tools.refusal("list_runs", schedule="nobody")
+    assert refusal == "Scheduled job not found. list_schedules lists what exists."
 
 
 def test_the_same_request_triggers_once(tools: Tools, hourly: dict[str, Any]) -> None:

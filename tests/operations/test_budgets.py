@@ -276,6 +276,28 @@ def test_a_refused_retry_is_given_up_when_the_next_slot_is_due_first() -> None:
     assert s.check().is_clean
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [{"after": "1m"}, {"every": "1h", "interval_from": "completion"}, {"type": "webhook"}],
+    ids=["one-shot", "chain", "webhook"],
+)
+def test_a_retry_that_no_refill_helps_is_given_up_where_no_next_slot_ends_its_wait(
+    keys: dict[str, Any],
+) -> None:
+    failed = Outcome("failed", error="no", cost=parse_cost("2 USD"))
+    s = manual_scheduler(START, outcome=lambda _: failed)
+    terms = {"cost_per_day": "1 USD"}
+    s.add("a", **keys, owner="team", budgets={"team": terms}, max_retries=1, retry_delay="10m")
+    if "type" in keys:
+        s.fire("a")
+    s.advance("30m")
+    (_, retry) = s.jobs("a")
+    assert (retry.status, retry.reason) == ("cancelled", "budget")
+    assert s.state("a").failed_slots == 1
+    assert (s.state("a").next_run_at is not None) == ("every" in keys)  # the chain goes on
+    assert s.check().is_clean
+
+
 def test_a_lost_attempt_counts_as_its_estimate_and_the_rescue_as_a_further_firing() -> None:
     s = manual_scheduler(START)
     add(s, cost_per_day="10 USD", cost_per_run="1 USD", fires_per_day=10)

@@ -314,6 +314,24 @@ def test_slots_that_fail_in_a_row_are_said_once_until_the_next_success(every: st
     assert s.check().is_clean
 
 
+@pytest.mark.parametrize("status", ["active", "paused"])
+def test_an_edit_to_fewer_failures_reports_slots_that_have_failed_already(status: str) -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.add("a", every="10m")
+    s.advance("10m")
+    assert (s.state("a").failed_slots, s.events("a", "schedule.failing")) == (2, [])
+    if status == "paused":
+        s.pause("a")
+    s.edit("a", every="2h")
+    (event,) = s.events("a", "schedule.failing")
+    assert event.detail == {"failed_slots": 2, "last_error": "no luck"}
+    s.edit("a", every="3h")
+    s.advance("1d")
+    assert len(s.events("a", "schedule.failing")) == 1
+    assert s.check().is_clean
+
+
 def test_the_last_firing_that_a_budget_allows_is_reported() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for name in ("a", "b"):

@@ -50,7 +50,6 @@ class HttpChannel:
         body = json.dumps(shaped(fields.get("format") or "auto", fields["url"], delivery.content)).encode()
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"everwhen/{__version__}",
             "Idempotency-Key": delivery.delivery_id,
             "Everwhen-Delivery-Id": delivery.delivery_id,
         }
@@ -87,7 +86,8 @@ class HttpChannel:
             require_literal(is_public, url)
         resolver = GuardedResolver() if is_guarded else aiohttp.ThreadedResolver()
         connector = aiohttp.TCPConnector(resolver=resolver, force_close=True)
-        plain = {"Accept-Encoding": "identity"}  # a small answer may unpack to a very large one
+        # Not compressed: a small answer may unpack to a very large one.
+        plain = {"Accept-Encoding": "identity", "User-Agent": f"everwhen/{__version__}"}
         async with (
             aiohttp.ClientSession(
                 connector=connector,

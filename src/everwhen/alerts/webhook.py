@@ -7,7 +7,6 @@ from collections.abc import Callable
 from everwhen.alerts.http import HttpChannel
 from everwhen.model.alerts import Sent
 from everwhen.model.webhooks import WebhookDelivery, signature_of
-from everwhen.version import __version__
 
 
 class WebhookPoster:
@@ -20,7 +19,6 @@ class WebhookPoster:
         body = delivery.body.encode()
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"everwhen/{__version__}",
             "Idempotency-Key": delivery.delivery_id,
             "Everwhen-Delivery-Id": delivery.delivery_id,
             "Everwhen-Webhook-Id": delivery.webhook_id,

@@ -119,10 +119,14 @@ async def on_invalid(_request: Request, error: Exception) -> Response:
     return problem(422, "invalid", detail, faults=faults)
 
 
+_INSTANT = "must be an instant with its zone, such as 2026-01-05T09:00:00Z"
 # What the framework finds, in the words of our own checks.
 _WORDS = {
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
+    "datetime_from_date_parsing": _INSTANT,
+    "datetime_object_invalid": _INSTANT,
+    "datetime_parsing": _INSTANT,
     "dict_type": "must be an object",
     "extra_forbidden": "unknown key",
     "greater_than_equal": "must be at least {ge}",
@@ -138,7 +142,9 @@ _WORDS = {
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must have at least {min_length} characters",
     "string_type": "must be text",
+    "timezone_aware": _INSTANT,
     "too_long": "must have at most {max_length} items",
+    "too_short": "must not be empty",
 }
 _PATTERNS = {
     r"^[^\x00]+$": "must be text, not empty and without zero bytes",

@@ -9,6 +9,7 @@ import click
 from everwhen.cli.client import Client
 from everwhen.cli.connection import CallingGroup
 from everwhen.cli.screen import Answers, Text, answering, datetime_text, print_table
+from everwhen.model.instants import SECOND, duration_text
 
 _COLOURS = {"ok": "green", "warning": "yellow", "reached": "red"}
 
@@ -25,14 +26,28 @@ def list_(client: Client) -> Answers:
     found = client.get("/budgets/")["items"]
     yield found
     columns = ("budget", "limit", "used", "of", "left", "state", "skipped", "refills")
-    print_table(columns, [_row(budget, limit) for budget in found for limit in budget["limits"] or [None]])
+    print_table(columns, [row for budget in found for row in _rows(budget)])
 
 
-def _row(budget: dict[str, Any], limit: dict[str, Any] | None) -> tuple[str | Text, ...]:
+def _rows(budget: dict[str, Any]) -> list[tuple[str | Text, ...]]:
+    """Return a row for each limit: those with a window, then those on what a token makes."""
     name = Text(f"{budget['kind']} {budget['name']}", "bold")
+    rows = [_row(name, budget, limit) for limit in budget["limits"]]
+    if (most := budget["max_schedules"]) is not None:
+        used = budget["schedules"]
+        state = Text("reached", _COLOURS["reached"]) if used >= most else Text("ok", _COLOURS["ok"])
+        rows.append((name, "max_schedules", str(used), str(most), str(max(most - used, 0)), state, "", ""))
+    for key in ("min_interval", "ttl"):
+        if budget[key] is not None:
+            rows.append((name, key, "", duration_text(budget[key] * SECOND) or "", "", "", "", ""))
+    if not rows:  # it only bounds a run
+        unit = f" {budget['currency']}" if budget["currency"] else ""
+        rows.append((name, "cost_per_run", "", f"{budget['cost_per_run']:g}{unit}", "", "", "", ""))
+    return rows
+
+
+def _row(name: Text, budget: dict[str, Any], limit: dict[str, Any]) -> tuple[str | Text, ...]:
     unit = f" {budget['currency']}" if budget["currency"] else ""
-    if limit is None:  # it only bounds a run
-        return name, "cost_per_run", "", f"{budget['cost_per_run']:g}{unit}", "", "", "", ""
     unit = unit if limit["limit"].startswith("cost") else ""
     numbers = [f"{limit[key]:.6f}".rstrip("0").rstrip(".") + unit for key in ("used", "most", "left")]
     level = Text(limit["level"], _COLOURS[limit["level"]])

@@ -26,6 +26,8 @@ from everwhen.model.values import (
     ENVIRONMENT,
     GRACE,
     HEADERS,
+    MAIL_ADDRESS,
+    MAIL_SERVER,
     NAME_TEXT,
     NETWORK,
     PUBLIC_URL,
@@ -188,9 +190,11 @@ _WEBHOOK = Record(
 )
 _MAIL = Record(
     {
-        "to": Key(Either(((str, Text()),), ListOf(Text(), least=1)), "The recipients.", is_required=True),
-        "from": Key(Text(), "The sender."),
-        "smtp": Key(Text("smtp://host:587"), "The mail server.", is_required=True),
+        "to": Key(
+            Either(((str, MAIL_ADDRESS),), ListOf(MAIL_ADDRESS, least=1)), "The recipients.", is_required=True
+        ),
+        "from": Key(MAIL_ADDRESS, "The sender."),
+        "smtp": Key(MAIL_SERVER, "The mail server.", is_required=True),
     }
 )
 _EVENT_TYPES = tuple(dict.fromkeys((*CLASSES, *get_args(EventType))))
@@ -201,7 +205,7 @@ _CONCERN = Record(
     {
         "group": Key(_NAMES, "Of these groups."),
         "owner": Key(_NAMES, "Of these owners."),
-        "schedule": Key(_NAMES, "Of these schedules."),
+        "schedule": Key(_NAMES, "Of these schedules, by their ids or keys."),
         "severity": Key(Word(SEVERITIES), "From this severity on."),
     }
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from everwhen.decide.alerts import AFTER_PAUSE, APPROVAL_REQUESTED, FAILING
@@ -41,15 +42,21 @@ class Past(NamedTuple):
     notice: Notice | None
 
 
-def is_concerned(rule: AlertRule, alert: Alert) -> bool:
-    """Check whether a rule reports an alert; other rules report that its own delivery failed."""
-    concern = rule.concern
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
+
+
+def is_concerned(rule: AlertRule, alert: Alert, keys: Mapping[str, str] = NO_KEYS) -> bool:
+    """Check whether a rule reports an alert; other rules report that its own delivery failed.
+
+    `keys`: the callers' own keys of schedules, by uid. A rule names a schedule by its id or its key.
+    """
+    concern, names = rule.concern, {alert.schedule_id, keys.get(alert.uid or "")}
     return (
         alert.class_ in rule.classes
         and SEVERITIES.index(alert.severity) >= SEVERITIES.index(concern.severity)
         and (not concern.groups or alert.group_ in concern.groups)
         and (not concern.owners or alert.owner in concern.owners)
-        and (not concern.schedules or alert.schedule_id in concern.schedules)
+        and (not concern.schedules or not names.isdisjoint(concern.schedules))
         and not (alert.class_ == "alert.failed" and alert.subject == rule.name)
     )
 
@@ -180,7 +187,8 @@ class RuleSituation:
     """What a rule's messages depend on, besides its notices.
 
     `sent_lately`: messages within the last hour. `still_open`: by delivery, how many of its alerts are open.
-    `causes`: open alerts that may explain others. `failed_slots`: how many slots in a row failed, by uid of schedule.
+    `causes`: open alerts that may explain others. By uid of schedule: `failed_slots`, how many slots in a row failed,
+    and `keys`, those of its caller.
     """
 
     now: int
@@ -190,6 +198,7 @@ class RuleSituation:
     still_open: Mapping[int, int] = field(default_factory=dict)
     causes: Sequence[Alert] = ()
     failed_slots: Mapping[str, int] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -208,7 +217,7 @@ def plan_messages(rule: AlertRule, known: Iterable[Known], around: RuleSituation
 class _Planner:
     def __init__(self, rule: AlertRule, around: RuleSituation) -> None:
         self._rule, self._around, self._now = rule, around, around.now
-        self._causes = [cause for cause in around.causes if is_concerned(rule, cause)]
+        self._causes = [cause for cause in around.causes if is_concerned(rule, cause, around.keys)]
         self._left = rule.max_per_hour - around.sent_lately
         self._plan = RulePlan()
 

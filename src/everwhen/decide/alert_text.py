@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from everwhen.decide.alert_messages import AlertMessage
-from everwhen.decide.alerts import ScheduleFacts
+from everwhen.decide.alerts import BEGAN_AT, ScheduleFacts
 from everwhen.errors import SchedulerError
 from everwhen.model.alerts import LONGEST_TEXT, Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
+from everwhen.model.event_details import readable_details
+from everwhen.model.generated_keys import is_generated
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_of, to_datetime
 from everwhen.model.spending import Usage
 from everwhen.timetable.civil_time import Zone, zone
@@ -26,10 +28,6 @@ MOST_ITEMS = 10
 # Surrogates, too: half a character has no encoding, and a mail with it could not be sent.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _HIDDEN = frozenset(("after_pause", "event_ids", "error", "job_ids", "last_error", "slots", "uid"))
-_INSTANTS = frozenset(
-    ("expected_by", "window", "from", "to", "until", "first", "last")
-)  # and what ends in _at
-_AMOUNTS = frozenset(("used", "most"))
 Facts = Mapping[str, ScheduleFacts]  # by uid
 _LINKS_OF_MANY = {"alerts": "/api/v1/alerts/?state=open", "dashboard": "/alerts"}
 _WINDOWS = {"cost_per_day": "today", "cost_per_month": "this month"}
@@ -160,11 +158,14 @@ def _current_sentence(alert: Alert, facts: Facts) -> str:
 
 
 def _subject_of(alert: Alert, facts: Facts) -> str:
-    """Return the name of what an alert is about: of a schedule whose id was generated, its key or its name."""
+    """Return the name of what an alert is about: of a schedule whose id was generated, its key or its name.
+
+    A key that was generated has no meaning for people.
+    """
     about = facts.get(alert.uid or "")
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
         return plain(alert.subject, 200)
-    own_key = (about.key or "").rpartition("/")[2]  # without its owner
+    own_key = None if about.name and is_generated(about.own_key) else about.own_key
     return plain(own_key or about.name or alert.subject, 200)
 
 
@@ -240,7 +241,8 @@ def _figures(details: Mapping[str, Any]) -> str:
 
 def _details(alert: Alert, facts: ScheduleFacts | None, now: int, costs: AlertCosts) -> list[str]:
     where, details = _zone(facts), alert.details
-    lines = [f"Since {_when(where, alert.since)} ({_span(now - alert.since)})."]
+    began_at = _began_at(alert)
+    lines = [f"Since {_when(where, began_at)} ({_span(now - began_at)})."]
     error = details.get("error") or (details.get("reason") if alert.class_ != "schedule.missed" else None)
     if error:
         lines[0] += f' Last error: "{plain(error)}"' if details.get("error") else f" {plain(error)}"
@@ -334,7 +336,7 @@ def _line(alert: Alert, facts: Facts, now: int) -> str:
         return f"{subject}: {_resolution(alert, facts)}"
     error = alert.details.get("error")
     said = sentence_of(alert) + (f', "{plain(error, 100)}"' if error else "")
-    return f"{subject}: {said}, since {_when(_zone(about), alert.since)}"
+    return f"{subject}: {said}, since {_when(_zone(about), _began_at(alert))}"
 
 
 def _resolution(alert: Alert, facts: Facts) -> str:
@@ -343,7 +345,13 @@ def _resolution(alert: Alert, facts: Facts) -> str:
     if alert.resolved_at is None:
         return how
     at = _when(_zone(facts.get(alert.uid or "")), alert.resolved_at)
-    return f"{how} {at}, after {_span(alert.resolved_at - alert.since)}"
+    return f"{how} {at}, after {_span(alert.resolved_at - _began_at(alert))}"
+
+
+def _began_at(alert: Alert) -> int:
+    """Return when it began: of failures in a row the first slot that failed, of anything else the event."""
+    found = alert.details.get(BEGAN_AT)
+    return found if isinstance(found, int) else alert.since
 
 
 def _item(alert: Alert, facts: Facts, now: int) -> dict[str, Any]:
@@ -373,32 +381,16 @@ def _alert_to_json(alert: Alert) -> dict[str, Any]:
 
 def _evidence_to_json(alert: Alert) -> dict[str, Any]:
     details = alert.details
-    error, slot_at = details.get("error"), details.get("slot_at")
-    more = {
-        key: _value_to_json(key, value, details.get("unit"))
-        for key, value in details.items()
-        if key not in _HIDDEN
-    }
+    error = details.get("error")
+    shown = readable_details({key: details[key] for key in details if key not in _HIDDEN}, _iso)
+    more = {key: plain(value) if isinstance(value, str) else value for key, value in shown.items()}
     return {
+        "slot_at": None,
         **more,
         "job_id": details.get("job_id"),
-        "slot_at": _iso(slot_at) if isinstance(slot_at, int) else None,
         "error": None if error is None else plain(error),
         "event_ids": details.get("event_ids", []),
     }
-
-
-def _value_to_json(key: str, value: Any, unit: object) -> Any:
-    """Return a value of an event for other programs: instants as text, amounts of a unit in that unit.
-
-    >>> _value_to_json("refill_at", 0, "USD"), _value_to_json("used", 1_800_000, "USD"), _value_to_json("used", 8, None)
-    ('1970-01-01T00:00:00+00:00', 1.8, 8)
-    """
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, int) and (key.endswith("_at") or key in _INSTANTS):
-        return _iso(value)
-    return amount_number(value) if key in _AMOUNTS and unit is not None else value
 
 
 def _links(alert: Alert) -> dict[str, str]:

@@ -9,6 +9,7 @@ one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from everwhen.model.alerts import (
 )
 from everwhen.model.events import Event
 from everwhen.model.history import Recorded
+from everwhen.model.job import FAILURES, OWN_ORIGINS, job_id
 from everwhen.model.policy import BUDGET
 from everwhen.model.vitals import FeedDelay
 from everwhen.model.webhooks import is_of_webhook, rule_of_webhook
@@ -65,6 +67,38 @@ def opening_of(recorded: Recorded, wanted: Collection[str]) -> Alert | None:
 FAILING = "schedule.failing"
 APPROVAL_REQUESTED = "schedule.approval_requested"  # each asks for another revision
 AFTER_PAUSE = "after_pause"  # in the evidence
+BEGAN_AT = "began_at"  # in the evidence: the first slot that failed
+MOST_LOOKED_AT = 20  # firings before the last one, manual ones included
+_JOB_ID = re.compile(r"sched-(.+)-n([0-9]+)-rc[0-9]+")
+
+
+class EndedJob(NamedTuple):
+    """A job before the one that an alert about failures names."""
+
+    job_id: str
+    slot_at: int
+    origin: str
+    status: str
+
+
+def jobs_before(alert: Alert) -> list[str]:
+    """Return the jobs of the firings before the one that an alert about failures names, the newest first."""
+    found = _JOB_ID.fullmatch(str(alert.details.get("job_id")))
+    if alert.class_ != FAILING or found is None:
+        return []
+    uid, last = found[1], int(found[2])
+    return [job_id(uid, number, 0) for number in range(last - 1, max(last - MOST_LOOKED_AT, 1) - 1, -1)]
+
+
+def with_beginning(alert: Alert, jobs: Mapping[str, EndedJob]) -> Alert:
+    """Return an alert about failures with the first slot that failed: its event is that of the last of them."""
+    details, slot_at = alert.details, alert.details.get("slot_at")
+    if alert.class_ != FAILING or not isinstance(slot_at, int):
+        return alert
+    known = (jobs[name] for name in jobs_before(alert) if name in jobs)
+    failed = [one.slot_at for one in known if one.origin in OWN_ORIGINS and one.status in FAILURES]
+    slots = [slot_at, *failed[: int(details.get("failed_slots") or 1) - 1]]
+    return alert._replace(evidence=json.dumps({**details, BEGAN_AT: min(slots)}))
 
 
 def opening_after_pause(recorded: Recorded, last: Alert | None, facts: ScheduleFacts | None) -> Alert | None:
@@ -80,6 +114,7 @@ def opening_after_pause(recorded: Recorded, last: Alert | None, facts: ScheduleF
         return None
     evidence = {**last.details, "failed_slots": facts.failed_slots, AFTER_PAUSE: True}
     del evidence["how"]
+    evidence.pop(BEGAN_AT, None)
     at = recorded.event.at
     fresh = last._replace(id=0, state="open", since=at, last_at=at, resolved_at=None, count_=1)
     return fresh._replace(acked_at=None, acked_by=None, evidence=json.dumps(evidence))
@@ -160,7 +195,8 @@ def _rule_of_webhook(event: Event) -> str | None:
 def counted_again(alert: Alert, again: Alert) -> Alert:
     """Return an open alert after one more event of its key: the evidence is that of the last one."""
     ids = [*alert.details.get("event_ids", ()), *again.details.get("event_ids", ())]
-    evidence = {**again.details, "event_ids": ids[-MOST_EVENT_IDS:]}
+    began = {key: value for key, value in alert.details.items() if key == BEGAN_AT}
+    evidence = {**again.details, **began, "event_ids": ids[-MOST_EVENT_IDS:]}
     if "slots" in evidence:
         evidence["slots"] += alert.details.get("slots", 0)
     if "job_ids" in evidence:
@@ -205,8 +241,10 @@ def _subject(event: Event) -> str:
 def _group_of_budget(event: Event) -> str | None:
     """Return the group whose budget an event is about; None for that of an owner or a token."""
     key = _text(event, "key") if event.type.startswith("budget.") else None
-    name = "" if key is None else key.removeprefix(BUDGET)
-    return None if key == name or name.startswith(("owner:", "token:")) else name
+    if key is None or not key.startswith(BUDGET):
+        return None
+    name = key.removeprefix(BUDGET)
+    return None if name.startswith(("owner:", "token:")) else name
 
 
 def _text(event: Event, name: str) -> str | None:
@@ -260,6 +298,11 @@ class ScheduleFacts(NamedTuple):
     timezone: str
     key: str | None = None
     unreported: int = 0  # runs in a row without a cost
+
+    @property
+    def own_key(self) -> str | None:
+        """Return the key that its caller gave it, without the caller's owner."""
+        return None if self.key is None else self.key.rpartition("/")[2]
 
 
 def closed_by_row(

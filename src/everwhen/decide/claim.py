@@ -26,14 +26,14 @@ LOOK_AGAIN = SECOND
 class Claims(NamedTuple):
     """Claimed jobs, retries postponed by their breaker, and what the starts add to the rows of schedules.
 
-    `refused`: retries that a budget refuses, each with its refill. `reserved`: what retries that begin have reserved,
+    `refused`: retries that a budget refuses, each with the limit. `reserved`: what retries that begin have reserved,
     with their row; other jobs have reserved when they were fired.
     """
 
     taken: list[ClaimedJob]
     postponed: list[tuple[Job, int]]
     starts: list[tuple[int, Start]]
-    refused: list[tuple[Job, int]]
+    refused: list[tuple[Job, budgets.Refusal]]
     reserved: list[tuple[str, int]]
 
 
@@ -59,8 +59,8 @@ def claim(
             if (waits_until := breaker_wait(job, plan, shared, now)) is not None:
                 claims.postponed.append((job, waits_until))
                 continue
-            if (refill_at := refill_of(job, plan, shared, now)) is not None:
-                claims.refused.append((job, refill_at))
+            if (refusal := refusal_of(job, plan, shared, now)) is not None:
+                claims.refused.append((job, refusal))
                 continue
             job = _charged(job, plan, claims, shared, now)
         is_probe = _count(job, plan, shared, now)
@@ -116,11 +116,10 @@ def _charged(job: Job, plan: Plan, claims: Claims, shared: Shared, now: int) -> 
     return job._replace(cost_reserved=reserved)
 
 
-def refill_of(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
-    """Return until when a budget refuses a retry; None when it may begin."""
+def refusal_of(job: Job, plan: Plan, shared: Shared, now: int) -> budgets.Refusal | None:
+    """Return the limit that a retry does not fit into; None when it may begin."""
     counted = budgets_of_retry(job, plan)
-    refused = budgets.refusal(shared, job.uid, counted, now) if counted else None
-    return None if refused is None else refused.refill_at
+    return budgets.refusal(shared, job.uid, counted, now) if counted else None
 
 
 def budgets_of_retry(job: Job, plan: Plan) -> tuple[Budget, ...]:

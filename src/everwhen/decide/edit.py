@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from everwhen.decide.draft import Draft
 from everwhen.decide.expect import with_expectation
+from everwhen.decide.failing import note_lower_threshold
 from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, interval_of, next_slot
 from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
@@ -120,6 +121,7 @@ def edit(
     if is_upgrade:
         detail["cause"] = "upgraded"
     draft.record("schedule.updated", actor=actor, detail=detail)
+    note_lower_threshold(draft, old.trigger)
     return draft.decision()
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everwhen.decide.claim import breaker_wait, has_place, in_line, is_its_turn, refill_of
+from everwhen.decide.budgets import Refusal
+from everwhen.decide.claim import breaker_wait, has_place, in_line, is_its_turn, refusal_of
 from everwhen.model.claim import ScheduleCounters
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, job_id
@@ -31,13 +32,13 @@ class OnTheirWay:
 
 class HandOver(NamedTuple):
     """Jobs to send, retries postponed by their breaker, jobs that are messages, which need no worker, and retries that
-    a budget refuses, each with its refill.
+    a budget refuses, each with the limit.
     """
 
     given: list[Job]
     postponed: list[tuple[Job, int]]
     messages: list[Job]
-    refused: list[tuple[Job, int]]
+    refused: list[tuple[Job, Refusal]]
 
 
 def hand_over(
@@ -62,8 +63,8 @@ def hand_over(
         is_retry = job.origin == "retry"
         if is_retry and (waits_until := breaker_wait(job, plan, shared, now)) is not None:
             chosen.postponed.append((job, waits_until))
-        elif is_retry and (refill_at := refill_of(job, plan, shared, now)) is not None:
-            chosen.refused.append((job, refill_at))
+        elif is_retry and (refusal := refusal_of(job, plan, shared, now)) is not None:
+            chosen.refused.append((job, refusal))
         elif plan.definition.target.kind == MESSAGE:
             chosen.messages.append(job)
         else:

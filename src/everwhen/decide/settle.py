@@ -12,21 +12,17 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide import budgets
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.expect import with_expectation
+from everwhen.decide.failing import note_failed_slot
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_idle_chain
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
-from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome, message_of
 from everwhen.model.policy import BACKOFF_CAP, MOST_RESCUES, OnLost
 from everwhen.model.schedule import Definition, Schedule
-from everwhen.timetable.trigger import Cron, Every, OnRequest, Trigger
-
-# Failed slots in a row, where slots are an hour or more apart, and where they are closer.
-SELDOM, OFTEN = 1, 3
 
 
 class Settlement(NamedTuple):
@@ -181,17 +177,21 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
     return True
 
 
-def put_off_retry(schedule: Schedule, job: Job, refill_at: int, now: int, shared: Shared) -> Decision | int:
+def put_off_retry(
+    schedule: Schedule, job: Job, refusal: budgets.Refusal, now: int, shared: Shared
+) -> Decision | int:
     """Decide about a retry that a budget refuses: return when it may begin, or the decision to give it up.
 
-    It is given up when the schedule's next slot is due first: then its slot ends as failed, and `on_exhausted` is not
-    asked.
+    It is given up when the schedule's next slot is due first, and where there is no next slot and no refill helps: it
+    would wait for ever. Then its slot ends as failed, and `on_exhausted` is not asked.
     """
     draft = Draft(schedule, now, shared)
-    begins_at = draft.plan.calendar(draft.state.anchor_at).opening_from(refill_at)
+    begins_at = draft.plan.calendar(draft.state.anchor_at).opening_from(refusal.refill_at)
     next_run_at = draft.state.next_run_at
-    if begins_at is not None and (next_run_at is None or next_run_at >= begins_at):
-        return begins_at
+    if begins_at is not None:
+        waits = not refusal.is_lasting if next_run_at is None else next_run_at >= begins_at
+        if waits:
+            return begins_at
     draft.cancel(job, "budget")
     draft.state = row_changes.fail_slot(draft.state, draft.plan.definition.stops_when_exhausted)
     note_failed_slot(draft, job)
@@ -225,30 +225,3 @@ def give_back(on_lost: OnLost) -> Outcome | None:
     if on_lost == "fail":
         return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None
-
-
-def note_failed_slot(draft: Draft, job: Job) -> None:
-    """Record `schedule.failing` when the own slots failed in a row reach the threshold."""
-    failed_slots = draft.state.failed_slots
-    if failed_slots == _threshold(draft.plan.definition.trigger):
-        detail: dict[str, object] = {"failed_slots": failed_slots, "last_error": draft.state.last_error}
-        if job.breaker_key is not None:  # an alert about the breaker explains this one
-            detail["breaker"] = job.breaker_key
-        draft.record("schedule.failing", slot_at=job.slot_at, job_id=job.job_id, detail=detail)
-
-
-def _threshold(trigger: Trigger) -> int:
-    """Return how many slots in a row fail before a schedule is failing: the same for all of its slots.
-
-    With a number for each slot, failures could pass by all of them: 0,10,20 9 * * * has two slots with another one soon
-    after, and the third has none for a day.
-    """
-    match trigger:
-        case OnRequest():
-            return OFTEN
-        case Every():
-            return OFTEN if trigger.seconds < HOUR // SECOND else SELDOM
-        case Cron():
-            return OFTEN if trigger.expression.minutes.bit_count() > 1 else SELDOM
-        case _:
-            return SELDOM

@@ -6,7 +6,6 @@ it returns whether the person accepted, or None where the client cannot ask.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -35,6 +34,7 @@ from everwhen.mcp.results import (
     sentence_of,
     slot_to_json,
 )
+from everwhen.model.generated_keys import generated_key
 
 Ask = Callable[[str], Awaitable[bool | None]]
 Handler = Callable[[Rest, Fields, Ask], Awaitable[Fields]]
@@ -142,6 +142,8 @@ async def list_runs(rest: Rest, given: Fields, _ask: Ask) -> Fields:
         )
     if "schedule" in given:
         page = await rest.get("/jobs/", schedule_id=given["schedule"], limit=20)
+        if not page["items"]:
+            await rest.get(path_of(given["schedule"]))  # an unknown one is refused
         return {"runs": [run_to_json(job) for job in page["items"]]}
     job = await rest.get(f"/jobs/{part(given['run_id'])}/")
     return {"runs": [run_to_json(job, await rest.get(f"/jobs/{part(given['run_id'])}/log/"))]}
@@ -157,6 +159,7 @@ async def preview_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
     words = sentence_of(given, preview["sentence"])
     if same is not None:
         return await _exists(rest, same, words, preview, me)
+    _refuse_beyond(preview, given, me)
     code = confirm.code_of(rest.secret, given, _seconds(preview))
     return outcome("preview", words=words, preview=preview, me=me, similar=similar, confirm=code)
 
@@ -170,6 +173,9 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
     same, similar = await _alike(rest, given, preview)
     if same is not None:
         return await _exists(rest, same, words, preview, me)
+    if preview["refusal"] is not None and "key" in given:
+        await _refuse_taken(rest, given["key"], body)
+    _refuse_beyond(preview, given, me)
     if "confirm" in given:
         confirm.refuse_other(rest.secret, given, _seconds(preview))
     elif "after" not in given:
@@ -181,18 +187,14 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
         if accepted is False:
             return outcome("declined", words=words, preview=preview, me=me)
         headers |= ACCEPTED if accepted else {}
-    key = given.get("key") or f"mcp-{_digest(given)}"
+    key = given.get("key") or _key_of(given)
     try:
         made = await rest.ask("PUT", f"/schedules/key/{part(key)}/", body, headers=headers)
     except RefusedError as error:
         if error.kind != "exists":
             raise
         if error.faults:
-            differences = "; ".join(f"{with_arguments(path)} {what}" for path, what in error.faults)
-            raise TeachingError(
-                f'the key "{key}" is taken by another definition: {differences}. Choose another key, or change that '
-                "schedule with update_schedule."
-            ) from None
+            raise _taken(key, error) from None
         made = await rest.get(f"/schedules/key/{part(key)}/")
         return await _exists(rest, made, words, preview, me)
     result = "waiting_for_approval" if made["paused_by"] == "approval" else "created"
@@ -200,6 +202,26 @@ async def create_schedule(rest: Rest, given: Fields, ask: Ask) -> Fields:
     return outcome(
         result, words=words, preview=preview, me=me, schedule=made, similar=similar, base=rest.base
     )
+
+
+def _taken(key: str, error: RefusedError) -> TeachingError:
+    differences = "; ".join(f"{with_arguments(path)} {what}" for path, what in error.faults)
+    return TeachingError(
+        f'the key "{key}" is taken by another definition: {differences}. Choose another key, or change that '
+        "schedule with update_schedule."
+    )
+
+
+async def _refuse_taken(rest: Rest, key: str, body: Fields) -> None:
+    """Refuse a key of another definition with the differences: a limit is not what such a call is refused for."""
+    path = f"/schedules/key/{part(key)}/"
+    try:
+        if (await rest.get(path))["status"] in _OVER:
+            return
+        await rest.ask("PUT", path, body, headers=ONLY_NEW)
+    except RefusedError as error:
+        if error.faults and error.kind == "exists":
+            raise _taken(key, error) from None
 
 
 async def _exists(rest: Rest, schedule: Fields, words: str, preview: Fields, me: Fields) -> Fields:
@@ -224,24 +246,29 @@ async def _as_stored(rest: Rest, schedule: Fields, preview: Fields) -> Fields:
 
 
 async def _previewed(rest: Rest, body: Fields, given: Fields) -> tuple[Fields, Fields]:
-    """Return the preview of a body and what the caller may do; raise TeachingError where it could not be created."""
+    """Return the preview of a body and what the caller may do."""
     me = await rest.get("/me/")
     try:
         preview: Fields = await rest.post("/preview/", body, limit=SHOWN)
     except RefusedError as error:
         raise _taught(error, given, me) from None
+    return preview, me
+
+
+def _refuse_beyond(preview: Fields, given: Fields, me: Fields) -> None:
+    """Refuse what a limit of the token does; what exists already is found before this."""
     if preview["refusal"] is not None:
         raise TeachingError(_refusal(preview, given, me))
-    return preview, me
 
 
 def _taught(error: RefusedError, given: Fields, me: Fields) -> SchedulerError:
     if any(path == "timezone" for path, _ in error.faults):
         return error
     for path, what in error.faults:
-        if path == "at" and "past" in what:
+        name = {"at": "at", "end_at": "until"}.get(path)
+        if name in given and "past" in what:
             zone = given.get("timezone") or me["timezone"]
-            return TeachingError(f"at {given['at']} is past: now is {local_now(me['now'], zone)}.")
+            return TeachingError(f"{name} {given[name]} is past: now is {local_now(me['now'], zone)}.")
     return error
 
 
@@ -329,12 +356,12 @@ def _said(run: Fields) -> Fields:
     return said
 
 
-def _digest(given: Fields) -> str:
+def _key_of(given: Fields) -> str:
     """Return a key for a creation without one: the same trigger, target, prompt and payload have the same."""
     said = {name: given[name] for name in _IDENTITY if name in given}
     if "days" in said:
         said["days"] = sorted(said["days"])
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    return generated_key(said)
 
 
 def _seconds(preview: Fields) -> int:
@@ -457,17 +484,37 @@ async def trigger_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
 
 
 async def delete_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
-    try:
-        await rest.ask("DELETE", path_of(given["id"]))
-    except RefusedError as error:
-        if error.status != 404:
-            raise
-        return {"deleted": given["id"], "was_there": False}
+    await rest.ask("DELETE", path_of(given["id"]))
     return {"deleted": given["id"], "was_there": True}
 
 
+def _found_by_key(handler: Handler) -> Handler:
+    """Return a tool that takes the caller's key of a schedule as well, where there is no such id."""
+
+    async def find(rest: Rest, given: Fields, ask: Ask) -> Fields:
+        try:
+            return await handler(rest, given, ask)
+        except RefusedError as error:
+            name = next((name for name in ("id", "schedule") if name in given), None)
+            found = None if error.status != 404 or name is None else await _id_of_key(rest, given[name])
+            if found is not None and name is not None:
+                return await handler(rest, {**given, name: found}, ask)
+            if handler is delete_schedule and error.status == 404:
+                return {"deleted": given["id"], "was_there": False}
+            raise
+
+    return find
+
+
+async def _id_of_key(rest: Rest, key: str) -> str | None:
+    try:
+        return str((await rest.get(f"/schedules/key/{part(key)}/"))["id"])
+    except RefusedError:
+        return None
+
+
 HANDLERS: dict[str, Handler] = {
-    handler.__name__: handler
+    handler.__name__: _found_by_key(handler)
     for handler in (
         get_context,
         preview_schedule,

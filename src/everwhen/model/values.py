@@ -159,6 +159,25 @@ PUBLIC_URL = Url(
     r"https?://[^\s/?#@]+(/[^\s?#]*)?",
     "must be a URL without a query and without a password",
 )
+
+
+class MailServer(Text):
+    """A URL of a mail server; one with a reference is read when a mail is sent."""
+
+    __slots__ = ()
+
+    def check(self, node: CheckedValue) -> None:
+        Text.check(self, node)
+        value = node.value
+        if isinstance(value, str) and value.strip() and _MAIL_SERVER.fullmatch(value) is None:
+            node.complain(
+                "must be a URL such as smtp://host:587 or smtps://host"
+            )  # it may contain a password
+
+
+_MAIL_SERVER = re.compile(r"smtps?://[^\s/]+/?|.*\$\{.*")
+MAIL_SERVER = MailServer("smtp://host:587")
+MAIL_ADDRESS = Text("ops@example.com", r".*@.*|.*\$\{.*", "must be an address")
 PERCENT_OR_DURATION = Text("30s or 5%", python="Duration")
 NAME_TEXT = Text(
     "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"

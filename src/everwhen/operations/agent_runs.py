@@ -8,7 +8,7 @@ from typing import Any
 
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.schedule import Schedule
-from everwhen.model.token import Confinement, limits_of
+from everwhen.model.token import Confinement, TokenLimits, limits_of
 from everwhen.operations.tokens import create_job_token
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -24,6 +24,13 @@ DEFAULTS: Mapping[str, Any] = {
     "max_depth": 1,
 }
 NOT_AGAIN = "This is a run of an existing schedule: do the work, do not schedule it again."
+
+
+def limits_of_runs(self_schedule: Mapping[str, Any]) -> tuple[TokenLimits, int]:
+    """Return the limits that `self_schedule` gives to the tokens of runs, and how deep their schedules may go."""
+    given = {**DEFAULTS, **{key: value for key, value in self_schedule.items() if value is not None}}
+    max_depth = given.pop("max_depth")
+    return limits_of({**given, "targets": ["agent"]}), max_depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,7 @@ class AgentRuns:
         schedule = None if allowed is None else store_of(self.runtime).catalogue.get(run.schedule_id)
         if allowed is None or schedule is None or self.address() is None:
             return None
-        given = {**DEFAULTS, **{key: value for key, value in allowed.items() if value is not None}}
-        max_depth = given.pop("max_depth")
+        limits, max_depth = limits_of_runs(allowed)
         made = schedule.definition.made
         confined = Confinement(agent, run.job_id, (0 if made is None else made.depth) + 1, max_depth)
         now = self.runtime.clock.now()
@@ -55,7 +61,7 @@ class AgentRuns:
             confined,
             attempt=run.attempt,
             owner=schedule.state.owner,
-            limits=limits_of({**given, "targets": ["agent"]}),
+            limits=limits,
             lasts=max(lasts, SECOND),
         )
 

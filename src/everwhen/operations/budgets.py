@@ -1,8 +1,8 @@
 """Budgets as they stand: what is used of each limit, what is left, and when it refills.
 
-The limits of groups and owners are those of the configuration in force, the limits of tokens are the tokens' own. A
-caller with an owner sees the budgets of that owner and of its groups. A caller without the role admin sees no token
-but its own.
+The limits of groups and owners are those of the configuration in force, the limits of tokens are the tokens' own; those
+of the tokens that runs of an agent get are its `self_schedule`, and count for all its runs together. A caller with an
+owner sees the budgets of that owner and of its groups. A caller without the role admin sees no token but its own.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everwhen.decide.budgets import OWNER_BUDGET, usages
 from everwhen.errors import CostError
 from everwhen.model.budget_terms import budget_terms
 from everwhen.model.limits import Shared
-from everwhen.model.policy import BUDGET, Budget
+from everwhen.model.policy import BUDGET, TOKEN_BUDGET, Budget
 from everwhen.model.spending import BudgetKind, Spending, Usage
-from everwhen.model.token import budget_of
+from everwhen.model.token import NO_LIMITS, Token, TokenLimits, budget_of, token_id_of_agent
 from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -29,7 +29,10 @@ _SECTION = "budgets."
 
 @dataclass(frozen=True, slots=True)
 class BudgetUsage:
-    """One budget: what it limits, and how much of that is used now. `skipped`: slots, in the current windows."""
+    """One budget: what it limits, and how much of that is used now. `skipped`: slots, in the current windows.
+
+    `terms` are the limits of a token on what it makes, `schedules` how many it has.
+    """
 
     kind: BudgetKind
     name: str
@@ -38,6 +41,8 @@ class BudgetUsage:
     limits: tuple[Usage, ...]
     skipped: int
     spent_until: int | None = None
+    terms: TokenLimits = NO_LIMITS
+    schedules: int | None = None
 
 
 def list_spent_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUsage]:
@@ -49,11 +54,20 @@ def list_spent_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUs
 def list_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUsage]:
     """Return the budgets that the caller may see: of groups and owners by name, then of tokens. None sees all."""
     store = store_of(runtime)
-    found = list(_declared(store.catalogue.config_sections() or {}, caller))
-    found += _of_tokens(runtime, caller)
-    shared = store.catalogue.shared_by([budget.key for _, _, budget in found])
-    now = runtime.clock.now()
-    return [_usage_of(kind, name, budget, shared, now) for kind, name, budget in found]
+    declared = list(_declared(store.catalogue.config_sections() or {}, caller))
+    tokens = [one for one in (*_of_runs(caller), *_of_tokens(runtime, caller)) if _is_limited(one.limits)]
+    of_tokens = [(one, budget_of(one) or Budget(f"{TOKEN_BUDGET}{one.token_id}")) for one in tokens]
+    keys = [budget.key for _, _, budget in declared] + [budget.key for _, budget in of_tokens]
+    shared, now = store.catalogue.shared_by(keys), runtime.clock.now()
+    counts = store.catalogue.counts_of_tokens([one.token_id for one in tokens])
+    return [_usage_of(kind, name, budget, shared, now) for kind, name, budget in declared] + [
+        replace(
+            _usage_of("token", token.name, budget, shared, now),
+            terms=token.limits,
+            schedules=counts.get(token.token_id, 0),
+        )
+        for token, budget in of_tokens
+    ]
 
 
 def give_back_leftovers(runtime: Runtime) -> int:
@@ -116,12 +130,29 @@ def _may_see(caller: Caller | None, kind: BudgetKind, name: str) -> bool:
     return kind == "group" and any(group.get("owner") == owner for group in groups)
 
 
-def _of_tokens(runtime: Runtime, caller: Caller | None) -> Iterator[tuple[BudgetKind, str, Budget]]:
+def _is_limited(limits: TokenLimits) -> bool:
+    """Return whether a token has a limit beside those on what it may do at all."""
+    return limits._replace(targets=None, approval=None) != NO_LIMITS
+
+
+def _of_runs(caller: Caller | None) -> Iterator[Token]:
+    """Yield the token of the runs of each agent that schedules itself, as the caller sees them."""
+    from everwhen.operations.agent_runs import limits_of_runs
+
+    for (kind, name), group in ({} if caller is None else caller.groups()).items():
+        allowed = group.get("self_schedule")
+        if kind != "agent" or allowed is None or not _may_see(caller, "group", name):
+            continue
+        owner, limits = group.get("owner"), limits_of_runs(allowed)[0]
+        token_id = token_id_of_agent(name, owner)
+        yield Token(token_id, f"runs of {name}", "operator", owner, limits, created_at=0)
+
+
+def _of_tokens(runtime: Runtime, caller: Caller | None) -> Iterator[Token]:
     own = None if caller is None else caller.token
     for token in store_of(runtime).tokens.all():
-        budget = budget_of(token)
         is_visible = (
             own is None or own.token_id == token.token_id or (own.may("admin") and own.sees(token.owner))
         )
-        if budget is not None and is_visible and token.is_good(runtime.clock.now()):
-            yield "token", token.name, budget
+        if is_visible and token.is_good(runtime.clock.now()):
+            yield token

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from everwhen.decide.budgets import Refusal
 from everwhen.decide.claim import claim
 from everwhen.decide.edit import create
 from everwhen.decide.settle import put_off_retry, settle
@@ -207,16 +208,16 @@ class VirtualWorld:
         )
         for waiting, until in postponed:
             heappush(self._begins, (until, waiting.row_id, waiting.uid, waiting.job_id))
-        for waiting, refill_at in refused:
-            self._put_off(row, waiting, refill_at)
+        for waiting, refusal in refused:
+            self._put_off(row, waiting, refusal)
         if taken:
             row.state = starts[0][1].added_to(row.state, self.now)
             self._start(row, taken[0].job, ready_at)
         elif not postponed and not refused and not (job.line == "own" and row.state.running_jobs):
             self._crowd.setdefault(job.capacity_key or "", []).append((job.uid, job.job_id))
 
-    def _put_off(self, row: _Row, job: Job, refill_at: int) -> None:
-        decided = put_off_retry(_schedule(row), job, refill_at, self.now, self._shared)
+    def _put_off(self, row: _Row, job: Job, refusal: Refusal) -> None:
+        decided = put_off_retry(_schedule(row), job, refusal, self.now, self._shared)
         if isinstance(decided, int):
             heappush(self._begins, (decided, job.row_id, job.uid, job.job_id))
         else:

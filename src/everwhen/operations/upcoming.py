@@ -20,6 +20,7 @@ from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe, describe_dst
 from everwhen.timetable.occurrences import Series, series_of
+from everwhen.timetable.trigger import OnRequest
 
 if TYPE_CHECKING:
     from everwhen.model.declare import Declared
@@ -139,14 +140,20 @@ class ClockChange(NamedTuple):
     note: str | None = None
 
 
-def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
-    """Preview a declared schedule without writing."""
+def preview(runtime: Runtime, declared: Declared, count: int, *, waits: bool = False) -> Preview:
+    """Preview a declared schedule without writing. `waits`: it fires from an approval on, as if that came now."""
     from everwhen.decide import edit
+    from everwhen.decide.slots import slot_after_span
     from everwhen.operations.schedules import QuietHoursByName
 
     definition, now = declared.definition, runtime.clock.now()
     plan = Plan(declared.schedule_id, definition, QuietHoursByName(runtime).of(definition))
     state = edit.create(plan, declared.schedule_id, now).state
+    if waits and not isinstance(definition.trigger, OnRequest):
+        found = slot_after_span(plan, state.anchor_at, now, None)
+        state = state._replace(
+            anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at
+        )
     slots = upcoming_of(Schedule(state, plan), count)
     series = series_of(
         definition.trigger,

@@ -26,6 +26,7 @@ from everwhen.decide.alerts import (
     DELAYED,
     FAILING,
     AlertClosing,
+    EndedJob,
     ScheduleFacts,
     closed_by_row,
     closing_of_delay,
@@ -33,11 +34,13 @@ from everwhen.decide.alerts import (
     closings_of_gone_rules,
     counted_again,
     is_another_fact,
+    jobs_before,
     opening_after_pause,
     opening_of,
     opening_of_delay,
     slow_jobs,
     uid_of_group,
+    with_beginning,
 )
 from everwhen.decide.budgets import cost_usages
 from everwhen.model.alerts import (
@@ -123,6 +126,7 @@ FROM schedules WHERE uid = ANY(:uids::texts)""")
 _RUNNING = Statement("""
 SELECT job_id, started_at FROM jobs
 WHERE job_id = ANY(:ids::texts) AND status = 'running' AND started_at IS NOT NULL""")
+_ENDED = Statement("SELECT job_id, slot_at, origin, status FROM jobs WHERE job_id = ANY(:ids::texts)")
 _COST_OF = Statement("""
 SELECT cost_amount, cost_unit FROM jobs WHERE job_id = :job_id::text AND cost_amount IS NOT NULL""")
 _INSERT_DELIVERIES = Insert(
@@ -270,7 +274,9 @@ class _OpenAlerts:
         if not self._fresh:
             return []
         before = int(tx.value(_LAST_ALERT))
-        fresh = [self._with_group(one) for one in self._fresh]
+        names = [name for one in self._fresh for name in jobs_before(one)]
+        jobs = {one.job_id: one for one in tx.many(EndedJob._make, _ENDED, ids=names)} if names else {}
+        fresh = [with_beginning(self._with_group(one), jobs) for one in self._fresh]
         insert_alerts(tx, fresh)
         numbered = [
             one._replace(id=number)
@@ -290,7 +296,7 @@ class _OpenAlerts:
     def _notices_of(self, alert: Alert, past: Mapping[str, Sequence[Past]]) -> list[Notice]:
         found: list[Notice] = []
         for rule in self._round.rules:
-            if not is_concerned(rule, alert):
+            if not is_concerned(rule, alert, self.keys):
                 continue
             new = notice_of(alert, rule, past.get(rule.name, ()), self._round.now)
             notice = new.notice
@@ -300,6 +306,11 @@ class _OpenAlerts:
             if new.replaced is not None:
                 found.append(new.replaced._replace(state="dropped", due_at=None))
         return found
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Return the keys that callers gave to the schedules of these alerts, by uid."""
+        return {uid: facts.own_key for uid, facts in self.facts.items() if facts.own_key is not None}
 
     def _with_group(self, alert: Alert) -> Alert:
         facts = self.facts.get(uid_of_group(alert) or "")
@@ -425,6 +436,7 @@ def _known(
         still_open=still,
         causes=[one for one in opened.open.values() if one.class_ in INHIBITING],
         failed_slots={uid: facts.failed_slots for uid, facts in opened.facts.items()},
+        keys=opened.keys,
     )
 
 

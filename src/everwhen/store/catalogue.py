@@ -37,6 +37,9 @@ _ID_OF_KEY = Statement("SELECT schedule_id FROM schedules WHERE key = :key::text
 # idx_schedules_token
 COUNT_OF_TOKEN = Statement("""
 SELECT count(*) FROM schedules WHERE token_id = :token_id::text AND status NOT IN ('done', 'dead')""")
+_COUNTS_OF_TOKENS = Statement("""
+SELECT token_id, count(*) FROM schedules WHERE token_id = ANY(:ids::texts) AND status NOT IN ('done', 'dead')
+GROUP BY token_id""")
 _RELEASE_KEY = Statement("""
 UPDATE schedules SET key = NULL WHERE key = :key::text AND status IN ('done', 'dead')""")
 # idx_schedules_resume and idx_budgets_refill, each from its front.
@@ -220,6 +223,11 @@ class Catalogue(StorePart):
         """Return how many schedules of a token are neither done nor dead."""
         with self._store.read() as tx:
             return int(tx.value(COUNT_OF_TOKEN, token_id=token_id))
+
+    def counts_of_tokens(self, token_ids: Sequence[str]) -> dict[str, int]:
+        """Return the same for several tokens, by token; one without a schedule is left out."""
+        with self._store.read() as tx:
+            return dict(tx.rows(_COUNTS_OF_TOKENS, ids=list(token_ids))) if token_ids else {}
 
     def release_key(self, key: str) -> bool:
         """Take the key from a schedule that is over, so that another may have it; False when none has to give it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from everwhen.decide.budgets import Refusal
 from everwhen.decide.claim import Claims, claim
 from everwhen.decide.settle import put_off_retry
 from everwhen.model.claim import ClaimedJob, ScheduleCounters
@@ -100,16 +101,20 @@ def write_claims(tx: Transaction, claims: Claims, shared: Shared, now: int) -> l
     return publish_claimed(tx, claims.taken, now)
 
 
-def put_off_refused(tx: Transaction, refused: Sequence[tuple[Job, int]], shared: Shared, now: int) -> None:
+def put_off_refused(
+    tx: Transaction, refused: Sequence[tuple[Job, Refusal]], shared: Shared, now: int
+) -> None:
     """Let retries that a budget refuses wait for its refill, or give them up; the caller writes `shared`."""
     states = list(tx.states({job.uid for job, _ in refused}).values())
     uids = {state.uid for state in states}
     schedules = {one.state.uid: one for one in with_jobs(tx, schedules_of(tx, states), uids)}
     add_shared(tx, shared, schedules.values(), [job for job, _ in refused])
     waiting: list[tuple[Job, int]] = []
-    for job, refill_at in refused:
+    for job, refusal in refused:
         schedule = schedules.get(job.uid)
-        decided = refill_at if schedule is None else put_off_retry(schedule, job, refill_at, now, shared)
+        decided = (
+            refusal.refill_at if schedule is None else put_off_retry(schedule, job, refusal, now, shared)
+        )
         if isinstance(decided, int):
             waiting.append((job, decided))
             continue

@@ -13,6 +13,7 @@ from everwhen.model.alerts import (
     SilenceKind,
 )
 from everwhen.operations.alerts import AlertPage, describe_alert
+from everwhen.views.record import detail_to_json
 from everwhen.views.shape import Object, View, When, cursor_of, each, field
 
 
@@ -35,7 +36,7 @@ class Alert(View):
     text: str = field(
         describe_alert, about="What happened, in a sentence.", examples=["the last slot failed"]
     )
-    evidence: Object = field(via=json.loads)
+    evidence: Object = field(via=lambda text: detail_to_json(json.loads(text)))
     acked_at: When | None
     acked_by: str | None
 

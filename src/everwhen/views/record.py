@@ -5,26 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from everwhen.model.event_details import readable_details
 from everwhen.model.events import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.views.shape import Object, View, When, field, when_text
 
-# The instants in details, beside all that end in `_at`. They are stored as numbers, which the ledger counts with.
-_INSTANTS = frozenset(("first", "last", "from", "to", "until"))
-
 
 def detail_to_json(detail: Mapping[str, object]) -> Object:
-    """Return a detail with its instants in ISO 8601, as everywhere else."""
-    return {
-        key: when_text(value)
-        if isinstance(value, int)
-        and not isinstance(value, bool)
-        and (key in _INSTANTS or key.endswith("_at"))
-        else value
-        for key, value in detail.items()
-    }
+    """Return a detail with its instants in ISO 8601 and its amounts in their unit, as everywhere else."""
+    return readable_details(detail, when_text)
 
 
 class AuditEvent(View):

@@ -96,6 +96,12 @@ class Budget(View):
     spent_until: When | None = field(
         about="When the reached limit that refills last does so; null: none is reached."
     )
+    schedules: int | None = field(about="Of a token: how many it has that are not done or dead.")
+    max_schedules: int | None = field("terms.max_schedules", about="Of a token: how many it may have.")
+    min_interval: int | None = field(
+        "terms.min_interval", about="Of a token: seconds between slots, at least."
+    )
+    ttl: int | None = field("terms.ttl", about="Of a token: seconds that its schedules last, at most.")
     limits: list[BudgetLimit] = field(via=lambda limits: [BudgetLimit.of(one) for one in limits])
 
 

@@ -57,7 +57,8 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
     fields = _with_a_target(body.fields)
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
-    found = upcoming.preview(context.runtime, declared, limit)
+    waits = caller.token.limits.needs_approval_of(declared.definition, is_accepted=True)
+    found = upcoming.preview(context.runtime, declared, limit, waits=waits)
     prospect = prospect_of(context.runtime, declared, caller)
     return answer(view.preview_to_json(found, declared.definition, prospect, around.now))
 
