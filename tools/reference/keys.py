@@ -9,7 +9,18 @@ from everwhen.config.schema import COST, SHARE
 from everwhen.model.fields import FIELDS, THE_INTERVAL, Field
 from everwhen.model.kinds import Anything, Either, Headers, Key, Kind, ListOf, MapOf, Object, Record, Refused
 from everwhen.model.scalars import AnyText, Flag, Number, Only, Parsed, Text, Word
-from everwhen.model.values import DATE, NETWORK, QUIET_DAYS, SIZE, URL, WEEKDAYS, WINDOW
+from everwhen.model.values import (
+    ARGV,
+    DATE,
+    NETWORK,
+    PERCENT_OR_DURATION,
+    QUIET_DAYS,
+    SCALAR,
+    SIZE,
+    URL,
+    WEEKDAYS,
+    WINDOW,
+)
 from tools.reference.examples import example_of, examples_in
 from tools.reference.markdown import code, flow, prose, table
 
@@ -31,6 +42,9 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     (SHARE, "a share"),
     (FIELDS["cron"].kind, "a cron expression"),
     (FIELDS["every"].kind, "an interval"),
+    (PERCENT_OR_DURATION, "a duration or a percentage"),
+    (ARGV, "a program and its arguments, as a list"),
+    (SCALAR, "text, a number, `true` or `false`"),
 )
 
 
@@ -80,6 +94,9 @@ def shown(value: Any) -> str:
 
 def value_text(kind: Kind) -> str:
     """Return what a value may be, in a few words."""
+    named = _name_of(kind)
+    if named is not None and not isinstance(kind, Parsed):
+        return named
     match kind:
         case Word():
             few = [code(word) for word in kind.fields[:MOST_WORDS]]
@@ -115,12 +132,16 @@ def value_text(kind: Kind) -> str:
     return "anything"
 
 
+def _name_of(kind: Kind) -> str | None:
+    return next((name for known, name in _KINDS if kind == known), None)
+
+
 def _is_large(kind: Kind) -> bool:
     return isinstance(kind, Record) and len(kind.keys) > 6
 
 
 def _parsed(kind: Parsed) -> str:
     also = [code(value) for value in kind.also if isinstance(value, str)][:1]
-    named = next((name for known, name in _KINDS if kind == known), _NAMED.get(kind.python))
+    named = _name_of(kind) or _NAMED.get(kind.python)
     shapes = [code(flow(one)) for one in examples_in(kind.schema())] or ["text"]
     return " or ".join([named or ", ".join(shapes), *also])
