@@ -192,6 +192,14 @@ def test_every_public_name_has_its_place() -> None:
         )
 
 
+def test_types_are_shown_as_they_are_written_and_every_property_is_explained() -> None:
+    text = page("python.md")
+    assert "ForwardRef" not in text and " at 0x" not in text
+    properties = re.findall(r"^\| property \| type \| meaning \|\n.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert properties
+    assert [row for rows in properties for row in rows.splitlines() if row.endswith("| |")] == []
+
+
 def test_the_exit_codes_are_those_of_the_program() -> None:
     assert exit_codes.LEFT_BY_SIGNAL == LEFT_BY_SIGNAL
     assert exit_codes.MEANINGS.keys() == {0, exit_codes.FAILED, 2, exit_codes.CHANGES, LEFT_BY_SIGNAL}

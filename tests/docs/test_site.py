@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import PATIENCE
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 LOADED = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(https?:|//)[^>]*>")
+PATIENCE = 120_000  # milliseconds, for a search: its index is read by a worker of the browser
 LONGEST = 500  # seconds, on a machine that is busy with other work; three of a core are needed
 SECTIONS = "Home, Tutorial, How to, Guides in depth, Concepts, Reference, Proof, Development"
 
@@ -53,7 +53,7 @@ def test_the_search_finds_pages_when_the_site_is_opened_as_a_file(site: Path, br
         page.get_by_role("button", name="Search").click()
         field = page.get_by_placeholder("Search")
         field.press_sequentially(words)
-        expect(page.locator(f'ol a[href*="{found}"]').first).to_be_visible()
+        expect(page.locator(f'ol a[href*="{found}"]').first).to_be_visible(timeout=PATIENCE)
         assert field.input_value() == words
     page.close()
 

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from types import FunctionType
-from typing import Any, get_overloads
+from typing import Any, ForwardRef, get_overloads
 
 import everwhen
 from everwhen.errors import SchedulerError
@@ -110,10 +110,15 @@ def _fields(one: type) -> str:
         annotations |= inspect.get_annotations(base)
     defaults = getattr(one, "_field_defaults", {})
     rows = [
-        (code(name), code(_annotation(str(kind))), _default(defaults.get(name, ...)))
+        (code(name), code(_field_type(kind)), _default(defaults.get(name, ...)))
         for name, kind in annotations.items()
     ]
     return table(("field", "type", "default"), rows)
+
+
+def _field_type(kind: Any) -> str:
+    # Named tuples and typed dictionaries wrap the annotation that is written in the source.
+    return _annotation(kind.__forward_arg__ if isinstance(kind, ForwardRef) else str(kind))
 
 
 def _default(value: Any) -> str:

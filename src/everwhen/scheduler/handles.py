@@ -80,6 +80,7 @@ class JobHandle:
 
     @property
     def error(self) -> str | None:
+        """Return why the job failed; None before its end, and after a success."""
         return None if self.job_id is None else self._look(self.job_id).error
 
     def wait(self, timeout: float | None = None) -> JobResult:
