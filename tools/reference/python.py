@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -108,7 +109,10 @@ def _fields(one: type) -> str:
     annotations: dict[str, Any] = {}
     for base in reversed(one.__mro__):
         annotations |= inspect.get_annotations(base)
-    defaults = getattr(one, "_field_defaults", {})
+    defaults = dict(getattr(one, "_field_defaults", {}))
+    for field in dataclasses.fields(one) if dataclasses.is_dataclass(one) else ():
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = field.default
     rows = [
         (code(name), code(_field_type(kind)), _default(defaults.get(name, ...)))
         for name, kind in annotations.items()

@@ -6,7 +6,7 @@ from typing import get_args
 
 from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.target_fields import RUN, TARGET_KEYS
-from everwhen.model.fields import FIELDS, GENERAL, Column
+from everwhen.model.fields import FIELDS, GENERAL, Column, Field
 from everwhen.model.target_kinds import KINDS
 from tools.reference.examples import SCHEDULE
 from tools.reference.keys import default_text, key_table, shown
@@ -26,6 +26,13 @@ COLUMNS: dict[Column, str] = {
     "agent": "agents",
     "seconds": "bodies with `interval_seconds`",
     "spec": "bodies with `type` and `spec`",
+}
+
+
+# Defaults that a plugin's own section or manifest decides.
+OF_PLUGINS = {
+    "timeout": "that of the command in `timeouts`, else `10m`",
+    "max_concurrent": "no limit; `1` where the manifest says `concurrency_safe: false`",
 }
 
 
@@ -57,8 +64,12 @@ def _defaults() -> str:
     for name, row in FIELDS.items():
         if row.defaults:
             general = default_text(row) or "not set"
-            rows.append((code(name), general, *(shown(row.defaults.get(one)) or general for one in columns)))
+            rows.append((code(name), general, *(_default_of(name, row, one) or general for one in columns)))
     return table(("key", "general", *(COLUMNS[column] for column in columns)), rows)
+
+
+def _default_of(name: str, row: Field, column: Column) -> str:
+    return OF_PLUGINS[name] if column == "plugin" and name in OF_PLUGINS else shown(row.defaults.get(column))
 
 
 def _targets() -> list[str]:

@@ -33,6 +33,7 @@ class JobInfo:
 
     @property
     def is_ended(self) -> bool:
+        """Return whether the job has ended, in whichever way."""
         return self.status not in ("queued", "running")
 
 
@@ -47,6 +48,7 @@ class JobResult:
 
     @property
     def is_success(self) -> bool:
+        """Return whether the job succeeded."""
         return self.status == "succeeded"
 
 
