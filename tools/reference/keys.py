@@ -46,22 +46,28 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     (ARGV, "a program and its arguments, as a list"),
     (SCALAR, "text, a number, `true` or `false`"),
 )
+# Defaults of groups that are not one value, or that come from another place than the table of keys.
+OF_GROUPS = {
+    ("plugin", "timeout"): "that of the command in `timeouts`, else `10m`",
+    ("plugin", "max_concurrent"): "no limit; `1` where the manifest says `concurrency_safe: false`",
+    ("workflow", "timeout"): "`10m`",
+}
 
 
-def key_table(keys: Mapping[str, Key], *, sections: bool = False) -> str:
-    """Return the table of some keys; with `sections`, where each may stand."""
+def key_table(keys: Mapping[str, Key], *, sections: bool = False, group: str = "") -> str:
+    """Return the table of some keys; with `sections`, where each may stand; with the defaults of a kind of group."""
     columns = ("key", "value", "default", "in", "meaning")
-    return table(columns, (_row(name, key, sections) for name, key in keys.items()))
+    return table(columns, (_row(name, key, sections, group) for name, key in keys.items()))
 
 
-def _row(name: str, key: Key, sections: bool) -> tuple[str, ...]:
+def _row(name: str, key: Key, sections: bool, group: str) -> tuple[str, ...]:
     where = ", ".join(key.sections) if sections and isinstance(key, Field) else ""
     if isinstance(key.kind, Refused):
         return code(name), "", "", where, prose(f"No longer taken: {key.kind.message}.")
     return (
         code(name),
         "a target, see below" if key is FIELDS["run"] else value_text(key.kind),
-        default_text(key),
+        default_text(name, key, group),
         where,
         prose(key.about) + "".join(_meanings(key.kind)) + _example(name, key),
     )
@@ -78,10 +84,15 @@ def _example(name: str, key: Key) -> str:
     return "" if value is None else f"<br>Example: {code(f'{name}: {flow(value)}')}"
 
 
-def default_text(key: Key) -> str:
-    """Return the default of a key, in words where it is not one value."""
+def default_text(name: str, key: Key, group: str = "") -> str:
+    """Return the default of a key, in words where it is not one value; `group` is what the schedule runs."""
     if key.is_required:
         return "required"
+    if (group, name) in OF_GROUPS:
+        return OF_GROUPS[group, name]
+    of_groups = {str(name): value for name, value in key.defaults.items()} if isinstance(key, Field) else {}
+    if of_groups.get(group) is not None:
+        return shown(of_groups[group])
     return shown(key.default) or (key.otherwise if isinstance(key, Field) else "")
 
 

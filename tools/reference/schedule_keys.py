@@ -6,10 +6,10 @@ from typing import get_args
 
 from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.target_fields import RUN, TARGET_KEYS
-from everwhen.model.fields import FIELDS, GENERAL, Column, Field
+from everwhen.model.fields import FIELDS, GENERAL, Column
 from everwhen.model.target_kinds import KINDS
 from tools.reference.examples import SCHEDULE
-from tools.reference.keys import default_text, key_table, shown
+from tools.reference.keys import default_text, key_table
 from tools.reference.markdown import code, fence, prose, table
 from tools.reference.markdown import page as make_page
 from tools.reference.options import records_in
@@ -26,13 +26,6 @@ COLUMNS: dict[Column, str] = {
     "agent": "agents",
     "seconds": "bodies with `interval_seconds`",
     "spec": "bodies with `type` and `spec`",
-}
-
-
-# Defaults that a plugin's own section or manifest decides.
-OF_PLUGINS = {
-    "timeout": "that of the command in `timeouts`, else `10m`",
-    "max_concurrent": "no limit; `1` where the manifest says `concurrency_safe: false`",
 }
 
 
@@ -63,13 +56,9 @@ def _defaults() -> str:
     rows = []
     for name, row in FIELDS.items():
         if row.defaults:
-            general = default_text(row) or "not set"
-            rows.append((code(name), general, *(_default_of(name, row, one) or general for one in columns)))
+            general = default_text(name, row) or "not set"
+            rows.append((code(name), general, *(default_text(name, row, one) or general for one in columns)))
     return table(("key", "general", *(COLUMNS[column] for column in columns)), rows)
-
-
-def _default_of(name: str, row: Field, column: Column) -> str:
-    return OF_PLUGINS[name] if column == "plugin" and name in OF_PLUGINS else shown(row.defaults.get(column))
 
 
 def _targets() -> list[str]:
