@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,27 @@ def test_an_index_links_to_every_page_of_its_folder(folder: str) -> None:
     assert [
         page.name for page in sorted(index.parent.glob("*.md")) if page != index and page not in listed
     ] == []
+
+
+def test_no_two_pages_of_a_folder_have_the_same_title() -> None:
+    """The navigation of the site shows titles only."""
+    titles = Counter(
+        (page.parent, ("\n" + page.read_text(encoding="utf-8")).partition("\n# ")[2].splitlines()[0])
+        for page in PAGES
+    )
+    assert [title for title, count in titles.items() if count > 1] == []
+
+
+def test_every_result_of_a_benchmark_says_by_itself_how_it_was_measured() -> None:
+    """ "the same" means another run as soon as a row is inserted above it."""
+    table = (DOCS / "benchmarks.md").read_text(encoding="utf-8").partition("## Results")[2]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in table.splitlines()
+        if line.startswith("| B")
+    ]
+    assert len(rows) > 20
+    assert [row[0] for row in rows if not row[3] or row[3].startswith("the same")] == []
 
 
 def fault_of(page: Path, line: int, link: str) -> str | None:

@@ -17,6 +17,7 @@ from everwhen.cli import exit_codes
 from everwhen.cli.main import everwhen as program
 from everwhen.config.schema import FILE, json_schema
 from everwhen.model import events, meanings, reasons, variables
+from everwhen.model.fields import FIELDS, Column
 from everwhen.model.kinds import Either, Headers, Key, Kind, ListOf, MapOf, Record, Refused
 from everwhen.model.scalars import Word
 from everwhen.signals import LEFT_BY_SIGNAL
@@ -27,6 +28,7 @@ from tests.docs.pages import ROOT
 from tools import reference
 from tools.reference import command_line, configuration, rest
 from tools.reference.examples import example_of, faults
+from tools.reference.keys import shown
 from tools.reference.metrics import full_name
 
 
@@ -65,6 +67,21 @@ def test_every_key_of_the_configuration_has_its_row() -> None:
     rows |= set(re.findall(r"^### `(\w+)`", page("schedule-keys.md"), re.MULTILINE))  # kinds of targets
     assert len(EVERY_KEY) > 133
     assert {path.rpartition(".")[2] for path in EVERY_KEY} <= rows
+
+
+@pytest.mark.parametrize(("section", "column"), [("plugins", "plugin"), ("agents", "agent")])
+def test_the_table_of_a_group_has_the_defaults_of_that_group(section: str, column: Column) -> None:
+    part = page("configuration.md").partition(f"### Inside `{section}.NAME`\n")[2].partition("\n#")[0]
+    rows = {
+        line.split(" | ")[0]: line.split(" | ")[2] for line in part.splitlines() if line.startswith("| `")
+    }
+    own = {
+        f"| `{name}`": shown(row.defaults[column]) for name, row in FIELDS.items() if row.defaults.get(column)
+    }
+    assert {name: rows[name] for name in own if name in rows} == {
+        name: value for name, value in own.items() if name in rows
+    }
+    assert "| `max_outstanding`" in rows
 
 
 def test_every_mapping_of_the_configuration_has_its_table() -> None:
@@ -190,6 +207,14 @@ def test_every_public_name_has_its_place() -> None:
         assert name == "__version__" or re.search(rf"^(### |\| )`{name}`", page("python.md"), re.MULTILINE), (
             name
         )
+
+
+def test_types_are_shown_as_they_are_written_and_every_property_is_explained() -> None:
+    text = page("python.md")
+    assert "ForwardRef" not in text and " at 0x" not in text
+    properties = re.findall(r"^\| property \| (.*)\n.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert {columns for columns, _ in properties} == {"type | meaning |"}
+    assert [row for _, rows in properties for row in rows.splitlines() if row.endswith("| |")] == []
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:

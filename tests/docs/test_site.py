@@ -15,7 +15,11 @@ from playwright.sync_api import Browser, expect
 from tests.docs.pages import DOCS, PAGES, ROOT
 
 LOADED = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(https?:|//)[^>]*>")
+PATIENCE = 120_000  # milliseconds, for a search: its index is read by a worker of the browser
+LONGEST = 500  # seconds, on a machine that is busy with other work; three of a core are needed
 SECTIONS = "Home, Tutorial, How to, Guides in depth, Concepts, Reference, Proof, Development"
+
+pytestmark = pytest.mark.timeout(2 * LONGEST)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,7 @@ def test_the_site_is_built_without_a_warning_and_is_complete_in_itself(site: Pat
 
 def test_the_search_finds_pages_when_the_site_is_opened_as_a_file(site: Path, browser: Browser) -> None:
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     for words, found in (
         ("quiet hours", "how-to/quiet-hours-and-holidays.html"),
         ("coming from celery", "how-to/coming-from-celery-beat.html"),
@@ -48,7 +53,7 @@ def test_the_search_finds_pages_when_the_site_is_opened_as_a_file(site: Path, br
         page.get_by_role("button", name="Search").click()
         field = page.get_by_placeholder("Search")
         field.press_sequentially(words)
-        expect(page.locator(f'ol a[href*="{found}"]').first).to_be_visible()
+        expect(page.locator(f'ol a[href*="{found}"]').first).to_be_visible(timeout=PATIENCE)
         assert field.input_value() == words
     page.close()
 
@@ -63,7 +68,7 @@ def built(folder: Path) -> Path:
         env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=LONGEST,
         check=False,
     )
     assert done.returncode == 0 and "No issues found" in done.stderr, done.stdout + done.stderr

@@ -40,7 +40,8 @@ class Trial:
 def spell(trials: Sequence[Trial]) -> str:
     """Return the whole report, as Markdown."""
     parts = [
-        f"# What the nemesis found (everwhen {__version__})",
+        f"# Report of the proof: {'; '.join(trial.title for trial in trials)}",
+        f"everwhen {__version__}.",
         *(part for trial in trials for part in _of(trial)),
     ]
     return "\n\n".join(parts) + "\n"

@@ -20,7 +20,6 @@ from tests.scheduler.waiting import until
 
 LONG = 30.0
 NEVER = "0 0 1 1 *"
-Add = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")

@@ -80,9 +80,9 @@ def test_a_released_item_is_free_again(tmp_path: Path) -> None:
     ("script", "complaint"),
     [
         ("echo broken >&2; exit 3", "fetch: exit code 3: broken"),
-        ("echo hello", "fetch: no JSON: hello"),
-        ("echo '[1]'", "fetch: no JSON object"),
-        ("true", "fetch: no JSON: "),
+        ("echo hello", "fetch: the answer is not valid JSON: hello"),
+        ("echo '[1]'", "fetch: the answer is not a JSON object"),
+        ("true", "fetch: the answer is not valid JSON: "),
         ("""echo '{"items": {}}'; exit 0""", None),
         ("""echo '{"items": {"a": 1}}'""", "items is not a list"),
         ("""echo '{"items": [{"title": "no id"}]}'""", "is not a work item"),

@@ -114,6 +114,7 @@ NOTES = {
     "include": "Further files have all sections but `service`, `api` and `include`.",
     "schedules": "All keys are on [their own page](schedule-keys.md).",
 }
+GROUPS = ("plugins", "agents", "workflows")  # their keys are those of schedules, with defaults of their own
 ON_OTHER_PAGE = (SCHEDULE, PLUGIN_SCHEDULE, AGENT_SCHEDULE, RUN, *TARGET_KEYS.values())
 _OF_SCHEDULES = {name for name, row in FIELDS.items() if isinstance(row.kind, Record | Either)}
 
@@ -144,7 +145,7 @@ def _section(name: str) -> Iterator[str]:
     for path, record in records_of(name, key.kind):
         if record not in ON_OTHER_PAGE:
             yield f"### Inside `{path}`" if path != name else ""
-            yield key_table(record.keys)
+            yield key_table(record.keys, group=name.removesuffix("s") if name in GROUPS else "")
     if name in ("plugins", "agents"):
         yield "The keys of its schedules are on [their own page](schedule-keys.md)."
 

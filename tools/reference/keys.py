@@ -9,7 +9,18 @@ from everwhen.config.schema import COST, SHARE
 from everwhen.model.fields import FIELDS, THE_INTERVAL, Field
 from everwhen.model.kinds import Anything, Either, Headers, Key, Kind, ListOf, MapOf, Object, Record, Refused
 from everwhen.model.scalars import AnyText, Flag, Number, Only, Parsed, Text, Word
-from everwhen.model.values import DATE, NETWORK, QUIET_DAYS, SIZE, URL, WEEKDAYS, WINDOW
+from everwhen.model.values import (
+    ARGV,
+    DATE,
+    NETWORK,
+    PERCENT_OR_DURATION,
+    QUIET_DAYS,
+    SCALAR,
+    SIZE,
+    URL,
+    WEEKDAYS,
+    WINDOW,
+)
 from tools.reference.examples import example_of, examples_in
 from tools.reference.markdown import code, flow, prose, table
 
@@ -31,23 +42,32 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     (SHARE, "a share"),
     (FIELDS["cron"].kind, "a cron expression"),
     (FIELDS["every"].kind, "an interval"),
+    (PERCENT_OR_DURATION, "a duration or a percentage"),
+    (ARGV, "a program and its arguments, as a list"),
+    (SCALAR, "text, a number, `true` or `false`"),
 )
+# Defaults of groups that are not one value, or that come from another place than the table of keys.
+OF_GROUPS = {
+    ("plugin", "timeout"): "that of the command in `timeouts`, else `10m`",
+    ("plugin", "max_concurrent"): "no limit; `1` where the manifest says `concurrency_safe: false`",
+    ("workflow", "timeout"): "`10m`",
+}
 
 
-def key_table(keys: Mapping[str, Key], *, sections: bool = False) -> str:
-    """Return the table of some keys; with `sections`, where each may stand."""
+def key_table(keys: Mapping[str, Key], *, sections: bool = False, group: str = "") -> str:
+    """Return the table of some keys; with `sections`, where each may stand; with the defaults of a kind of group."""
     columns = ("key", "value", "default", "in", "meaning")
-    return table(columns, (_row(name, key, sections) for name, key in keys.items()))
+    return table(columns, (_row(name, key, sections, group) for name, key in keys.items()))
 
 
-def _row(name: str, key: Key, sections: bool) -> tuple[str, ...]:
+def _row(name: str, key: Key, sections: bool, group: str) -> tuple[str, ...]:
     where = ", ".join(key.sections) if sections and isinstance(key, Field) else ""
     if isinstance(key.kind, Refused):
         return code(name), "", "", where, prose(f"No longer taken: {key.kind.message}.")
     return (
         code(name),
         "a target, see below" if key is FIELDS["run"] else value_text(key.kind),
-        default_text(key),
+        default_text(name, key, group),
         where,
         prose(key.about) + "".join(_meanings(key.kind)) + _example(name, key),
     )
@@ -64,10 +84,15 @@ def _example(name: str, key: Key) -> str:
     return "" if value is None else f"<br>Example: {code(f'{name}: {flow(value)}')}"
 
 
-def default_text(key: Key) -> str:
-    """Return the default of a key, in words where it is not one value."""
+def default_text(name: str, key: Key, group: str = "") -> str:
+    """Return the default of a key, in words where it is not one value; `group` is what the schedule runs."""
     if key.is_required:
         return "required"
+    if (group, name) in OF_GROUPS:
+        return OF_GROUPS[group, name]
+    of_groups = {str(name): value for name, value in key.defaults.items()} if isinstance(key, Field) else {}
+    if of_groups.get(group) is not None:
+        return shown(of_groups[group])
     return shown(key.default) or (key.otherwise if isinstance(key, Field) else "")
 
 
@@ -80,6 +105,9 @@ def shown(value: Any) -> str:
 
 def value_text(kind: Kind) -> str:
     """Return what a value may be, in a few words."""
+    named = _name_of(kind)
+    if named is not None and not isinstance(kind, Parsed):
+        return named
     match kind:
         case Word():
             few = [code(word) for word in kind.fields[:MOST_WORDS]]
@@ -115,12 +143,16 @@ def value_text(kind: Kind) -> str:
     return "anything"
 
 
+def _name_of(kind: Kind) -> str | None:
+    return next((name for known, name in _KINDS if kind == known), None)
+
+
 def _is_large(kind: Kind) -> bool:
     return isinstance(kind, Record) and len(kind.keys) > 6
 
 
 def _parsed(kind: Parsed) -> str:
     also = [code(value) for value in kind.also if isinstance(value, str)][:1]
-    named = next((name for known, name in _KINDS if kind == known), _NAMED.get(kind.python))
+    named = _name_of(kind) or _NAMED.get(kind.python)
     shapes = [code(flow(one)) for one in examples_in(kind.schema())] or ["text"]
     return " or ".join([named or ", ".join(shapes), *also])

@@ -10,7 +10,8 @@ from tools.reference.markdown import page as make_page
 
 INTRODUCTION = """`GET /metrics` answers them in the format of Prometheus or OpenMetrics; it needs no token.
 Counts of slots, jobs and schedules cover the whole database; what only one process has (its loop, the durations
-of its jobs) is its own. The [guide](../guide/monitoring.md) has alert rules."""
+of its jobs) is its own. [Monitoring](../guide/monitoring.md) explains them, and
+[Monitor and alert](../how-to/monitor-and-alert.md#probes-and-prometheus) has alert rules."""
 
 
 def page() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from types import FunctionType
-from typing import Any, get_overloads
+from typing import Any, ForwardRef, get_overloads
 
 import everwhen
 from everwhen.errors import SchedulerError
@@ -108,12 +109,20 @@ def _fields(one: type) -> str:
     annotations: dict[str, Any] = {}
     for base in reversed(one.__mro__):
         annotations |= inspect.get_annotations(base)
-    defaults = getattr(one, "_field_defaults", {})
+    defaults = dict(getattr(one, "_field_defaults", {}))
+    for field in dataclasses.fields(one) if dataclasses.is_dataclass(one) else ():
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = field.default
     rows = [
-        (code(name), code(_annotation(str(kind))), _default(defaults.get(name, ...)))
+        (code(name), code(_field_type(kind)), _default(defaults.get(name, ...)))
         for name, kind in annotations.items()
     ]
     return table(("field", "type", "default"), rows)
+
+
+def _field_type(kind: Any) -> str:
+    # Named tuples and typed dictionaries wrap the annotation that is written in the source.
+    return _annotation(kind.__forward_arg__ if isinstance(kind, ForwardRef) else str(kind))
 
 
 def _default(value: Any) -> str:

@@ -17,7 +17,8 @@ from tools.reference.markdown import page as make_page
 
 Fields = dict[str, Any]
 INTRODUCTION = """`GET /api/openapi.json` on a running service is the same as a document for programs, and `GET
-/api/docs` shows it. The [guide](../guide/rest.md) explains tokens, owners, limits, batches and streams, with
+/api/docs` shows it. The guides explain [the calls](../guide/rest.md), [tokens and
+their limits](../guide/tokens.md), [webhooks](../guide/webhooks.md) and [streams](../guide/events.md), with
 requests to copy.
 
 A role may do what the ones before it may: `viewer` reads, `operator` changes schedules and jobs, `admin`

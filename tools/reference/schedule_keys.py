@@ -9,7 +9,7 @@ from everwhen.config.target_fields import RUN, TARGET_KEYS
 from everwhen.model.fields import FIELDS, GENERAL, Column
 from everwhen.model.target_kinds import KINDS
 from tools.reference.examples import SCHEDULE
-from tools.reference.keys import default_text, key_table, shown
+from tools.reference.keys import default_text, key_table
 from tools.reference.markdown import code, fence, prose, table
 from tools.reference.markdown import page as make_page
 from tools.reference.options import records_in
@@ -56,8 +56,8 @@ def _defaults() -> str:
     rows = []
     for name, row in FIELDS.items():
         if row.defaults:
-            general = default_text(row) or "not set"
-            rows.append((code(name), general, *(shown(row.defaults.get(one)) or general for one in columns)))
+            general = default_text(name, row) or "not set"
+            rows.append((code(name), general, *(default_text(name, row, one) or general for one in columns)))
     return table(("key", "general", *(COLUMNS[column] for column in columns)), rows)
 
 

@@ -93,7 +93,7 @@ def document_of(app: FastAPI) -> dict[str, Any]:
 def _tidy(call: dict[str, Any]) -> None:
     """Leave out what generated clients stumble over."""
     if not call.get("requestBody", {"required": True}).get("required"):
-        # A body that may be left out: with null as well, some send neither, but a value that is no JSON.
+        # A body that may be left out: with null as well, some send neither, but a value that is not JSON.
         for media in call["requestBody"]["content"].values():
             media["schema"] = next(iter(media["schema"].get("anyOf", ())), media["schema"])
     for response in call["responses"].values():

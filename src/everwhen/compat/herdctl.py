@@ -61,6 +61,7 @@ class ScheduleRunResult:
 
     @property
     def job_id(self) -> str:
+        """Return the id of the job of this run."""
         return self.metadata.job_id
 
 

@@ -55,6 +55,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_failure(self) -> bool:
+        """Return whether the run failed, was out of time, or was lost."""
         return self.status in ("failed", "timed_out", "lost")
 
 

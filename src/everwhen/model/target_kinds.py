@@ -104,7 +104,7 @@ _ALL = (
             "headers": TargetKey("headers", "Further headers."),
             "body": TargetKey("anything", "The body of the request; by default the run as JSON."),
             "redirects": TargetKey("flag", "Follow redirects.", False),
-            "connect_timeout": TargetKey("duration", "How long connecting may take."),
+            "connect_timeout": TargetKey("duration", "How long connecting may take; 10s by default."),
         },
         is_steady=True,
     ),

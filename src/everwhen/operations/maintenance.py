@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from everwhen.model.vitals import Move, Received
 from everwhen.operations.budgets import give_back_leftovers
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.opened import store_of
+from everwhen.store.sqlite.files import sync_path
 from everwhen.store.sqlite.move import SourceSchema, SqliteMove
 from everwhen.verify.ledger import LedgerReport, check_ledger
 
@@ -44,9 +44,9 @@ def back_up(
     try:
         growing.touch(mode=0o600, exist_ok=False)
         store_of(runtime).upkeep.backup(growing, progress)
-        _sync(growing)
+        sync_path(growing)
         _put_in_place(growing, path, may_replace)
-        _sync(path.parent)
+        sync_path(path.parent)
         _note_backup(runtime)
         return path.stat().st_size
     except OSError as error:
@@ -71,14 +71,6 @@ def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
         path.hardlink_to(growing)  # unlike a rename, a link fails if the name was taken meanwhile
     except FileExistsError as error:
         raise BackupError(f"{path} exists already; name another file, or use --force", path) from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:

@@ -106,14 +106,17 @@ class AsyncScheduler:
 
     @property
     def name(self) -> str:
+        """Return the name of the program; processes of one name share its functions and their jobs."""
         return self.scheduler.name
 
     @property
     def timezone(self) -> str:
+        """Return the time zone of schedules that set none."""
         return self.scheduler.timezone
 
     @property
     def database(self) -> str:
+        """Return the address of the database."""
         return self.scheduler.database
 
     # -- declaring --

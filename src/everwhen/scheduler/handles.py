@@ -33,6 +33,7 @@ class JobInfo:
 
     @property
     def is_ended(self) -> bool:
+        """Return whether the job has ended, in whichever way."""
         return self.status not in ("queued", "running")
 
 
@@ -47,6 +48,7 @@ class JobResult:
 
     @property
     def is_success(self) -> bool:
+        """Return whether the job succeeded."""
         return self.status == "succeeded"
 
 
@@ -80,6 +82,7 @@ class JobHandle:
 
     @property
     def error(self) -> str | None:
+        """Return why the job failed; None before its end, and after a success."""
         return None if self.job_id is None else self._look(self.job_id).error
 
     def wait(self, timeout: float | None = None) -> JobResult:

@@ -127,33 +127,37 @@ class Scheduler(SchedulerOperations):
 
     @property
     def name(self) -> str:
+        """Return the name of the program; processes of one name share its functions and their jobs."""
         return self._name
 
     @property
     def timezone(self) -> str:
+        """Return the time zone of schedules that set none."""
         return self._options.timezone
 
     @property
     def database(self) -> str:
+        """Return the address of the database."""
         return self._options.database
 
     @property
     def queues(self) -> Sequence[str]:
-        """Return the queues of its jobs, as the store knows them."""
+        """Return the queues of its jobs as the database has them, with the name of the program."""
         return self._queues
 
     @property
     def functions(self) -> Tasks:
-        """Return what it has declared in this process."""
+        """Return the functions that this process has declared, by decorators and by `add`."""
         return self._tasks
 
     @property
     def listeners(self) -> Sequence[Declaration]:
-        """Return what `on` has declared in this process."""
+        """Return the listeners that this process has declared by `on`."""
         return tuple(self._listeners)
 
     @property
     def on_trigger(self) -> SchedulerTriggerCallback | None:
+        """Return the function of the host that runs what has no function of its own."""
         return self._on_trigger
 
     # -- declaring --

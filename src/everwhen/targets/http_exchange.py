@@ -159,7 +159,7 @@ def _reported_cost(header: str | None, body: Captured, run: Run) -> Cost | None:
     try:
         document = json.loads(body.head)
         return cost_of(document["cost"]) if isinstance(document, dict) and "cost" in document else None
-    except (ValueError, RecursionError):  # another kind of cost, or no JSON: bodies say what they want
+    except (ValueError, RecursionError):  # another kind of cost, or not JSON: bodies say what they want
         return None
 
 

@@ -151,30 +151,37 @@ class TriggerInfo:
 
     @property
     def schedule_id(self) -> str:
+        """Return the id of the schedule."""
         return self.run.schedule_id
 
     @property
     def job_id(self) -> str:
+        """Return the id of the job, which is also its idempotency key."""
         return self.run.job_id
 
     @property
     def slot_at(self) -> datetime:
+        """Return the planned instant."""
         return self.run.slot_at
 
     @property
     def payload(self) -> dict[str, Any]:
+        """Return the payload of the run."""
         return self.run.payload
 
     @property
     def cancelled(self) -> Cancelled:
+        """Return whether the run has to end; true after its deadline, a cancel or a stop."""
         return self.run.cancelled
 
     @property
     def reported(self) -> Reported:
+        """Return what the run has reported: its cost, a summary."""
         return self.run.reported
 
     @property
     def metadata(self) -> TriggerMetadata:
+        """Return what distinguishes this run from others of its schedule."""
         run = self.run
         return TriggerMetadata(run.job_id, run.origin, run.slot_at, run.attempt, run.repeat_number)
 

@@ -103,6 +103,7 @@ class ManualJob:
 
     @property
     def slot(self) -> datetime:
+        """Return the slot that the job runs, in UTC."""
         return to_datetime(self.job.slot_at)
 
 
@@ -155,6 +156,7 @@ class ManualScheduler:
 
     @property
     def runtime(self) -> Runtime:
+        """Return the open database, for the functions of `operations`."""
         return self.stack.runtime
 
     def take_on(self, scheduler: Scheduler | AsyncScheduler) -> None:

@@ -86,9 +86,9 @@ class CommandSource:
         try:
             document = json.loads(answer)
         except ValueError as error:
-            raise self._error(verb, f"no JSON: {shown(answer)}") from error
+            raise self._error(verb, f"the answer is not valid JSON: {shown(answer)}") from error
         if not isinstance(document, dict):
-            raise self._error(verb, f"no JSON object: {shown(answer)}")
+            raise self._error(verb, f"the answer is not a JSON object: {shown(answer)}")
         return document
 
     def _run(self, argv: list[str], question: bytes) -> tuple[int, str, str]:

@@ -261,3 +261,12 @@ class WalGauge:
         frame = self._folded_frames + size // frame_size
         found = os.pread(self._descriptor, 8, _HEADER + frame * frame_size + 8)
         return found == salts and len(found) == 8
+
+
+def sync_path(path: Path) -> None:
+    """Write a file to the disk, or the entries of a directory, before returning."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -28,7 +28,7 @@ from everwhen.store.schema.migrate import Applied, migrate
 from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import SqliteDatabase, usable
 from everwhen.store.sqlite.errors import translated
-from everwhen.store.sqlite.files import PRIVATE, FileLock, share_like
+from everwhen.store.sqlite.files import PRIVATE, FileLock, share_like, sync_path
 from everwhen.store.sqlite.move import mark_in
 from everwhen.store.sqlite.transaction import SqliteSnapshot, SqliteStore
 
@@ -54,14 +54,14 @@ def restore(
         _make_like(growing, target)
         _copy(path, growing, progress)
         restored = _make_ready(growing, path, now(), catch_up, skipped)
-        _sync(growing)
+        sync_path(growing)
         lock = FileLock(f"{target}.lock", timeout=_PATIENCE, protects=str(target))
         try:
             with lock:
                 _put_in_place(growing, target, now())
         finally:
             lock.close()
-        _sync(target.parent)
+        sync_path(target.parent)
     except OSError as error:
         raise BackupError(
             f"{target} cannot be replaced: {error.strerror}; nothing was changed", path
@@ -234,11 +234,3 @@ def _keep_damaged(target: Path) -> None:
     for suffix in _LOGS:
         with suppress(FileNotFoundError):
             Path(f"{target}{suffix}").rename(f"{kept}{suffix}")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
