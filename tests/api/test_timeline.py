@@ -78,7 +78,7 @@ def test_too_many_bars_are_counted_by_stretches(tmp_path: Path) -> None:
 def test_jobs_are_all_counted_where_they_are_too_many_to_be_read(tmp_path: Path) -> None:
     clock, count = ManualClock(START), 1_002
     with serving(tmp_path, file="", clock=clock) as service:
-        body = {"every": "1m", "if_running": "allow", "run": {"message": {"text": "now"}}}
+        body = {"every": "1m", "if_running": "allow", "run": {"http": {"url": "https://example.com/"}}}
         service.admin.post("/schedules/batch/", [{**body, "name": f"s{number}"} for number in range(count)])
         for _ in range(10):
             while service.runtime.slots.tick(clock.now(), limit=2_000, behind=False).more:
@@ -90,7 +90,7 @@ def test_jobs_are_all_counted_where_they_are_too_many_to_be_read(tmp_path: Path)
             service.admin.get(f"{span}&stretch=60&rare=0").fields,
         )
         assert (line["is_aggregated"], line["items"], line["total"]) == (True, [], 10 * count)
-        assert [one["counts"] for one in map_of_it["stretches"]] == [{"succeeded": count}] * 10
+        assert [one["counts"] for one in map_of_it["stretches"]] == [{"queued": count}] * 10
         assert line["schedule_count"] == map_of_it["schedule_count"] == count
         one = service.admin.get(f"{span}&q=s1001&rows=5").fields
         assert (one["is_aggregated"], len(one["items"]), len(one["rows"])) == (False, 10, 1)

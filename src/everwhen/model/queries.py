@@ -134,7 +134,7 @@ class JobPage(NamedTuple):
     next_before: int | None = None
 
 
-class SlotJob(NamedTuple):
+class TimelineJob(NamedTuple):
     """What the time line shows of a job."""
 
     row_id: int

@@ -19,7 +19,7 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.history import STARTS
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import FAILURES, JobStatus
-from everwhen.model.queries import Entry, EventFilter, ScheduleFilter, SlotJob
+from everwhen.model.queries import Entry, EventFilter, ScheduleFilter, TimelineJob
 from everwhen.model.schedule import Schedule, State
 from everwhen.operations.recent import Recent, recent_of
 from everwhen.operations.system import is_alive
@@ -56,7 +56,7 @@ class Bar(NamedTuple):
     due_at: int
     slots: int = 1  # that one event covers
     reason: str | None = None
-    job: SlotJob | None = None
+    job: TimelineJob | None = None
     is_estimate: bool = False
     is_skipped: bool = False  # of an upcoming slot: it will be
     since: int | None = None  # of a held slot

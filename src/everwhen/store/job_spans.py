@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from everwhen.model.job import JobStatus
-from everwhen.model.queries import ScheduleFilter, SlotJob, SpanCount
+from everwhen.model.queries import ScheduleFilter, SpanCount, TimelineJob
 from everwhen.store.dialect import Queries, Statement, composed
 from everwhen.store.schedule_filters import filtered
 
 # idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them. The first two have the uid, once for
 # each slot.
 _BY_SLOT = ("origin IN ('schedule', 'catch_up')", "origin = 'backfill'")
-_BESIDE = "origin IN ('retry', 'manual', 'webhook', 'chat')"
-_ORIGINS = (*_BY_SLOT, _BESIDE)
+_WITHOUT_SLOT_KEY = "origin IN ('retry', 'manual', 'webhook', 'chat')"
+_ORIGINS = (*_BY_SLOT, _WITHOUT_SLOT_KEY)
 _IN_SPAN = "slot_at >= :since::instant AND slot_at < :until::instant"
-_SLOT_JOB = ", ".join(SlotJob._fields)
+_TIMELINE_JOB = ", ".join(TimelineJob._fields)
 # idx_jobs_outstanding, idx_jobs_unsuccessful: all jobs that did not succeed, or have not yet.
 _NOT_SUCCEEDED = ("status IN ('queued', 'running')", "status IN ('failed', 'timed_out', 'cancelled', 'lost')")
 _COUNT_OTHERS = Statement(
     f"""
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_NOT_SUCCEEDED[0]}
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_NOT_SUCCEEDED[0]} AND uid > ''
     UNION ALL SELECT 1 FROM jobs WHERE {_NOT_SUCCEEDED[1]} LIMIT :most) AS others"""
 )
 
@@ -52,13 +52,13 @@ class JobSpan:
         )
         return int(tx.value(composed(query), **values, most=most))
 
-    def jobs(self, tx: Queries, *, limit: int) -> list[SlotJob]:
+    def jobs(self, tx: Queries, *, limit: int) -> list[TimelineJob]:
         """Return them, the earliest first; so many at most."""
         where, values = self._filter
         rows = [
-            SlotJob._make(row)
+            TimelineJob._make(row)
             for origin in _ORIGINS
-            for row in tx.rows(_rows_of(_SLOT_JOB, where, origin), **values, limit=limit)
+            for row in tx.rows(_rows_of(_TIMELINE_JOB, where, origin), **values, limit=limit)
         ]
         return sorted(rows, key=lambda job: (job.slot_at, job.row_id))[:limit]
 
@@ -127,7 +127,7 @@ def _rows_of(columns: str, where: str, origin: str) -> Statement:
     plain = f"""
 {_those(where)} SELECT {columns} FROM jobs WHERE {_IN_SPAN} AND {origin} {_of_those(where)}
 ORDER BY slot_at LIMIT :limit"""
-    if where == "TRUE" or origin == _BESIDE:
+    if where == "TRUE" or origin == _WITHOUT_SLOT_KEY:
         return Statement(plain)
     by_key = f"""
 {_those(where)}, slots AS MATERIALIZED (

@@ -28,8 +28,8 @@ from everwhen.model.queries import (
     RecentJob,
     RecentSkip,
     ScheduleFilter,
-    SlotJob,
     SpanCount,
+    TimelineJob,
 )
 from everwhen.model.schedule import State
 from everwhen.model.spending import spending_of
@@ -285,7 +285,7 @@ class Ledger(StorePart):
 
     def jobs_between(
         self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, limit: int
-    ) -> list[SlotJob]:
+    ) -> list[TimelineJob]:
         """Return jobs with a slot in [since, until), the earliest first; of the schedules that match."""
         with self._store.read() as tx:
             return JobSpan(since, until, wanted).jobs(tx, limit=limit)
