@@ -57,6 +57,12 @@ def test_the_marks_stand_in_lists_sentences_and_events(url: str) -> None:
     assert "✗ job.failed" in shown(url, "audit") and "· schedule.created" in shown(url, "audit")
 
 
+@pytest.mark.parametrize("noun", ["alerts", "budgets", "quiet-hours", "token"])
+def test_an_empty_list_says_what_there_is_none_of(url: str, noun: str) -> None:
+    what = {"alerts": "no open alerts", "budgets": "no budgets: ", "quiet-hours": "no quiet hours"}
+    assert shown(url, noun, "list").startswith(what.get(noun, f"no {noun}s"))
+
+
 def test_a_terminal_gets_colours_unless_they_are_declined(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     argv = [
         [COMMAND, *fields, "--database", url]

@@ -36,6 +36,7 @@ def list_(client: Client, is_all: bool, schedule_id: str | None, limit: int) -> 
     print_table(
         ("id", "severity", "class", "subject", "since", "count", "state", "what happened"),
         [_row(client, one) for one in found],
+        empty="no alerts" if is_all else "no open alerts",
     )
 
 

@@ -26,7 +26,8 @@ def list_(client: Client) -> Answers:
     found = client.get("/budgets/")["items"]
     yield found
     columns = ("budget", "limit", "used", "of", "left", "state", "skipped", "refills")
-    print_table(columns, [row for budget in found for row in _rows(budget)])
+    rows = [row for budget in found for row in _rows(budget)]
+    print_table(columns, rows, empty="no budgets: they are under budgets in the configuration file")
 
 
 def _rows(budget: dict[str, Any]) -> list[tuple[str | Text, ...]]:

@@ -27,7 +27,8 @@ def list_(client: Client) -> Answers:
     """List all quiet hours."""
     found = client.get("/quiet-hours/")["items"]
     yield found
-    print_table(("id", "zone", "windows", "dates", "action", "source"), [_row(one) for one in found])
+    columns = ("id", "zone", "windows", "dates", "action", "source")
+    print_table(columns, [_row(one) for one in found], empty="no quiet hours")
 
 
 def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
