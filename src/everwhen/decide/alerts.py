@@ -68,7 +68,7 @@ FAILING = "schedule.failing"
 APPROVAL_REQUESTED = "schedule.approval_requested"  # each asks for another revision
 AFTER_PAUSE = "after_pause"  # in the evidence
 BEGAN_AT = "began_at"  # in the evidence: the first slot that failed
-MOST_LOOKED_AT = 20  # firings before the last one, manual ones included
+MOST_LOOKED_AT = 6  # firings, manual ones included: many schedules may fail in one round
 _JOB_ID = re.compile(r"sched-(.+)-n([0-9]+)-rc[0-9]+")
 
 
@@ -83,8 +83,10 @@ class EndedJob(NamedTuple):
 
 def jobs_before(alert: Alert) -> list[str]:
     """Return the jobs of the firings before the one that an alert about failures names, the newest first."""
+    if alert.class_ != FAILING or alert.details.get("failed_slots") == 1:
+        return []
     found = _JOB_ID.fullmatch(str(alert.details.get("job_id")))
-    if alert.class_ != FAILING or found is None:
+    if found is None:
         return []
     uid, last = found[1], int(found[2])
     return [job_id(uid, number, 0) for number in range(last - 1, max(last - MOST_LOOKED_AT, 1) - 1, -1)]

@@ -330,3 +330,24 @@ def _refuse_too_long(ttl: int, definition: Definition, now: int, created_at: int
     ends_at = definition.trigger.instant if isinstance(definition.trigger, Once) else definition.end_at
     if ends_at is None or ends_at > last:
         raise LimitError(f"what this token makes lasts {ttl}s at most; end it sooner", limit="ttl")
+
+
+# -- runs of agents --
+
+SELF_SCHEDULE_DEFAULTS: Mapping[str, Any] = {
+    "max_schedules": 5,
+    "min_interval": "10m",
+    "ttl": "7d",
+    "approval": "recurring",
+    "max_depth": 1,
+}
+
+
+def limits_of_runs(self_schedule: Mapping[str, Any]) -> tuple[TokenLimits, int]:
+    """Return the limits that `self_schedule` gives to the tokens of runs, and how deep their schedules may go."""
+    given = {
+        **SELF_SCHEDULE_DEFAULTS,
+        **{key: value for key, value in self_schedule.items() if value is not None},
+    }
+    max_depth = given.pop("max_depth")
+    return limits_of({**given, "targets": ["agent"]}), max_depth

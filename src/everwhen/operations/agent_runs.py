@@ -8,7 +8,7 @@ from typing import Any
 
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.schedule import Schedule
-from everwhen.model.token import Confinement, TokenLimits, limits_of
+from everwhen.model.token import Confinement, limits_of_runs
 from everwhen.operations.tokens import create_job_token
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -16,21 +16,7 @@ from everwhen.target import Run
 from everwhen.timetable.describe import describe_seconds
 
 LONGEST = 24 * HOUR
-DEFAULTS: Mapping[str, Any] = {
-    "max_schedules": 5,
-    "min_interval": "10m",
-    "ttl": "7d",
-    "approval": "recurring",
-    "max_depth": 1,
-}
 NOT_AGAIN = "This is a run of an existing schedule: do the work, do not schedule it again."
-
-
-def limits_of_runs(self_schedule: Mapping[str, Any]) -> tuple[TokenLimits, int]:
-    """Return the limits that `self_schedule` gives to the tokens of runs, and how deep their schedules may go."""
-    given = {**DEFAULTS, **{key: value for key, value in self_schedule.items() if value is not None}}
-    max_depth = given.pop("max_depth")
-    return limits_of({**given, "targets": ["agent"]}), max_depth
 
 
 @dataclass(frozen=True, slots=True)

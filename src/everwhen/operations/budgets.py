@@ -18,7 +18,7 @@ from everwhen.model.budget_terms import budget_terms
 from everwhen.model.limits import Shared
 from everwhen.model.policy import BUDGET, TOKEN_BUDGET, Budget
 from everwhen.model.spending import BudgetKind, Spending, Usage
-from everwhen.model.token import NO_LIMITS, Token, TokenLimits, budget_of, token_id_of_agent
+from everwhen.model.token import NO_LIMITS, Token, TokenLimits, budget_of, limits_of_runs, token_id_of_agent
 from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -137,8 +137,6 @@ def _is_limited(limits: TokenLimits) -> bool:
 
 def _of_runs(caller: Caller | None) -> Iterator[Token]:
     """Yield the token of the runs of each agent that schedules itself, as the caller sees them."""
-    from everwhen.operations.agent_runs import limits_of_runs
-
     for (kind, name), group in ({} if caller is None else caller.groups()).items():
         allowed = group.get("self_schedule")
         if kind != "agent" or allowed is None or not _may_see(caller, "group", name):
