@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, expect
 
 from tests.browser.conftest import opened, root_of
 from tests.browser.scene import Scene
@@ -29,11 +29,21 @@ def test_ten_thousand_bars_pan_at_thirty_frames_a_second(browser: Browser, scene
         page = context.new_page()
         page.goto(f"{scene.url}/breakers")
         expect(page.get_by_role("heading", name="Breakers", level=1)).to_be_visible()
+        tools = context.new_cdp_session(page)
+        tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+        before = processor_time(tools)
         found = page.evaluate(f"({PAN.split(chr(10), 1)[1]})", root_of(page))
-        print(f"{found['bars']} bars: median {found['median']:.1f} ms, p95 {found['p95']:.1f} ms a frame")
+        used = (processor_time(tools) - before) / found["frames"]
+        print(f"{found['bars']} bars: {used:.1f} ms of a processor, median {found['median']:.1f} ms a frame")
         assert found["bars"] == 10_000 and found["hits"] > 5_000
-        # Other tests have the processors, too: a quarter of the frames is what the page itself needs.
-        assert found["fast"] < THIRTY_A_SECOND
+        # Others have the processors, too: what counts is the time of the page's own thread, which also paints here.
+        assert 0 < used < THIRTY_A_SECOND
+
+
+def processor_time(tools: CDPSession) -> float:
+    """How many milliseconds of a processor the page's thread has used."""
+    figures = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
+    return float(figures["TaskDuration"]) * 1_000
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(360_000, marks=pytest.mark.long)])
