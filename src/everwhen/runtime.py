@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from everwhen.clock import Clock
 
+DatabaseKind = Literal["sqlite", "postgresql"]
 Progress = Callable[[float], None]  # receives the completed share of a long operation, from 0 to 1
 
 
@@ -31,6 +32,7 @@ class Runtime:
     clock: Clock
     timezone: str = "UTC"
     clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's
+    database: DatabaseKind | None = None
     directory: str | None = None  # of the database's file, where it is on this machine
     wake_scheduler: Callable[[], None] = _nobody
     wake_workers: Callable[[], None] = _nobody

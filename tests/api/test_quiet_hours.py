@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +144,19 @@ def test_a_breaker_tells_its_changes_and_is_closed_by_hand(tmp_path: Path) -> No
         ran(service, job["id"], FAILED)
         found = service.admin.get(f"/breakers/{key}/").fields
         assert (found["state"], found["failure_count"]) == ("open", 1)
+        opened_at, probes_at = map(datetime.fromisoformat, (found["opened_at"], found["probes_at"]))
+        assert probes_at - opened_at == timedelta(minutes=30)
+        for path, key_of_list in (("/breakers/", "items"), ("/system/status/", "breakers")):
+            assert [one["probes_at"] for one in service.admin.get(path).fields[key_of_list]] == [
+                found["probes_at"]
+            ]
         assert [(t["to_state"], t["reason"]) for t in found["transitions"]] == [("open", "failure_threshold")]
         assert service.admin.get("/breakers/?state=open").fields["total"] == 1
         assert service.admin.get("/breakers/?state=closed").fields["total"] == 0
         assert service.client("viewer").post(f"/breakers/{key}/reset/").status == 403
         closed = service.admin.post(f"/breakers/{key}/reset/").fields
         assert (closed["state"], closed["transitions"][0]["reason"]) == ("closed", "manual_reset")
+        assert closed["probes_at"] is None
         assert service.admin.post(f"/breakers/{key}/reset/").fields == closed  # again: nothing changes
         (event,) = service.runtime.ledger.events(EventFilter(types=["breaker.reset"]), limit=2)
         assert event.event.actor is not None

@@ -109,6 +109,12 @@ def opened(
         context.close()
 
 
+def root_of(page: Page) -> str:
+    """The address of the folder that the page's modules come from."""
+    found: str = page.evaluate("document.querySelector('script[type=module]').src.replace('/main.js', '')")
+    return found
+
+
 @pytest.fixture
 def page(browser: Browser, scene: Scene) -> Iterator[Page]:
     """A page of the scene's admin."""

@@ -17,10 +17,10 @@ from everwhen.config.read import Host, read_configuration
 from everwhen.model.outcome import Outcome
 from everwhen.wiring import plugins_in
 from tests.api.test_system import on_a_file
-from tests.api.working import claimed, ran, said, triggered
-from tests.browser.conftest import LONGER, PHONE, opened
+from tests.api.working import claimed, end, ran, said, triggered
+from tests.browser.conftest import LONGER, PHONE, opened, root_of
 from tests.browser.scene import FILE, Scene, played
-from tests.browser.test_pages import confirm, press, show
+from tests.browser.test_pages import confirm, copied, press, show, toast
 
 RUN = {
     "http": {
@@ -40,6 +40,12 @@ PAYLOAD = {
 }
 
 
+TELL = """async ([root, events]) => {
+  const { hearOne } = await import(`${root}/live.js`);
+  for (const event of events) hearOne(event);
+}"""
+
+
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with played(tmp_path_factory.mktemp("buttons"), hours=1) as found:
@@ -53,10 +59,6 @@ def fields_of(scene: Scene, path: str) -> Any:
 def choose(page: Page, item: str) -> None:
     press(page, re.compile("^More: "))
     page.get_by_role("menuitem", name=item).click()
-
-
-def toast(page: Page, text: str) -> Locator:
-    return page.locator(".toast").filter(has_text=text)
 
 
 @pytest.fixture
@@ -186,20 +188,6 @@ def test_a_dead_schedule_is_revived(page: Page, scene: Scene) -> None:
     expect(toast(page, "Revived tired.")).to_be_visible()
     assert fields_of(scene, path)["status"] == "active"
     scene.service.admin.call("DELETE", path)
-
-
-# What the next press copies, as soon as it does.
-COPYING = """() => {
-  window.copied = new Promise((done) => { navigator.clipboard.writeText = async (text) => done(text); });
-}"""
-
-
-def copied(page: Page, label: str) -> str:
-    page.evaluate(COPYING)
-    press(page, label)
-    expect(toast(page, "Copied.").last).to_be_visible()
-    found: str = page.evaluate("window.copied")
-    return found
 
 
 def test_a_copy_has_every_key_and_its_yaml_and_curl_work(page: Page, scene: Scene, tmp_path: Path) -> None:
@@ -436,8 +424,32 @@ def test_the_audit_is_filtered_and_followed_and_nothing_moves_under_a_hand(page:
     press(page, "All", exact=True)
     expect(rows.filter(has_text="job.started").first).to_be_visible()  # another answer, not the one before
     expect(rows).to_have_count(51)
+    # The stream may tell what the answer has already: each event is there once.
+    events = fields_of(scene, "/audit/?type=schedule.paused&limit=1")["items"]
+    page.evaluate(TELL, [root_of(page), [*events, {**events[0], "id": 10**9, "type": "node.lost"}]])
+    expect(rows.filter(has_text="node.lost")).to_have_count(1)
+    expect(rows).to_have_count(52)
     press(page, "Older", exact=True)
-    expect(rows).to_have_count(101)
+    expect(rows).to_have_count(102)
+
+
+def test_the_rows_of_a_list_stay_where_they_are_while_a_hand_is_on_it(page: Page, scene: Scene) -> None:
+    admin = scene.service.admin
+    made = admin.create(name="comes-later")
+    with page.expect_response(re.compile("/events/stream/")):
+        show(page, scene, "/jobs")
+    rows = page.get_by_role("table", name="Jobs, newest first").get_by_role("row")
+    expect(rows).to_have_count(51)
+    known = rows.nth(1).get_by_role("link").nth(1).get_attribute("href") or ""
+    rows.nth(1).hover()
+    job = triggered(admin, made)["id"]
+    news = page.get_by_role("button", name="1 new, show")
+    expect(news).to_be_visible()
+    expect(rows.nth(1).get_by_role("link").nth(1)).to_have_attribute("href", known)
+    news.click()
+    expect(rows.nth(1).get_by_role("link").nth(1)).to_have_attribute("href", f"/jobs/{job}")
+    expect(news).to_have_count(0)
+    admin.call("DELETE", f"/schedules/{made['id']}/?cancel=true")
 
 
 def test_what_is_being_typed_stays_while_the_page_is_drawn_again(page: Page, scene: Scene) -> None:
@@ -475,9 +487,9 @@ def test_what_is_being_typed_stays_while_the_page_is_drawn_again(page: Page, sce
 
 def test_a_log_is_followed_wrapped_and_searched(page: Page, scene: Scene) -> None:
     service = scene.service
-    made = service.admin.create(name="talks")
+    made = service.admin.create(name="talks", payload={"city": "Paris"})
     job = triggered(service.admin, made)["id"]
-    claimed(service, job)
+    claim = claimed(service, job)
     text = "".join(f"line {number} of many\n" for number in range(1, 301)).encode()
     said(service, job, text)
     show(page, scene, f"/jobs/{job}")
@@ -513,6 +525,10 @@ def test_a_log_is_followed_wrapped_and_searched(page: Page, scene: Scene) -> Non
     press(page, "Download the log")
     expect(toast(page, "not now")).to_be_visible()  # and no file that is not a log
     assert copied(page, "Copy the job id") == job
+    assert json.loads(copied(page, "Copy the payload")) == {"city": "Paris"}
+    end(service, claim, Outcome("succeeded", result='{"pages": 3}'))
+    expect(page.get_by_role("heading", name="Result")).to_be_visible()
+    assert json.loads(copied(page, "Copy the result")) == {"pages": 3}
     service.admin.call("DELETE", f"/schedules/{made['id']}/?cancel=true")
 
 
@@ -610,6 +626,7 @@ def test_what_only_shows_something_is_pressed_too(page: Page, scene: Scene) -> N
     expect(page).to_have_url(re.compile("span=5400$"))
     page.keyboard.press("+")
     expect(page).to_have_url(re.compile("span=3600$"))
+    expect(line.get_by_role("link", name="recount")).to_be_visible()  # in a month there were only figures
     canvas = line.get_by_role("img", name=re.compile("Time line of slots"))
     canvas.focus()
     for key in ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp"):
@@ -627,6 +644,11 @@ def test_what_only_shows_something_is_pressed_too(page: Page, scene: Scene) -> N
     expect(page).to_have_url(re.compile("from="))
     page.keyboard.press("n")
     expect(page).not_to_have_url(re.compile("from="))
+    show(page, scene, "/?from=2020-01-01T00:00:00Z&span=3600")
+    expect(line).to_contain_text("No slot lies in this span.")
+    line.get_by_role("button", name="Show a day").click()
+    expect(line.get_by_role("link", name="recount")).to_be_visible()
+    expect(line.get_by_role("button", name="1 d", exact=True)).to_have_attribute("aria-pressed", "true")
     show(page, scene, "/week")
     for name in ("Week before", "Week after"):
         press(page, name)

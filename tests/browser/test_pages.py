@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from everwhen.operations.tokens import create_token
 from everwhen.web.routes import dashboard_routes
@@ -25,6 +25,25 @@ def press(page: Page, name: str | re.Pattern[str], *, exact: bool = False) -> No
 
 def confirm(page: Page, name: str) -> None:
     page.get_by_role("dialog").get_by_role("button", name=name).click()
+
+
+def toast(page: Page, text: str) -> Locator:
+    return page.locator(".toast").filter(has_text=text)
+
+
+def copied(page: Page, button: str | Locator) -> str:
+    """Press a button that copies, and return what it copied."""
+    page.evaluate(
+        """() => {
+  delete document.documentElement.dataset.copied;
+  navigator.clipboard.writeText = async (text) => { document.documentElement.dataset.copied = text; };
+}"""
+    )
+    (page.get_by_role("button", name=button).first if isinstance(button, str) else button).click()
+    found = page.locator("html[data-copied]")
+    expect(found).to_be_attached()
+    expect(toast(page, "Copied.").last).to_be_visible()
+    return found.get_attribute("data-copied") or ""
 
 
 def test_a_token_signs_in_and_a_wrong_one_is_refused_in_the_words_of_the_api(
@@ -60,7 +79,7 @@ def test_a_link_signs_in_once(browser: Browser, scene: Scene) -> None:
 def test_now_answers_first_and_its_line_is_walked_by_keys(page: Page, scene: Scene) -> None:
     show(page, scene, "/")
     expect(page.get_by_label("How everything stands")).to_contain_text("Every due slot is accounted for.")
-    expect(page.get_by_role("link", name="withings-poll breaker open")).to_be_visible()
+    expect(page.get_by_role("link", name="withings-poll breaker open, probes at 11:42")).to_be_visible()
     line = page.get_by_role("region", name="Time line")
     expect(line.get_by_role("link", name="search-reindex")).to_be_visible()
     canvas = line.get_by_role("img", name=re.compile("Time line of slots"))
@@ -318,6 +337,13 @@ def test_the_week_and_the_month(page: Page, scene: Scene) -> None:
     cell.click()
     expect(page.get_by_role("dialog").get_by_role("link", name="mail-digest")).to_be_visible()
     confirm(page, "Close")
+    # An hourly schedule is counted, also on a day on which it was paused soon.
+    expect(page.get_by_role("gridcell", name=re.compile("cert-check"))).to_have_count(0)
+    night = page.get_by_role("gridcell", name=re.compile(r"Tue 17 Nov 03:00.*quiet hours .*nights"))
+    expect(night).to_have_count(1)
+    page.get_by_label("Quiet hours that are shaded").select_option(label="Quiet hours: none")
+    expect(night).to_have_count(0)
+    expect(page).to_have_url(re.compile("quiet="))
     press(page, "Month", exact=True)
     expect(page.get_by_role("link", name=re.compile("^Mon 16 Nov: "))).to_be_visible()
 
@@ -383,6 +409,10 @@ def test_on_a_phone_the_pages_have_their_way_at_the_bottom(browser: Browser, sce
             "link", name="Schedules"
         ).click()
         expect(page.get_by_role("link", name="recount").last).to_be_visible()
+        show(page, scene, "/week")
+        page.get_by_role("button", name=re.compile("^Tue")).click()
+        expect(page.get_by_role("columnheader", name=re.compile("^Tue"))).to_be_visible()
+        expect(page.get_by_role("columnheader", name=re.compile("^Mon"))).to_be_hidden()
         wide = "document.documentElement.scrollWidth > innerWidth + 1"
         assert page.evaluate(wide) is False
         press(page, "More")
@@ -399,6 +429,9 @@ def test_the_first_run_says_what_to_do_next(browser: Browser, tmp_path: Path) ->
         page = context.new_page()
         page.goto(f"{service.url}/")
         expect(page.get_by_role("heading", name="Nothing is scheduled yet")).to_be_visible()
+        copies = page.get_by_role("main").get_by_role("button", name="Copy")
+        assert copied(page, copies.nth(0)).startswith("schedules:")
+        assert copied(page, copies.nth(1)).startswith("curl ")
         page.get_by_role("main").get_by_role("link", name="New schedule").click()
         expect(page.get_by_role("complementary", name="Preview")).to_be_visible()
         # More slots than six hours can show: the first look is a shorter one, with a row for each schedule.

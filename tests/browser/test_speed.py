@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, expect
 
-from tests.browser.conftest import opened
+from tests.browser.conftest import opened, root_of
 from tests.browser.scene import Scene
 
 PAN, FLOOD = ((Path(__file__).parent / name).read_text() for name in ("pan.js", "flood.js"))
@@ -18,15 +18,10 @@ DUE, FIRED = "2026-11-16T08:00:00Z", "2026-11-16T08:03:00Z"
 BARS = """async ([root, items, spans, events]) => {
   const { LineModel } = await import(`${root}/line_model.js`);
   const row = { schedule_id: "a", usual_seconds: 60, jitter_seconds: 30, last_outcome: null };
-  const model = new LineModel({ items, spans, rows: [row] });
+  const model = new LineModel({ items, spans, rows: [row] }, 0);
   model.apply(events);
   return model.bars();
 }"""
-
-
-def root_of(page: Page) -> str:
-    found: str = page.evaluate("document.querySelector('script[type=module]').src.replace('/main.js', '')")
-    return found
 
 
 @pytest.mark.parametrize("is_timed", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -38,10 +33,21 @@ def test_ten_thousand_bars_pan_at_thirty_frames_a_second(
         page = context.new_page()
         page.goto(f"{scene.url}/breakers")
         expect(page.get_by_role("heading", name="Breakers", level=1)).to_be_visible()
+        tools = context.new_cdp_session(page)
+        tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+        before = processor_time(tools)
         found = page.evaluate(f"({PAN.split(chr(10), 1)[1]})", root_of(page))
-        print(f"{found['bars']} bars: median {found['median']:.1f} ms, p95 {found['p95']:.1f} ms a frame")
+        used = (processor_time(tools) - before) / found["frames"]
+        print(f"{found['bars']} bars: {used:.1f} ms of a processor, median {found['median']:.1f} ms a frame")
         assert found["bars"] == 10_000 and found["hits"] > 5_000
-        assert not is_timed or found["fast"] < THIRTY_A_SECOND
+        # Others have the processors, too: what counts is the time of the page's own thread, which also paints here.
+        assert used > 0 and (used < THIRTY_A_SECOND or not is_timed)
+
+
+def processor_time(tools: CDPSession) -> float:
+    """How many milliseconds of a processor the page's thread has used."""
+    figures = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
+    return float(figures["TaskDuration"]) * 1_000
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(360_000, marks=pytest.mark.long)])
@@ -127,3 +133,30 @@ def test_a_slot_that_was_held_is_barred_until_its_job(page: Page, scene: Scene) 
     fired = {"type": "schedule.fired", "schedule_id": "a", "slot_at": DUE, "job_id": "j1", "at": FIRED}
     assert holds(held) == []
     assert holds(held, events=[{**fired, "detail": {"origin": "schedule"}}]) == [(0, 3)]
+
+
+def test_a_mark_that_stands_for_many_skipped_slots_reaches_as_far_as_they_do(
+    page: Page, scene: Scene
+) -> None:
+    page.goto(f"{scene.url}/breakers")
+    expect(page.get_by_role("heading", name="Breakers", level=1)).to_be_visible()
+
+    def reach(*items: dict[str, Any]) -> list[Any]:
+        found = page.evaluate(BARS, [root_of(page), list(items), [], []])
+        start = page.evaluate(f"Date.parse('{DUE}')")
+        minutes = [
+            [None if bar.get(end) is None else (bar[end] - start) / 60_000 for end in ("after", "end")]
+            for bar in found
+            if bar["kind"] == "skip"
+        ]
+        return minutes[0] if len(minutes) == 1 else minutes
+
+    def at(minute: int) -> dict[str, str]:
+        return {"slot_at": f"2026-11-16T08:{minute:02}:00Z", "due_at": f"2026-11-16T08:{minute:02}:00Z"}
+
+    last = an_item(kind="skipped", count=9, reason="quiet_hours", **at(10))
+    assert reach(a_job(), last) == [0, None]  # they go on: from the slot before the first of them
+    assert reach(last, a_job(job_id="j2", **at(40))) == [None, 40]  # they are over: until the next one
+    assert reach(a_job(), {**last, "count": 1}) == [None, None]
+    missed = an_item(kind="missed", count=9, reason="down", **at(20))
+    assert reach(a_job(), missed) == []

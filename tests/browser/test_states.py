@@ -18,7 +18,7 @@ from tests.browser.scene import Scene, played
 from tests.browser.test_looks import FRAMES
 from tests.browser.test_pages import confirm, press, show
 
-MIDDLE = {"width": 1000, "height": 800}
+MIDDLE = {"width": 900, "height": 800}
 # What no text may do: be longer than the place that it has.
 CUT = """(chosen) => [...document.querySelectorAll(chosen)].filter((one) => one.offsetParent &&
   (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)).map((one) => one.textContent)"""
@@ -156,6 +156,12 @@ def test_nothing_is_cut_in_the_tiles_and_every_width_has_a_way_out(browser: Brow
             expect(page.get_by_role("list", name="Health").get_by_text("Lag", exact=True)).to_be_visible()
             assert page.evaluate(CUT, ".tile .name, .tile .fig, .tile .hint") == []
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+            show(page, scene, "/schedules")
+            expect(page.get_by_role("link", name="recount").filter(visible=True)).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+            menu = page.get_by_role("button", name="Actions for recount")
+            if viewport is not PHONE:  # nothing of a row has to be looked for at its side
+                expect(menu).to_be_in_viewport()
             show(page, scene, "/new")
             # One button, and behind every field that it sends.
             create = page.get_by_role("button", name="Create", exact=True)

@@ -38,6 +38,7 @@ def test_status_knows_the_last_backup_and_the_disk_and_ends_with_one_while_nothi
     assert after.exit_code == 1 and found["last_backup_at"] is not None
     assert found["problems"] == ["no scheduler is running: nothing fires; start one with everwhen up"]
     assert 0 <= found["disk"]["free_percent"] <= 100 and found["broker"] is None
+    assert found["database"] == "sqlite"
 
 
 def problems(found: SystemStatus, **more: Any) -> list[str]:

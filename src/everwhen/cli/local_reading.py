@@ -274,18 +274,20 @@ def _status(asked: Asked) -> Object:
 
 
 def _breakers(asked: Asked) -> Object:
-    from everwhen.operations.breakers import list_breakers
-    from everwhen.views.system import Breaker
+    from everwhen.operations.breakers import list_breakers, probe_times
+    from everwhen.views.system import breaker_to_json
 
-    return list_to_json([Breaker.of(one) for one in list_breakers(asked.runtime, asked.caller)])
+    found = list_breakers(asked.runtime, asked.caller)
+    times = probe_times(asked.runtime, found)
+    return list_to_json([breaker_to_json(one, times) for one in found])
 
 
 def _breaker(asked: Asked) -> Object:
-    from everwhen.operations.breakers import find_breaker
+    from everwhen.operations.breakers import find_breaker, probe_times
     from everwhen.views.system import breaker_with_transitions
 
-    found = find_breaker(asked.runtime, asked.name, asked.caller, limit=asked.limit(20))
-    return breaker_with_transitions(*found)
+    breaker, transitions = find_breaker(asked.runtime, asked.name, asked.caller, limit=asked.limit(20))
+    return breaker_with_transitions(breaker, transitions, probe_times(asked.runtime, [breaker]))
 
 
 def _budgets(asked: Asked) -> Object:

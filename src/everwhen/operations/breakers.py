@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from everwhen.errors import UnknownBreakerError
 from everwhen.model.limits import Breaker, Transition
 from everwhen.model.queries import Entry, ScheduleFilter
@@ -38,6 +40,25 @@ def list_breakers(runtime: Runtime, caller: Caller) -> list[Breaker]:
     return [breaker for breaker in found if _is_visible(runtime, breaker.key, caller)]
 
 
+def probe_times(runtime: Runtime, breakers: Iterable[Breaker]) -> Mapping[str, int]:
+    """Return from when on the next slot of each open breaker is its probe; one that no schedule has is left out."""
+    opened_at = {each.key: each.opened_at for each in breakers if each.state == "open" and each.opened_at}
+    catalogue = store_of(runtime).catalogue
+    found = catalogue.entries_of(list(opened_at)) if opened_at else []
+    shared = opened_at.keys() - {
+        entry.schedule.state.schedule_id for entry in found if entry.schedule.definition.breaker
+    }
+    for group in {_group_of(key) for key in shared}:
+        found += catalogue.entries(ScheduleFilter(group=group), limit=LOOKED_AT)
+    rules = [rule for entry in found if (rule := entry.schedule.definition.breaker) is not None]
+    times: dict[str, int] = {}
+    for rule in rules:
+        if rule.key in opened_at:
+            probes_at = opened_at[rule.key] + rule.reset_after
+            times[rule.key] = min(times.get(rule.key, probes_at), probes_at)
+    return times
+
+
 def reset_breaker(runtime: Runtime, key: str, *, actor: str | None = None) -> bool:
     """Close a breaker by hand; return False when it was closed already."""
     was_open = store_of(runtime).catalogue.reset_breaker(runtime.clock.now(), key, actor)
@@ -51,11 +72,15 @@ def _is_visible(runtime: Runtime, key: str, caller: Caller) -> bool:
     alone = store.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):
         return True
-    group = key.partition(":")[0].partition("@")[0]
+    group = _group_of(key)
     if caller.is_hidden(group):
         return False
     wanted = ScheduleFilter(group=group, owner=caller.token.owner)
     return any(_has(entry, key) for entry in store.catalogue.entries(wanted, limit=LOOKED_AT))
+
+
+def _group_of(key: str) -> str:
+    return key.partition(":")[0].partition("@")[0]
 
 
 def _has(entry: Entry, key: str) -> bool:

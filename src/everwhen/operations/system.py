@@ -18,8 +18,9 @@ from everwhen.model.queue import RQ_CHAIN
 from everwhen.model.schedule import Schedule
 from everwhen.model.vitals import FeedDelay, Holder, Mark, Signs, Tally
 from everwhen.operations.access import COUNTED, Caller
+from everwhen.operations.breakers import probe_times
 from everwhen.operations.budgets import BudgetUsage, list_spent_budgets
-from everwhen.runtime import Runtime
+from everwhen.runtime import DatabaseKind, Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.describe import describe_seconds
 
@@ -74,10 +75,12 @@ class SystemStatus:
     counts: Counts
     nodes: list[Node]
     breakers: list[Breaker]  # those that are not closed
+    probe_times: Mapping[str, int]  # of those that are open, by key
     soonest: Schedule | None
     late: list[Schedule] = dataclass_field(default_factory=list)  # some of those that are overdue
     holds: list[HeldSlot] = dataclass_field(default_factory=list)  # some of those that are held
     last_backup_at: int | None = None
+    database: DatabaseKind | None = None
     disk: Disk | None = None
     feed_delay: FeedDelay | None = None
     waiting: int = 0  # schedules that wait for approval, counted up to a limit
@@ -95,6 +98,7 @@ def system_status(runtime: Runtime, caller: Caller | None = None) -> SystemStatu
     late = store.catalogue.soonest(MOST_OVERDUE) if waits > OVERDUE else []
     overdue = [schedule for schedule in late if (schedule.state.next_run_at or now) < now - OVERDUE]
     counts = store.ledger.counts()
+    breakers = [breaker for breaker in store.ledger.breakers() if breaker.state != "closed"]
     heard_of = [node for node in store.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
     return SystemStatus(
         now=now,
@@ -103,11 +107,13 @@ def system_status(runtime: Runtime, caller: Caller | None = None) -> SystemStatu
         overdue=len(overdue),
         counts=counts,
         nodes=heard_of[: -MOST_NODES - 1 : -1],  # the newest first
-        breakers=[breaker for breaker in store.ledger.breakers() if breaker.state != "closed"],
+        breakers=breakers,
+        probe_times=probe_times(runtime, breakers),
         soonest=soonest[0] if soonest else None,
         late=overdue[:MOST_NAMED],
         holds=_held_slots(runtime) if counts.held else [],
         last_backup_at=store.upkeep.last_backup_at(),
+        database=runtime.database,
         disk=_disk_of(runtime.directory),
         feed_delay=store.feed_delays.look(),
         waiting=store.catalogue.count(ScheduleFilter(is_waiting=True), most=COUNTED),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,9 @@ class Breaker(View):
     state: BreakerState
     failure_count: int = field(about="Failures in a row.")
     opened_at: When | None
+    probes_at: When | None = field(
+        about="When it is open: from then on its next slot is the probe. Null where no schedule has it."
+    )
     probe_job_id: str | None
 
 
@@ -60,8 +63,19 @@ class BreakerList(View):
     total: int
 
 
-def breaker_with_transitions(breaker: model.Breaker, transitions: Iterable[model.Transition]) -> Object:
-    return BreakerWithTransitions.of(breaker, transitions=[Transition.of(each) for each in transitions])
+def breaker_to_json(breaker: model.Breaker, probe_times: Mapping[str, int]) -> Object:
+    """Return a breaker; `probe_times` has those of open breakers by key."""
+    return Breaker.of(breaker, probes_at=when_text(probe_times.get(breaker.key)))
+
+
+def breaker_with_transitions(
+    breaker: model.Breaker, transitions: Iterable[model.Transition], probe_times: Mapping[str, int]
+) -> Object:
+    return BreakerWithTransitions.of(
+        breaker,
+        probes_at=when_text(probe_times.get(breaker.key)),
+        transitions=[Transition.of(each) for each in transitions],
+    )
 
 
 class BudgetLimit(View):
@@ -218,7 +232,10 @@ class SystemStatus(View):
     overdue: int = field(about="Schedules that are behind by more than a minute; at most 1,000 are counted.")
     held: int = field("counts.held", about="Slots that wait for a place, or for an opening.")
     schedules: dict[str, int] = field("counts.schedules", about="How many there are, by status.")
-    breakers: list[Breaker] = field(via=each(Breaker.of), about="Those that are not closed.")
+    breakers: list[Breaker] = field(
+        lambda found: [breaker_to_json(one, found.probe_times) for one in found.breakers],
+        about="Those that are not closed.",
+    )
     next: Next | None = field("soonest", via=lambda schedule: Next.of(schedule.state))
     nodes: list[Node] = field(
         lambda found: [Node.of(node, is_alive=system.is_alive(node, found.now)) for node in found.nodes],
@@ -227,6 +244,7 @@ class SystemStatus(View):
     late: list[LateSchedule] = field(via=each(LateSchedule.of), about="The first ten that are overdue.")
     held_slots: list[HeldSlot] = field("holds", via=each(HeldSlot.of), about="Ten of the held slots.")
     broker: str | None = field(about="Why the broker of the queue does not answer; null when it does.")
+    database: Literal["sqlite", "postgresql"] | None
     disk: Disk | None = field(via=Disk.of, about="Null where the database is on another machine.")
     feed_delay: FeedDelay | None = field(
         via=FeedDelay.of, about="The open transaction that has held the event feed back for half a minute."

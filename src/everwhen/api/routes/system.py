@@ -114,8 +114,9 @@ Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitio
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
     """Sorted by key; only breakers that have counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
-    items = [view.Breaker.of(breaker) for breaker in found if state in (None, breaker.state)]
-    return answer(list_to_json(items))
+    shown = [breaker for breaker in found if state in (None, breaker.state)]
+    probe_times = breakers.probe_times(context.runtime, shown)
+    return answer(list_to_json([view.breaker_to_json(breaker, probe_times) for breaker in shown]))
 
 
 @breakers_router.get(
@@ -125,7 +126,8 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
     breaker, transitions = breakers.find_breaker(context.runtime, key, caller, limit=limit)
-    return answer(view.breaker_with_transitions(breaker, transitions))
+    probe_times = breakers.probe_times(context.runtime, [breaker])
+    return answer(view.breaker_with_transitions(breaker, transitions, probe_times))
 
 
 @breakers_router.post(

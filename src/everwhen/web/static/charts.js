@@ -1,11 +1,12 @@
 // The year as a map of days, and lines of durations and lags. Each picture has its figures in a table beside it.
 import { html, useEffect, useRef } from "./lib.js";
 import { colours } from "./shell.js";
-import { DAY, dayKey, hm, ms, now, number, ZONE } from "./time.js";
+import { DAY, day, dayKey, hm, hms, ms, now, number, ZONE } from "./time.js";
 import { KIND } from "./glyphs.js";
 
 const FAILED = ["failed", "timed_out", "lost"];
 const CELL = 13, WEEKS = 53;
+const LEAST = 30; // seconds: the jobs of a chart may all be of one slot
 
 // The worst outcome of each day; five steps of volume for good days.
 export function Year({ days, zone }) {
@@ -36,12 +37,13 @@ export function Chart({ points, value, unit, limit, label }) {
       if (!UPlot || isGone || !box.current) return;
       const style = getComputedStyle(document.documentElement), css = (name) => style.getPropertyValue(name).trim(), width = box.current.clientWidth;
       const times = points.map((one) => ms(one.slot_at) / 1000), good = points.map((one) => (KIND[one.status] === "fail" || KIND[one.status] === "timeout" || KIND[one.status] === "lost" ? null : value(one))), bad = points.map((one, i) => (good[i] === null ? value(one) : null));
+      const first = Math.min(...times), last = Math.max(...times);
       const font = `500 10px ${css("--font")}`, axis = { stroke: css("--text-3"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font };
       const series = [{}, { stroke: css("--run"), width: 1.5, spanGaps: true, points: { show: points.length < 60, size: 4, fill: css("--run") } }, { stroke: css("--fail"), width: 0, paths: () => null, points: { show: true, size: 7, stroke: css("--fail"), fill: css("--fail") } }];
       const data = [times, good, bad];
       if (limit !== null && limit !== undefined) { series.push({ stroke: css("--text-3"), width: 1, dash: [3, 3], points: { show: false } }); data.push(times.map(() => limit)); }
       box.current.replaceChildren();
-      chart = new UPlot({ width, height: 150, legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0], tzDate: (at) => UPlot.tzDate(new Date(at * 1000), ZONE), scales: { y: { range: (_, low, high) => [0, Math.max(high || 1, limit || 0) * 1.1] } }, series, axes: [{ ...axis, values: (_, marks) => marks.map((at) => hm(at * 1000)), space: 70 }, { ...axis, size: 44, values: (_, marks) => marks.map((mark) => `${+mark.toPrecision(3)}`) }] }, data, box.current);
+      chart = new UPlot({ width, height: 150, legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0], tzDate: (at) => UPlot.tzDate(new Date(at * 1000), ZONE), scales: { x: { range: () => (last - first < LEAST ? [first - LEAST, last + LEAST] : [first, last]) }, y: { range: (_, low, high) => [0, Math.max(high || 1, limit || 0) * 1.1] } }, series, axes: [{ ...axis, values: (_, marks) => marks.map((at, i) => (marks[i + 1] - at < 60 || at - marks[i - 1] < 60 ? hms : marks.at(-1) - marks[0] > 86400 ? day : hm)(at * 1000)), space: 80 }, { ...axis, size: 44, values: (_, marks) => marks.map((mark) => `${+mark.toPrecision(3)}`) }] }, data, box.current);
     };
     draw();
     const resize = new ResizeObserver(() => { if (chart && box.current && Math.abs(box.current.clientWidth - chart.width) > 4) draw(); });

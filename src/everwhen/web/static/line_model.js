@@ -9,8 +9,9 @@ const MOST = 12000; // beyond this the oldest go, until the next answer of the A
 const keyOf = (item) => item.job_id || `${item.kind} ${item.schedule_id} ${item.slot_at}`;
 
 export class LineModel {
-  constructor(answer) {
-    this.answer = answer;
+  // `from`: where the span of the answer begins.
+  constructor(answer, from) {
+    Object.assign(this, { answer, from });
     this.items = new Map(answer.items.map((item) => [keyOf(item), item]));
     this.rows = new Map(answer.rows.map((row) => [row.schedule_id, row]));
     this.outdated = 0; // events that only the API can tell the consequences of
@@ -74,6 +75,18 @@ export class LineModel {
     if (fired - bar.due < LATE || this.answer.spans.some((one) => Date.parse(one.from) < fired && (one.to === null || Date.parse(one.to) > bar.due))) return null;
     return { ...bar, kind: "hold", isJob: false, isOver: true, job_id: null, from: bar.due, start: null, end: fired };
   }
+  // One mark may stand for many skipped slots: while they go on it is the last of them, afterwards the first. A line shows
+  // how far they reach.
+  joinSkips(bars) {
+    const decided = Map.groupBy(bars.filter((bar) => !bar.isOver && bar.kind !== "next"), (bar) => bar.schedule_id);
+    for (const list of decided.values()) {
+      list.sort((a, b) => a.slot - b.slot);
+      list.forEach((bar, i) => {
+        if (bar.kind !== "skip" || bar.count < 2) return;
+        if (i + 1 < list.length) bar.end = list[i + 1].slot; else bar.after = i ? list[i - 1].slot : this.from;
+      });
+    }
+  }
   bars() {
     const found = [], ended = new Map();
     for (const item of this.items.values()) {
@@ -86,6 +99,7 @@ export class LineModel {
       if (bar.isJob && bar.end) ended.set(`${item.schedule_id} ${item.slot_at} ${item.retry || 0}`, bar.end);
       found.push(bar);
     }
+    this.joinSkips(found);
     // A retry is joined to the attempt before it by a line.
     for (const bar of found) if (bar.isJob && bar.retry > 0) bar.after = ended.get(`${bar.schedule_id} ${bar.slot_at} ${bar.retry - 1}`);
     return found;

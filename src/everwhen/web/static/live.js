@@ -1,7 +1,7 @@
 // The event stream: what happens is gathered and handed on four times a second; a lost stream is shown, and opened again.
 import { signal } from "./lib.js";
 import { apiUrl, get, heardOf, isGlobal, me } from "./api.js";
-import { exactNow, frozen, tick } from "./time.js";
+import { duration, exactNow, frozen, ms, now, tick } from "./time.js";
 
 const TYPES = `schedule.created schedule.updated schedule.deleted schedule.paused schedule.resumed schedule.revived schedule.skipped
 schedule.missed schedule.caught_up schedule.invalidated schedule.restored schedule.done schedule.died schedule.approval_requested
@@ -19,6 +19,11 @@ export const epoch = signal(0);
 export const lastHeard = signal(null);
 // How everything stands (GET /system/status/), which the shell and the Now page share.
 export const status = signal(null);
+// How old the last tick was when the service was asked; when it has not answered for a while, how old it is now.
+export function tickAge(found) {
+  const asked = ms(found.now), at = now.value - asked > 10000 ? now.value : asked, age = Math.max(0, at - ms(found.last_check_at));
+  return age < 1000 ? `${(age / 1000).toFixed(1)} s` : duration(Math.round(age / 1000) * 1000);
+}
 // The lags of the last minutes, as the page was told.
 export const lags = signal([]);
 // How many schedules wait for approval; a token with an owner counts its own.

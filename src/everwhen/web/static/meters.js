@@ -3,7 +3,7 @@ import { html } from "./lib.js";
 import { absolute, ms, now, number } from "./time.js";
 import { visible } from "./parts.js";
 
-export const money = (amount, currency) => `${Number.isInteger(amount) ? number(amount) : amount.toFixed(amount < 0.1 ? 4 : 2)}${currency ? ` ${visible(currency)}` : ""}`;
+export const money = (amount, currency) => `${Number.isInteger(amount) ? number(amount) : amount.toFixed(amount < 0.1 && Math.round(amount * 1e4) % 100 ? 4 : 2)}${currency ? ` ${visible(currency)}` : ""}`;
 export const cost = (found) => money(found.amount, found.currency);
 export const ASKED = { fires_per_hour: "Each hour", fires_per_day: "Each day", cost_per_day: "Cost each day", cost_per_month: "Cost each month" };
 const USED = { fires_per_hour: "This hour", fires_per_day: "Today", cost_per_day: "Cost today", cost_per_month: "Cost this month" };

@@ -4,11 +4,9 @@ import { Problem } from "./api.js";
 import { epoch, onEvents } from "./live.js";
 import { absolute, duration, elapsed, frozen, inOwnZone, ms, now, number, relative, ZONE } from "./time.js";
 import { capital, Glyph, Icon, Pill } from "./glyphs.js";
-import { href } from "./router.js";
 
 // -- times --
 
-// Relative over absolute; in the schedule's own zone, too, where the viewer's clock shows another time.
 // Why a schedule has no next run, in two words and in a sentence: the next slot of an interval may be counted from an end to come.
 export function noNextRun(one) {
   if (one.status !== "active") return ["none", one.status];
@@ -18,6 +16,7 @@ export function noNextRun(one) {
   if (one.outstanding) return isInterval ? ["after this run", `${duration(one.interval_seconds * 1000)} after its job ends`] : ["none", "its last slot has fired"];
   return ["none", "no slot is left"];
 }
+// Relative over absolute; in the schedule's own zone, too, where the viewer's clock shows another time.
 export function When({ at, zone, prefix = "", none = "none" }) {
   const instant = ms(at);
   if (instant === null) return html`<span class="muted">${none}</span>`;
@@ -26,8 +25,6 @@ export function When({ at, zone, prefix = "", none = "none" }) {
 }
 // A trigger in words; one with times of day names its zone where that is not the viewer's.
 export const triggerText = (one) => visible(`${one.description_text}${one.type === "cron" && one.timezone !== ZONE ? `, ${one.timezone}` : ""}`);
-export const Ago = ({ at }) => (at ? html`<span class=${frozen.value ? "stale" : ""} title=${absolute(ms(at), now.value)}>${relative(ms(at), now.value)}</span>` : null);
-export const Absolute = ({ at, zone }) => (at ? html`<span class="nowrap" title=${inOwnZone(ms(at), zone) || undefined}>${absolute(ms(at), now.value)}</span>` : null);
 export const Running = ({ since }) => html`${elapsed(ms(since), now.value)}`;
 
 // -- the state of a schedule, in a pill only where it is out of the ordinary --
@@ -47,7 +44,6 @@ export function ScheduleState({ schedule, breaker, budget }) {
 export const pausedBy = (schedule) => ({ approval: "Waits for approval", config: "Paused by its file", token: "Paused by a token", person: "Paused" })[schedule.paused_by] || "Paused";
 export const KindTag = ({ target }) => (["plugin", "agent", "workflow"].includes(target) ? html`<span class="tag">${target}</span>` : null);
 export const scheduleName = (schedule) => (schedule.source === "api" && schedule.name ? schedule.name : schedule.id);
-export const ScheduleLink = ({ id, children, ...more }) => html`<a href=${href("schedules", id)} ...${more}>${children || id}</a>`;
 
 // -- states of a page: loading, empty, error --
 
@@ -142,7 +138,6 @@ export function Dialog({ title, children, onClose, actions, isWide }) {
   return html`<dialog class="dialog ${isWide ? "wide" : ""}" ref=${ref} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }} onClick=${(event) => { if (event.target === ref.current) onClose(); }}>
     <h2>${title}</h2>${children}<footer>${actions}</footer></dialog>`;
 }
-// A dialog that sends something: what it asks for, the problem at its place, and one primary button.
 // A dialog with one verb. What `onSend` refuses with a Problem is shown; where it returns false, the dialog stays for the next step.
 export function Ask({ title, children, verb, onSend, onClose, isDanger, cancel = "Cancel" }) {
   const [problem, setProblem] = useState(null), [isSending, setSending] = useState(false);

@@ -1,7 +1,7 @@
 // The frame of every page: navigation, top bar, banners, the jump field, the theme, and the list of shortcuts.
 import { html, signal, useEffect, useRef, useState } from "./lib.js";
 import { get, isGlobal, may, me, post, signOut } from "./api.js";
-import { lostSince, refreshStatus, retry, retryAt, status, waiting } from "./live.js";
+import { lostSince, refreshStatus, retry, retryAt, status, tickAge, waiting } from "./live.js";
 import { areOn, bindKeys, turn } from "./keys.js";
 import { absolute, duration, exactNow, hms, ms, now, ZONE } from "./time.js";
 import { Glyph, Icon, Logo } from "./glyphs.js";
@@ -38,6 +38,7 @@ const nav = () => [
 const Count = ({ page, count, tone }) => (count ? html`<span class="count ${tone}" role="img" aria-label=${`${count} ${{ approvals: "waiting", budgets: "spent" }[page] || "open"}`}>${count}</span>` : null);
 const isCurrent = (page) => (route.value.page === page || (page === "schedules" && route.value.page === "new") ? "page" : undefined);
 
+export const DATABASES = { sqlite: "SQLite", postgresql: "PostgreSQL" };
 const who = () => `${visible(me.value.name)} · ${me.value.role}${may("operator") ? "" : ", read-only"}`;
 function Side() {
   const found = status.value;
@@ -46,7 +47,7 @@ function Side() {
     ${nav().map(([head, items]) => html`<h2 key=${head}>${head}</h2>${items.map(([page, label, icon, count, tone]) => html`<a class="nav-item" key=${page} href=${href(page)} aria-current=${isCurrent(page)} title=${label}><${Icon} name=${icon} /><span>${label}</span><${Count} page=${page} count=${count} tone=${tone} /></a>`)}`)}
     <div class="foot">
       <${Pulse} />
-      ${found ? html`<div class="row muted"><${Icon} name="system" />${plural(found.nodes.filter((node) => node.is_alive).length, "node")}, ${found.dispatch === "local" ? "local workers" : found.dispatch}</div>` : null}
+      ${found ? html`<div class="row muted"><${Icon} name="system" />${plural(found.nodes.filter((node) => node.is_alive).length, "node")}, ${DATABASES[found.database] || "database"}${found.dispatch === "local" ? "" : `, ${found.dispatch}`}</div>` : null}
       <div class="row between"><span class="second clip" title=${`${who()}${me.value.owner ? `, owner ${visible(me.value.owner)}` : ""}`}>${who()}</span><span class="row tight"><${ThemeButton} /><button class="btn quiet square small" aria-label="Sign out" title="Sign out" onClick=${() => signOut().catch(complain)}><${Icon} name="out" /></button></span></div>
     </div></nav>`;
 }
@@ -58,7 +59,7 @@ function Pulse() {
   if (found.status !== "running") return html`<span class="live off"><i></i>No scheduler</span>`;
   if (!found.last_check_at) return html`<span class="live"><i></i>Ticking</span>`;
   const age = Math.max(0, now.value - ms(found.last_check_at));
-  return html`<span class="live ${age > 15000 ? "off" : ""}"><i></i>${age > 15000 ? `No tick for ${duration(age)}` : "Ticking"}</span>`;
+  return html`<span class="live ${age > 15000 ? "off" : ""}"><i></i>${age > 15000 ? `No tick for ${duration(age)}` : `Ticking, ${tickAge(found)} ago`}</span>`;
 }
 function Bottom() {
   const [isOpen, setOpen] = useState(false), box = useRef(null);

@@ -162,7 +162,7 @@ export class Timeline {
       const isDown = span.kind === "down";
       g.fillStyle = c[isDown ? "miss-soft" : "hold-soft"]; g.globalAlpha = 0.75; g.fillRect(x0, AXIS, w, H); g.globalAlpha = 1;
       g.fillStyle = c[isDown ? "miss" : "hold"]; g.fillRect(x0, AXIS - 3, w, 3);
-      const text = `${isDown ? "No scheduler" : "System paused"}, ${hm(span.from)}${span.to ? ` to ${hm(span.to)}` : " on"}`;
+      const clock = span.to && span.to - span.from < MINUTE ? hms : hm, text = `${isDown ? "No scheduler" : "System paused"}, ${clock(span.from)}${span.to ? ` to ${clock(span.to)}` : " on"}`;
       g.font = `500 11px ${this.font}`; g.textAlign = "left";
       const size = g.measureText(text).width, x = Math.max(4, x0 + w + 5);
       if (x > free && x + size < this.width) { g.fillStyle = c[isDown ? "miss-text" : "hold-text"]; g.fillText(text, x, AXIS + 12.5); free = x + size + 10; }
@@ -200,7 +200,7 @@ export class Timeline {
       const isShape = bar.kind === "skip" || bar.kind === "miss" || (bar.kind === "next" && bar.is_skipped);
       const x = this.x(bar.from), xe = this.x(endOf(bar, at)), w = Math.max(3, xe - x - (bar.end !== null ? 0.5 : 0));
       this.hits.push({ bar, row, x: isShape ? x - 4 : x, y: row.y, w: isShape ? 8 : Math.max(w, 4), h: row.height, isShape });
-      if (bar.after) { g.strokeStyle = c["text-3"]; g.lineWidth = 1; g.beginPath(); g.moveTo(this.x(bar.after), top + BAR / 2 + 0.5); g.lineTo(x, top + BAR / 2 + 0.5); g.stroke(); }
+      if (bar.after || (isShape && bar.end !== null)) { g.strokeStyle = c[bar.isJob ? "text-3" : "skip"]; g.lineWidth = 1; g.beginPath(); g.moveTo(this.x(bar.after || bar.from), top + BAR / 2 + 0.5); g.lineTo(isShape ? xe : x, top + BAR / 2 + 0.5); g.stroke(); }
       if (isShape) shapes.push([bar, x, w]);
       else if (bar.kind === "ok") place(good, x, top, w, BAR);
       else if (FAILED.has(bar.kind)) { place(bad, x, top - 3, w, BAR + 6); cut(cuts, bar, x, top, w); }

@@ -2,8 +2,8 @@
 import { html, useState } from "../lib.js";
 import { get, isGlobal, may, post, remove } from "../api.js";
 import { refreshStatus } from "../live.js";
-import { absolute, ago, ms, now, relative, ZONE } from "../time.js";
-import { Glyph, Icon, Pill } from "../glyphs.js";
+import { absolute, ago, ms, now, number, relative, ZONE } from "../time.js";
+import { Glyph, Pill } from "../glyphs.js";
 import { Ask, complain, Empty, Failed, Field, Loading, plural, Seg, toast, useData, visible } from "../parts.js";
 import { learnNames, nameOf } from "../names.js";
 import { reasonText } from "../reasons.js";
@@ -20,7 +20,7 @@ const isBudget = (one) => one.class.startsWith("budget.");
 const nameOfSubject = (one) => visible(one.schedule_id ? nameOf(one.schedule_id) : (isBudget(one) ? subject(one).replace(/ \S+$/, "") : subject(one)) || one.class);
 const linkOf = (one) => (one.class === "schedule.approval_requested" ? href("approvals") : one.schedule_id ? href("schedules", one.schedule_id) : isBudget(one) ? href("budgets") : one.class === "breaker.opened" ? href("breakers", null, { key: subject(one) }) : null);
 const wordsOf = (one) => one.class.replace(/^schedule\./, "").replace(".", " ").replaceAll("_", " ");
-const evidence = (one) => { const { error, last_error: last, reason, note, node, limit, failed_slots: count } = one.evidence; return [count && `${plural(count, "slot")} in a row failed`, error || last, reason && reasonText(String(reason)), note, node && `node ${node}`, limit && String(limit).replaceAll("_", " ")].filter((text) => typeof text === "string" && text).join("; "); };
+const evidence = (one) => { const { error, last_error: last, reason, note, node, limit, failed_slots: count } = one.evidence; return [count && (count === 1 ? "the last slot failed" : `${number(count)} slots in a row failed`), error || last, reason && reasonText(String(reason)), note, node && `node ${node}`, limit && String(limit).replaceAll("_", " ")].filter((text) => typeof text === "string" && text).join("; "); };
 
 async function load(abort) {
   const ask = (path, query) => get(path, query, { signal: abort });

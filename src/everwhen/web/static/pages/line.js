@@ -59,7 +59,7 @@ export function Line() {
       isUntouched.current = isUntouched.current && (ms(answer.now) < known.from || ms(answer.now) > known.to); // where the browser's clock is wrong, the next look counts
       heardOf(answer.now);
       loaded.current = { ...known, at: Date.now() };
-      model.current = new LineModel(answer);
+      model.current = new LineModel(answer, known.from);
       setProblem(null);
       show();
     } catch (found) { if (found.name !== "AbortError") setProblem(found); } finally { if (asking.current === abort) asking.current = null; }

@@ -11,9 +11,9 @@ import { Page } from "../shell.js";
 
 const PAUSE = 150;
 const TRIGGERS = [["every", "Every"], ["cron", "Cron"], ["at", "At"], ["after", "After"]];
-const OVERLAP = [["", "the default"], ["skip", "Skip the slot"], ["queue", "Queue it"], ["cancel", "Cancel the running one"], ["allow", "Run beside it"]];
-const CATCH_UP = [["", "the default"], ["skip", "Skip them"], ["run_once", "Run once when back"], ["run_all", "Run all of them"]];
-const CLOCKS = [["", "the default"], ["shift first", "Shift past a gap, run once in a fold"], ["shift second", "Shift past a gap, run at the second of a fold"], ["shift both", "Shift past a gap, run twice in a fold"], ["skip first", "Skip a gap, run once in a fold"], ["skip second", "Skip a gap, run at the second of a fold"], ["skip both", "Skip a gap, run twice in a fold"]];
+const OVERLAP = [["", "Skip the slot, the default"], ["skip", "Skip the slot"], ["queue", "Queue it"], ["cancel", "Cancel the running one"], ["allow", "Run beside it"]];
+const CATCH_UP = [["skip", "Skip them"], ["run_once", "Run once when back"], ["run_all", "Run all of them"]];
+const CLOCKS = [["shift first", "Shift past a gap, run once in a fold"], ["shift second", "Shift past a gap, run at the second of a fold"], ["shift both", "Shift past a gap, run twice in a fold"], ["skip first", "Skip a gap, run once in a fold"], ["skip second", "Skip a gap, run at the second of a fold"], ["skip both", "Skip a gap, run twice in a fold"]];
 const zones = (() => { try { return Intl.supportedValuesOf("timeZone"); } catch { return [ZONE, "UTC"]; } })();
 
 export function NewSchedule() {
@@ -68,7 +68,7 @@ function Form({ source, isEdit, title }) {
         <div class="form-2"><${Field} id="only_between" label="Only between" problem=${at("only_between")}>${input("only_between", { placeholder: "for example 08:00-18:00" })}<//>
           <${Field} id="quiet_hours" label="Quiet hours" problem=${at("quiet_hours")}>${select("quiet_hours", [["", "None"], ...policies.map((one) => [one.id, visible(one.name || one.id)])])}<//>
           <${Field} id="jitter" label="Jitter" problem=${at("jitter")}>${input("jitter", { placeholder: "for example 30s" })}<//>
-          ${form.trigger === "cron" || form.trigger === "at" ? html`<${Field} id="dst" label="When clocks change" problem=${at("dst")}>${select("dst", CLOCKS)}<//>` : null}</div></div></section>
+          ${form.trigger === "cron" || form.trigger === "at" ? html`<${Field} id="dst" label="When clocks change" problem=${at("dst")}>${select("dst", [["", `${CLOCKS.find(([key]) => key === (form.trigger === "cron" && /^\s*(\*|\S+\s+\*)/.test(form.cron) ? "skip both" : "shift first"))[1]}, the default`], ...CLOCKS])}<//>` : null}</div></div></section>
       <section class="card"><header><h2>What</h2><span class="end"><${Seg} label="Target" options=${targets} value=${form.target} onChange=${(value) => set("target")(value)} /></span></header><div class="body stack">
         <div class="form-2"><${Field} id="name" label="Name" problem=${at("name")}>${input("name")}<//>
           ${isGlobal() ? html`<${Field} id="owner" label="Owner" problem=${at("owner")}>${input("owner", { placeholder: "nobody" })}<//>` : null}</div>
@@ -82,9 +82,9 @@ function Form({ source, isEdit, title }) {
         <${Field} id="payload" label="Payload" hint="A JSON object; optional." problem=${at("payload")}><textarea id="payload" class="area mono" spellcheck=${false} value=${form.payload} aria-invalid=${at("payload") ? "true" : undefined} onInput=${set("payload")}></textarea><//></div></section>
       <section class="card"><header><h2>If something is in the way</h2></header><div class="body form-2">
         <${Field} id="if_running" label="Still running" problem=${at("if_running")}>${select("if_running", OVERLAP)}<//>
-        <${Field} id="catch_up" label="Missed while down" problem=${at("catch_up")}>${select("catch_up", CATCH_UP)}<//>
-        <${Field} id="max_retries" label="Retries" problem=${at("max_retries")}>${input("max_retries", { placeholder: "the default" })}<//>
-        <${Field} id="timeout" label="Timeout" problem=${at("timeout")}>${input("timeout", { placeholder: "for example 10m" })}<//></div></section><button class="sr" type="submit" tabindex="-1" aria-hidden="true"></button></form>
+        <${Field} id="catch_up" label="Missed while down" problem=${at("catch_up")}>${select("catch_up", [["", form.trigger === "at" || form.trigger === "after" || (form.trigger === "every" && (form.target === "agent" || copied.interval_from === "completion")) ? "Run once when back, the default" : "Skip them, the default"], ...CATCH_UP])}<//>
+        <${Field} id="max_retries" label="Retries" problem=${at("max_retries")}>${input("max_retries", { placeholder: "none, the default" })}<//>
+        <${Field} id="timeout" label="Timeout" problem=${at("timeout")}>${input("timeout", { placeholder: form.target === "command" || form.target === "agent" ? "1h, the default" : "10m, the default" })}<//></div></section><button class="sr" type="submit" tabindex="-1" aria-hidden="true"></button></form>
     <aside class="card preview" aria-label="Preview"><header><h2>Preview</h2><span class="end muted">${took ? `answered in ${Math.round(took)} ms` : ""}</span></header>
       <div class="body stack ${isAsking || problem ? "dim" : ""}" aria-live="polite">${preview ? html`<p class="words">${capital(visible(preview.sentence))} <span class="muted">(${preview.timezone})</span></p><${Instants} preview=${preview} /><${WeekMap} items=${preview.items} zone=${preview.timezone} />` : problem ? null : html`<${Loading} rows=${5} />`}</div>
       ${errors.length ? html`<div class="banner fail flat"><${Glyph} kind="fail" /><span>${errors.length === 1 ? "1 problem" : `${errors.length} problems`} to solve: ${[...new Set(errors.map((one) => one.path || "the body"))].slice(0, 4).map((path, i) => html`${i ? ", " : ""}<a href=${`#${fieldOf(path, form)}`} onClick=${(event) => { event.preventDefault(); document.getElementById(fieldOf(path, form))?.focus(); }}>${path}</a>`)}</span></div>` : refused ? html`<div class="banner fail flat"><${ProblemLine} text=${refused.message} /></div>` : null}

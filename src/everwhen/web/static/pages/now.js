@@ -1,9 +1,9 @@
 // Now: is all alive, what ran, what comes, what waits; one time line, past to the left and future to the right.
 import { html, useEffect } from "../lib.js";
 import { get, isGlobal, may, me } from "../api.js";
-import { useFeed } from "../feed.js";
+import { eventKey, useFeed } from "../feed.js";
 import { Glyph, WORD } from "../glyphs.js";
-import { lags, lostSince, status } from "../live.js";
+import { lags, lostSince, status, tickAge } from "../live.js";
 import { learnNames, nameOf } from "../names.js";
 import { Empty, Failed, Loading, plural, scheduleName, useData, visible } from "../parts.js";
 import { reasonAhead, reasonText } from "../reasons.js";
@@ -35,7 +35,7 @@ function Verdict() {
   const open = found.breakers.filter((breaker) => breaker.state !== "closed"), failing = (bad || []).filter((one) => !open.some((breaker) => breaker.key === one.id)).slice(0, 4);
   return html`<section class="verdict" aria-live="polite" aria-label="How everything stands">
     <p class="say"><${Glyph} kind=${kind} /><strong>${text}</strong> <span class="second">${number(total)} ${total === 1 ? "schedule" : "schedules"}${next && kind === "ok" ? html`, next <${NextIn} at=${next} />` : null}.</span></p>
-    ${open.length || failing.length || found.spent_budgets.length ? html`<div class="row wrap needs">${open.slice(0, 4).map((breaker) => html`<a class="chip" key=${breaker.key} href=${href("breakers", null, { key: breaker.key })}><${Glyph} kind="fail" /><b>${visible(nameOf(breaker.key))}</b> breaker ${breaker.state === "open" ? "open" : "probes"}</a>`)}${open.length > 4 ? html`<a class="chip" href=${href("breakers")}>${open.length - 4} more</a>` : null}${found.spent_budgets.slice(0, 4).map((one) => html`<a class="chip" key=${one.kind + one.name} href=${href("budgets")}><${Glyph} kind="skip" /><b>${visible(one.name)}</b> spent its budget until ${hm(ms(one.spent_until))}</a>`)}${failing.map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> ${one.status === "dead" ? "died" : `failed ${plural(one.failed_slots, "slot")} in a row`}</a>`)}</div>` : null}</section>`;
+    ${open.length || failing.length || found.spent_budgets.length ? html`<div class="row wrap needs">${open.slice(0, 4).map((breaker) => html`<a class="chip" key=${breaker.key} href=${href("breakers", null, { key: breaker.key })}><${Glyph} kind="fail" /><b>${visible(nameOf(breaker.key))}</b> breaker ${breaker.state === "open" ? `open${breaker.probes_at ? `, probes at ${hm(ms(breaker.probes_at))}` : ""}` : "probes"}</a>`)}${open.length > 4 ? html`<a class="chip" href=${href("breakers")}>${open.length - 4} more</a>` : null}${found.spent_budgets.slice(0, 4).map((one) => html`<a class="chip" key=${one.kind + one.name} href=${href("budgets")}><${Glyph} kind="skip" /><b>${visible(one.name)}</b> spent its budget until ${hm(ms(one.spent_until))}</a>`)}${failing.map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> ${one.status === "dead" ? "died" : `failed ${plural(one.failed_slots, "slot")} in a row`}</a>`)}</div>` : null}</section>`;
 }
 // A token with an owner is not told how the system stands, only how its schedules do.
 function OwnVerdict({ bad }) {
@@ -45,7 +45,7 @@ function OwnVerdict({ bad }) {
   return html`<section class="verdict" aria-live="polite" aria-label="How your schedules stand"><p class="say"><${Glyph} kind=${lostSince.value !== null ? "lost" : states.failing ? "fail" : "ok"} /><strong>${lostSince.value !== null ? "The connection is lost: how things stand is not known." : states.failing ? `${plural(states.failing, "schedule")} of ${visible(me.value.owner)} ${states.failing === 1 ? "fails" : "fail"}.` : `No schedule of ${visible(me.value.owner)} fails.`}</strong> <span class="second">${plural(total, "schedule")}${counts}.</span></p>
     ${bad?.length ? html`<div class="row wrap needs">${bad.slice(0, 4).map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> failing</a>`)}</div>` : null}</section>`;
 }
-const NextIn = ({ at }) => html`<span class=${frozen.value ? "stale" : ""}>${at <= now.value ? "now" : relative(at, now.value)}</span>`;
+const NextIn = ({ at }) => html`<span class=${frozen.value ? "stale" : ""}>${relative(Math.max(at, now.value), now.value)}</span>`;
 
 const LINKS = { breakers: "Show the breakers", alerts: "Show the alerts", budgets: "Show the budgets" };
 function Tiles() {
@@ -69,11 +69,6 @@ function Tiles() {
     const body = html`<span class="name">${tone ? html`<${Glyph} kind=${tone} />` : null}${name}</span><span class="fig ${frozen.value ? "stale" : ""}">${value}</span><span class="hint clip-2" title=${visible(hint)}>${visible(hint)}</span>`;
     return html`<li key=${name}>${filter ? html`<button class="tile ${tone}" aria-pressed=${LINKS[filter] ? undefined : String(Boolean(query.get(filter)))} title=${LINKS[filter] || "Show only these on the time line"} onClick=${() => act(filter)}>${body}</button>` : html`<div class="tile ${tone}">${body}</div>`}</li>`;
   })}</ul>`;
-}
-// How old the last tick was when the service was asked; when it has not answered for a while, how old it is now.
-function tickAge(found) {
-  const asked = ms(found.now), at = now.value - asked > 10000 ? now.value : asked, age = Math.max(0, at - ms(found.last_check_at));
-  return age < 1000 ? `${(age / 1000).toFixed(1)} s` : duration(Math.round(age / 1000) * 1000);
 }
 // The lags that this page was told of.
 function Spark({ values }) {
@@ -101,7 +96,7 @@ function JustHappened() {
   const { shown, held, news } = useFeed(data?.items, (event) => KIND_OF[event.type], { most: 50 });
   useEffect(() => { learnNames(shown.slice(0, 5).map((one) => one.schedule_id)); }, [shown]);
   return html`<section class="card" ...${held}><header><h2>Just happened</h2><span class="end">${news || html`<span class="live ${lostSince.value === null ? "" : "off"}"><i></i>${lostSince.value === null ? "Live" : "Stopped"}</span>`}</span></header>
-    ${problem && !shown.length ? html`<${Failed} what="What happened could not be loaded" problem=${problem} again=${again} />` : !data && !shown.length ? html`<${Loading} rows=${4} />` : shown.length ? html`<ul class="feed">${shown.slice(0, 5).map((one) => html`<${Feed} key=${`${one.type}${one.job_id || one.id}${one.at}`} kind=${KIND_OF[one.type]} title=${WORD[KIND_OF[one.type]]} id=${one.schedule_id} at=${one.slot_at} name=${nameOf(one.schedule_id)} text=${happenedText(one)} time=${ago(ms(one.at), now.value)} hint=${absolute(ms(one.at), now.value)} />`)}</ul>` : html`<${Empty} icon="jobs" title="Nothing has happened yet"><p>The first slot that fires, or does not, appears here.</p><//>`}</section>`;
+    ${problem && !shown.length ? html`<${Failed} what="What happened could not be loaded" problem=${problem} again=${again} />` : !data && !shown.length ? html`<${Loading} rows=${4} />` : shown.length ? html`<ul class="feed">${shown.slice(0, 5).map((one) => html`<${Feed} key=${eventKey(one)} kind=${KIND_OF[one.type]} title=${WORD[KIND_OF[one.type]]} id=${one.schedule_id} at=${one.slot_at} name=${nameOf(one.schedule_id)} text=${happenedText(one)} time=${ago(ms(one.at), now.value)} hint=${absolute(ms(one.at), now.value)} />`)}</ul>` : html`<${Empty} icon="jobs" title="Nothing has happened yet"><p>The first slot that fires, or does not, appears here.</p><//>`}</section>`;
 }
 
 function Waiting() {

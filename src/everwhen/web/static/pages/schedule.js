@@ -7,6 +7,7 @@ import { absolute, ago, date, duration, hm, inOwnZone, ms, now, number, percent,
 import { capital, Glyph, Icon, KIND, Pill, WORD } from "../glyphs.js";
 import { Copy, Empty, Failed, Loading, Menu, noNextRun, pausedBy, plural, ScheduleState, scheduleName, useData, visible } from "../parts.js";
 import { approve, BackfillDialog, CancelAllDialog, DeclineDialog, DeleteDialog, PauseDialog, resumeAll, revive, TriggerDialog } from "../actions.js";
+import { useStill } from "../feed.js";
 import { jobName } from "../names.js";
 import { reasonAhead, reasonText } from "../reasons.js";
 import { go, href, route, setQuery } from "../router.js";
@@ -36,7 +37,7 @@ export function ScheduleAndWhy({ id }) {
     : !schedule ? html`<section class="card"><${Loading} rows=${8} /></section>`
     : html`<${Title} schedule=${schedule} breaker=${openBreaker} budget=${budget} setDialog=${setDialog} done=${done} />
       <nav class="tabs" aria-label="Parts of this schedule">${TABS.map(([key, text]) => html`<a key=${key} href=${href("schedules", id, { tab: key || null })} aria-current=${tab === key ? "page" : undefined}>${text}</a>`)}</nav>
-      ${tab === "slots" ? html`<${Slots} slots=${slots} schedule=${schedule} at=${at} why=${why} more=${() => setLimit(Math.min(200, limit + 50))} isAll />`
+      ${tab === "slots" ? html`<${Slots} slots=${slots} schedule=${schedule} at=${at} why=${why} limit=${limit} more=${() => setLimit(Math.min(200, limit + 50))} isAll />`
         : tab === "revisions" ? html`<${Revisions} path=${path} schedule=${schedule} />`
         : tab === "definition" ? html`<${Definition} schedule=${schedule} />`
         : html`<${Overview} path=${path} schedule=${schedule} slots=${slots} at=${at} why=${why} id=${id} />`}`;
@@ -60,7 +61,7 @@ function Title({ schedule, breaker, budget, setDialog, done }) {
       <div class="row wrap"><h2>${visible(scheduleName(schedule))}</h2><${StatePill} schedule=${schedule} />${breaker && breaker.state !== "closed" ? html`<${Pill} kind="fail">Breaker ${breaker.state === "open" ? "open" : "probes"}<//>` : null}${budget ? html`<${Pill} kind="skip">Budget spent until ${hm(ms(budget.spent_until))}<//>` : null}</div>
       <p class="second">${capital(visible(schedule.description_text))}${schedule.jitter ? `, jitter up to ${schedule.jitter}` : ""}${schedule.only_between ? `, ${schedule.only_between}` : ""}${schedule.timezone ? `, ${schedule.timezone}` : ""}</p>
       <p class="row start muted"><${Icon} name="file" /><span><${Source} schedule=${schedule} />, revision ${schedule.revision}; runs ${targetText(schedule)}</span></p>
-      ${schedule.status_reason && state !== "active" ? html`<p class="second">${waits ? capital(visible(schedule.status_reason)) : `${state === "paused" ? pausedBy(schedule) : capital(state)}: ${visible(schedule.status_reason)}`}${schedule.resume_at ? html`; resumes ${absolute(ms(schedule.resume_at), now.value)}` : null}</p>` : null}
+      ${schedule.status_reason && schedule.status_reason !== state && state !== "active" ? html`<p class="second">${waits ? capital(visible(schedule.status_reason)) : `${state === "paused" ? pausedBy(schedule) : capital(state)}: ${visible(schedule.status_reason)}`}${schedule.resume_at ? html`; resumes ${absolute(ms(schedule.resume_at), now.value)}` : null}</p>` : null}
       ${state === "active" && schedule.last_error && schedule.failed_slots ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(schedule.last_error)}</span></p>` : null}</div>
     ${act ? html`<div class="acts">${waits && mayAnswer ? html`<button class="btn danger" onClick=${() => setDialog("decline")}>Decline…</button><button class="btn primary" onClick=${() => approve(schedule, done)}>Approve revision ${schedule.revision}</button>` : null}
       <button class="btn" onClick=${() => setDialog("trigger")}><${Icon} name="play" />Trigger…</button>
@@ -121,12 +122,13 @@ function Coming({ coming: { data, problem, again }, schedule }) {
 
 // -- slots --
 
-function Slots({ slots: { data, problem, again }, schedule, at, why, more, isAll }) {
-  const items = data?.items.slice(0, isAll ? 200 : 8);
+const slotKey = (one) => one.slot_at + one.fate + (one.job?.id || "");
+function Slots({ slots: { data, problem, again }, schedule, at, why, more, limit, isAll }) {
+  const { shown: items, held, news } = useStill(data?.items.slice(0, isAll ? 200 : 8), slotKey, `${schedule.id} ${limit}`);
   const kindOf = (one) => (one.job ? KIND[one.job.status] : KIND[one.fate]);
   const noteOf = (one) => (one.job ? one.job.error || (one.job.reason ? reasonText(one.job.reason) : one.job.started_at && one.job.ended_at ? `ran ${duration(ms(one.job.ended_at) - ms(one.job.started_at))}` : "") : reasonText(one.reason)) || "";
-  return html`<section class="card"><header><h2>Slots</h2><span class="end">${isAll ? html`<span class="muted">newest first</span>` : html`<a href=${href("schedules", schedule.id, { tab: "slots" })}>All</a>`}</span></header>
-    ${problem && !data ? html`<${Failed} what="The slots could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${6} />` : !items.length ? html`<${Empty} icon="jobs" title="No slot yet"><p>What becomes of each slot appears here.</p><//>` : html`<div class="table-box"><table class="table slots"><caption class="sr">The last slots with their outcome</caption><tbody>${items.map((one) => html`<tr key=${one.slot_at + one.fate + (one.job?.id || "")} aria-selected=${String(ms(at) === ms(one.slot_at))}>
+  return html`<section class="card" ...${held}><header><h2>Slots</h2><span class="end">${news || null}${isAll ? html`<span class="muted">newest first</span>` : html`<a href=${href("schedules", schedule.id, { tab: "slots" })}>All</a>`}</span></header>
+    ${problem && !data ? html`<${Failed} what="The slots could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${6} />` : !items.length ? html`<${Empty} icon="jobs" title="No slot yet"><p>What becomes of each slot appears here.</p><//>` : html`<div class="table-box"><table class="table slots"><caption class="sr">The last slots with their outcome</caption><tbody>${items.map((one) => html`<tr key=${slotKey(one)} aria-selected=${String(ms(at) === ms(one.slot_at))}>
       <td class="nowrap">${absolute(ms(one.slot_at), now.value)}</td><td><span class="outcome"><${Glyph} kind=${kindOf(one)} /><span class="two"><span>${capital(WORD[kindOf(one)])}${one.count > 1 ? `, ${number(one.count)} slots` : ""}</span>${noteOf(one) ? html`<small class="clip-2">${visible(noteOf(one))}</small>` : null}</span></span></td>
       ${isAll ? html`<td>${one.job ? html`<a class="mono" href=${href("jobs", one.job.id)}>${jobName(one.job.id)}</a>` : null}</td>` : null}
       <td class="right nowrap">${!isAll && one.job ? html`<a class="btn quiet small" href=${href("jobs", one.job.id)}>Job</a> ` : null}<button class="btn small" aria-label=${`Why, slot ${absolute(ms(one.slot_at), now.value)}`} onClick=${() => why(one.slot_at)}>Why?</button></td></tr>`)}</tbody></table></div>

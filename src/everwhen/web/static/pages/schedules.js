@@ -13,7 +13,7 @@ import { Page } from "../shell.js";
 const PAGE = 50;
 const FACETS = [["", "All"], ["active", "Active"], ["failing", "Failing"], ["running", "Running"], ["held", "Held"], ["paused", "Paused"], ["invalid", "Invalid"], ["dead", "Dead"], ["done", "Done"]];
 const FLAGS = new Set(["failing", "running", "held"]);
-const COLUMNS = [["name", "Schedule"], ["status", "Status"], ["next_run_at", "Next run"], ["last_fired_at", "Last slot"], [null, "Last 30 slots"], [null, "Usual", "num"], ["owner", "Owner"]];
+const COLUMNS = [["name", "Schedule"], ["status", "Status"], ["next_run_at", "Next run"], ["last_fired_at", "Last slot", "hide-middle"], [null, "Last 30 slots"], [null, "Usual", "num hide-narrow"], ["owner", "Owner", "hide-narrow"]];
 const SELECTS = [["group", "Group"], ["owner", "Owner"], ["type", "Type"], ["target", "Target"]];
 
 const stateOf = (query) => [...FLAGS].find((flag) => query.get(flag)) || query.get("status") || "";
@@ -107,8 +107,8 @@ function Row({ one, isChosen, choose, act, setDialog, done, onFocus }) {
   return html`<tr aria-selected=${String(isChosen)} onFocusIn=${onFocus}>
     ${act ? html`<td><input type="checkbox" class="check" aria-label=${`Select ${name}`} checked=${isChosen} onChange=${(event) => choose(one, event.target.checked)} /></td>` : null}
     <td class="name"><span class="two"><span class="row"><a href=${href("schedules", one.id)} class="clip">${visible(name)}</a><${KindTag} target=${one.target} /></span><small class="clip" title=${triggerText(one)}>${triggerText(one)}</small></span></td>
-    <td><${ScheduleState} schedule=${one} breaker=${breakerOf(one)} budget=${budgetOf(one)} /></td><td class="nowrap"><${When} at=${one.next_run_at} zone=${one.type === "cron" ? one.timezone : null} none=${noNextRun(one)[0]} /></td><td class="nowrap"><${LastSlot} one=${one} /></td>
-    <td class="strip-cell"><${Strip} slots=${one.recent} /></td><td class="num nowrap second">${one.usual_seconds === null || one.usual_seconds === undefined ? "" : duration(one.usual_seconds * 1000)}</td><td class="second clip">${visible(one.owner || "")}</td>
+    <td><${ScheduleState} schedule=${one} breaker=${breakerOf(one)} budget=${budgetOf(one)} /></td><td class="nowrap"><${When} at=${one.next_run_at} zone=${one.type === "cron" ? one.timezone : null} none=${noNextRun(one)[0]} /></td><td class="nowrap hide-middle"><${LastSlot} one=${one} /></td>
+    <td class="strip-cell"><${Strip} slots=${one.recent} /></td><td class="num nowrap second hide-narrow">${one.usual_seconds === null || one.usual_seconds === undefined ? "" : duration(one.usual_seconds * 1000)}</td><td class="second clip hide-narrow">${visible(one.owner || "")}</td>
     <td class="right">${act ? html`<${Menu} label=${`Actions for ${name}`} cls="btn quiet square small" items=${[
       { text: "Trigger…", icon: "play", act: () => open(TriggerDialog) },
       one.status === "paused" ? { text: "Resume", icon: "play", act: () => resumeAll([one], done) } : { text: "Pause…", icon: "pause", act: () => open(PauseDialog) },

@@ -9,7 +9,7 @@ import { href, route, setQuery } from "../router.js";
 import { labelOf } from "../names.js";
 import { Page } from "../shell.js";
 
-const RARE = 14; // bars in a week
+const RARE = 2; // bars in a day of a schedule that is shown by name
 const TONE = { ok: "past", run: "past", queued: "past", fail: "bad", timeout: "bad", lost: "bad", miss: "bad", skip: "gone", cancel: "gone", hold: "to", next: "to" };
 const weekday = (at) => (new Date(at + offsetOf(at) * MINUTE).getUTCDay() + 6) % 7;
 const hourOf = (at) => Math.floor((((at + offsetOf(at) * MINUTE) % DAY) + DAY) % DAY / HOUR);
@@ -20,8 +20,8 @@ export function Week() {
   const [chosenDay, setChosenDay] = useState(null), [cell, setCell] = useState(null);
   const first = useMemo(() => (isMonth ? monthStart(anchor) : startOfDay(anchor, -weekday(anchor))), [isMonth, dayKey(anchor)]);
   const days = useMemo(() => Array.from({ length: isMonth ? monthLength(first) : 7 }, (_, i) => startOfDay(first + 12 * HOUR, i)), [first, isMonth]), end = startOfDay(days.at(-1) + 12 * HOUR, 1);
-  const { data, problem, again } = useData((abort) => get("timeline/", { from: iso(first), to: iso(end), stretch: 3600, rare: isMonth ? 2 * days.length : RARE, rows: 200 }, { signal: abort }), [first, end], { every: 60000 });
-  const quiet = useData((abort) => get("quiet-hours/", null, { signal: abort }), []).data?.items || [];
+  const { data, problem, again } = useData((abort) => get("timeline/", { from: iso(first), to: iso(end), stretch: 3600, rare: RARE * days.length, rows: 200 }, { signal: abort }), [first, end], { every: 60000 });
+  const policies = useData((abort) => get("quiet-hours/", null, { signal: abort }), []).data?.items || [], shaded = query.get("quiet"), quiet = policies.filter((one) => !shaded || one.id === shaded);
   const step = (by) => setQuery({ week: new Date(isMonth ? startOfDay(by > 0 ? end + DAY : first - DAY) : startOfDay(first + 12 * HOUR, 7 * by) + 12 * HOUR).toISOString().slice(0, 10) });
   const toNow = () => setQuery({ week: null });
   useKeys({ t: toNow, "[": () => step(-1), "]": () => step(1) }, [first]);
@@ -31,11 +31,12 @@ export function Week() {
   return html`<${Page} title=${isMonth ? "Month" : "Week"}>
     <div class="tools"><button class="btn square" aria-label=${isMonth ? "Month before" : "Week before"} onClick=${() => step(-1)}><${Icon} name="prev" /></button><button class="btn" onClick=${toNow}>${isMonth ? "This month" : "This week"} <kbd class="hide-phone">T</kbd></button><button class="btn square" aria-label=${isMonth ? "Month after" : "Week after"} onClick=${() => step(1)}><${Icon} name="next" /></button>
       <strong class="nowrap">${title}</strong><span class="grow"></span>
+      ${isMonth || !policies.length ? null : html`<select class="select" aria-label="Quiet hours that are shaded" value=${shaded || ""} onChange=${(event) => setQuery({ quiet: event.target.value || null })}><option value="">Quiet hours: all</option>${policies.map((one) => html`<option key=${one.id} value=${one.id}>Quiet hours: ${visible(one.name || one.id)}</option>`)}<option value="-">Quiet hours: none</option></select>`}
       <div class="legend hide-phone"><span><i class="bar-key"></i>slots per ${isMonth ? "day" : "hour"}</span><span><${Glyph} kind="next" />will fire</span><span><${Glyph} kind="ok" />fired</span><span><${Glyph} kind="skip" />skipped or will be</span></div>
       <${Seg} label="View" options=${[["week", "Week"], ["month", "Month"]]} value=${isMonth ? "month" : "week"} onChange=${(value) => setQuery({ as: value === "month" ? "month" : null })} /></div>
     ${problem && !data ? html`<section class="card"><${Failed} what="The calendar could not be loaded" problem=${problem} again=${again} /></section>` : !model ? html`<section class="card"><${Loading} rows=${12} /></section>` : html`
     ${!data.schedule_count ? html`<p class="second">No slot lies in this ${isMonth ? "month" : "week"}. ${may("operator") ? html`<a class="btn small" href=${href("new")}>New schedule</a>` : null}</p>` : null}
-    ${data.complete_until !== iso(end) && ms(data.complete_until) < end ? html`<p class="second">So much fires that slots are counted up to ${day(ms(data.complete_until))} ${hm(ms(data.complete_until))} only.</p>` : null}
+    ${data.complete_until !== iso(end) && ms(data.complete_until) < end ? html`<p class="second">More fires than can be counted: from ${day(ms(data.complete_until))} ${hm(ms(data.complete_until))} on the figures leave out some schedules.</p>` : null}
     ${isMonth ? html`<${MonthGrid} days=${days} model=${model} />` : html`
     <div class="days">${days.map((at, i) => html`<button key=${at} aria-pressed=${String(i === shown)} onClick=${() => setChosenDay(i)}>${day(at).slice(0, 3)}<b>${day(at).split(" ")[1]}</b></button>`)}</div>
     <section class="card" aria-label=${title}><div class="week" role="grid" aria-label="What fires when, by hour">
@@ -52,8 +53,15 @@ const monthLength = (first) => { const [year, month] = dayKey(first + 12 * HOUR)
 function arrange(data, days) {
   const keys = new Map(days.map((at, i) => [dayKey(at), i])), counts = days.map(() => Array.from({ length: 24 }, () => ({}))), events = days.map(() => Array.from({ length: 24 }, () => []));
   for (const one of data.stretches) { const at = ms(one.from), i = keys.get(dayKey(at)); if (i === undefined) continue; const into = counts[i][hourOf(at)]; for (const [word, count] of Object.entries(one.counts)) into[word] = (into[word] || 0) + count; }
-  const rows = new Map(data.rows.map((row) => [row.schedule_id, row]));
-  for (const bar of data.items) { const at = ms(bar.due_at), i = keys.get(dayKey(at)); if (i === undefined) continue; const kind = bar.kind === "job" ? KIND[bar.status] : bar.is_skipped ? "skip" : KIND[bar.kind]; events[i][hourOf(at)].push({ ...bar, at, mark: kind, label: rows.has(bar.schedule_id) ? labelOf(rows.get(bar.schedule_id)) : bar.schedule_id }); }
+  const rows = new Map(data.rows.map((row) => [row.schedule_id, row])), inDay = new Map(), often = new Set();
+  for (const bar of data.items) { // those of a week may be few, and lie in one day
+    const key = `${bar.schedule_id} ${dayKey(ms(bar.due_at))}`, count = (inDay.get(key) || 0) + bar.count;
+    inDay.set(key, count);
+    if (count > RARE) often.add(bar.schedule_id);
+  }
+  for (const bar of data.items) {
+    if (often.has(bar.schedule_id)) continue;
+     const at = ms(bar.due_at), i = keys.get(dayKey(at)); if (i === undefined) continue; const kind = bar.kind === "job" ? KIND[bar.status] : bar.is_skipped ? "skip" : KIND[bar.kind]; events[i][hourOf(at)].push({ ...bar, at, mark: kind, label: rows.has(bar.schedule_id) ? labelOf(rows.get(bar.schedule_id)) : bar.schedule_id }); }
   const peaks = counts.map((hours) => Math.max(0, ...hours.map(total))), most = Math.max(1, ...peaks), peakHours = counts.map((hours, i) => hours.findIndex((one) => total(one) === peaks[i]));
   return { counts, events, peakHours, most, rows };
 }
