@@ -35,14 +35,16 @@ FIRST_PAGE = {
     "time line of 6 hours": "/timeline/?from={past}&to={future}&rows=60",
     "map of the day": "/timeline/?from={midnight}&to={next_midnight}&stretch=360&rare=0",
     "up next": "/upcoming/?limit=12",
+    "counts by status": "/schedules/?facets=status&limit=1",
+    "held": "/schedules/?held=true&limit=5&sort=next_run_at",
     "failing": "/schedules/?failing=true&limit=6&sort=-last_fired_at",
 }
 LIST = {
     "list with all facets": "/schedules/?recent=true&facets=status,group,owner,type",
     "search by name": "/schedules/?q=s{number}&recent=true&facets=status,group,owner,type",
     "search that matches many": "/schedules/?q=9&sort=-last_fired_at&recent=true&facets=status,group,owner,type",
-    "order by name": "/schedules/?sort=name&recent=true",
-    "order by next run": "/schedules/?sort=next_run_at&recent=true",
+    "order by name": "/schedules/?sort=name&recent=true&facets=status",
+    "order by next run": "/schedules/?sort=next_run_at&recent=true&facets=status",
 }
 CALLS = {"indexed": INDEXED, "scanned": SCANNED, "dashboard": {**FIRST_PAGE, **LIST}}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import product
+from typing import get_args
 
 from everwhen.model.instants import MINUTE, SECOND
-from everwhen.model.job import Job
+from everwhen.model.job import Job, JobStatus
 from everwhen.model.queries import ScheduleFilter
+from everwhen.store.job_spans import NOT_SUCCEEDED
 from tests.conformance.tenant import FAILED, Tenant
 
 
@@ -89,3 +92,9 @@ def test_a_span_whose_jobs_mostly_failed_is_counted_as_it_is(runtime: Tenant) ->
     begin = runtime.now
     live(runtime, fails=True)
     check(runtime, begin)
+
+
+def test_every_status_of_a_job_but_success_is_looked_up() -> None:
+    assert sorted(re.findall(r"'(\w+)'", "".join(NOT_SUCCEEDED))) == sorted(
+        {*get_args(JobStatus)} - {"succeeded"}
+    )

@@ -25,11 +25,11 @@ _ORIGINS = (*_BY_SLOT, _WITHOUT_SLOT_KEY)
 _IN_SPAN = "slot_at >= :since::instant AND slot_at < :until::instant"
 _TIMELINE_JOB = ", ".join(TimelineJob._fields)
 # idx_jobs_outstanding, idx_jobs_unsuccessful: all jobs that did not succeed, or have not yet.
-_NOT_SUCCEEDED = ("status IN ('queued', 'running')", "status IN ('failed', 'timed_out', 'cancelled', 'lost')")
+NOT_SUCCEEDED = ("status IN ('queued', 'running')", "status IN ('failed', 'timed_out', 'cancelled', 'lost')")
 _COUNT_OTHERS = Statement(
     f"""
-SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {_NOT_SUCCEEDED[0]} AND uid > ''
-    UNION ALL SELECT 1 FROM jobs WHERE {_NOT_SUCCEEDED[1]} LIMIT :most) AS others"""
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {NOT_SUCCEEDED[0]} AND uid > ''
+    UNION ALL SELECT 1 FROM jobs WHERE {NOT_SUCCEEDED[1]} LIMIT :most) AS others"""
 )
 
 
@@ -85,7 +85,7 @@ class JobSpan:
         if int(tx.value(_COUNT_OTHERS, most=total + 1)) > total:
             return self._read_counts(tx, values, where)
         by_status = Counter[tuple[int, JobStatus]]()
-        for condition in _NOT_SUCCEEDED:
+        for condition in NOT_SUCCEEDED:
             for at, status, number in tx.rows(_others_of(where, condition), **values):
                 by_status[(at - self.since) // width, status] += number
                 every[(at - self.since) // width] -= number
