@@ -114,7 +114,7 @@ def open_stack(
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,
-        database="postgresql" if is_postgres(url) else "sqlite",
+        database_kind="postgresql" if is_postgres(url) else "sqlite",
         directory=_directory_of(url),
     )
     return Stack(runtime, backend.database, backend.store.plans, backend.changes, backend.listen)

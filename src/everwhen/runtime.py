@@ -32,7 +32,7 @@ class Runtime:
     clock: Clock
     timezone: str = "UTC"
     clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's
-    database: DatabaseKind | None = None
+    database_kind: DatabaseKind | None = None
     directory: str | None = None  # of the database's file, where it is on this machine
     wake_scheduler: Callable[[], None] = _nobody
     wake_workers: Callable[[], None] = _nobody

@@ -20,7 +20,7 @@ STORE = {field.name for field in fields(OpenStore)} - HELD
 
 def test_the_type_that_surfaces_hold_has_no_store() -> None:
     wakes = {"wake_scheduler", "wake_requests", "wake_workers"}
-    assert {"clock", "timezone", "clock_skew", "directory", *wakes} == HELD
+    assert {"clock", "timezone", "clock_skew", "database_kind", "directory", *wakes} == HELD
     assert {"slots", "catalogue", "ledger"} <= STORE
 
 

@@ -64,6 +64,7 @@ from everwhen.operations.event_feed import TYPES
 from everwhen.operations.recent import SlotOutcome
 from everwhen.operations.record import Fate
 from everwhen.operations.timeline import Kind, SpanKind
+from everwhen.runtime import DatabaseKind
 from everwhen.timetable.civil_time import Fold, Gap
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.views.schedules import FIELD_GROUPS, FIELD_NAMES
@@ -127,6 +128,7 @@ _ENUMERATIONS = {
     "BudgetLimitName": LimitName,
     "CatchUp": CatchUp,
     "CostSource": CostSource,
+    "DatabaseKind": DatabaseKind,
     "Difference": What,
     "FirstRun": FirstRun,
     "Fold": Fold,

@@ -113,7 +113,7 @@ def system_status(runtime: Runtime, caller: Caller | None = None) -> SystemStatu
         late=overdue[:MOST_NAMED],
         holds=_held_slots(runtime) if counts.held else [],
         last_backup_at=store.upkeep.last_backup_at(),
-        database=runtime.database,
+        database=runtime.database_kind,
         disk=_disk_of(runtime.directory),
         feed_delay=store.feed_delays.look(),
         waiting=store.catalogue.count(ScheduleFilter(is_waiting=True), most=COUNTED),

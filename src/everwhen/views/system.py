@@ -16,6 +16,7 @@ from everwhen.model.spending import BudgetKind, BudgetLevel, LimitName, Usage
 from everwhen.model.token import AccessRole, ApprovalMode, TokenLimits, limits_to_json
 from everwhen.operations import system
 from everwhen.operations.access import key_of
+from everwhen.runtime import DatabaseKind
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
 from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 from everwhen.views.shape import Object, View, When, each, field, when_text
@@ -244,7 +245,7 @@ class SystemStatus(View):
     late: list[LateSchedule] = field(via=each(LateSchedule.of), about="The first ten that are overdue.")
     held_slots: list[HeldSlot] = field("holds", via=each(HeldSlot.of), about="Ten of the held slots.")
     broker: str | None = field(about="Why the broker of the queue does not answer; null when it does.")
-    database: Literal["sqlite", "postgresql"] | None
+    database: DatabaseKind | None
     disk: Disk | None = field(via=Disk.of, about="Null where the database is on another machine.")
     feed_delay: FeedDelay | None = field(
         via=FeedDelay.of, about="The open transaction that has held the event feed back for half a minute."
