@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RUN    ?= .run
-# Twice the number of cores: tests wait for processes and clocks as much as they compute.
+# Twice the number of cores: tests wait for processes and clocks as much as they compute. With `worksteal` a worker keeps
+# to the tests of a file as long as it can, and opens a browser or a database of that file once.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 
 # `make run` beside another everwhen: any free port where the default one is taken.
@@ -37,7 +38,7 @@ run: $(STAMP) ## fire the schedules of examples/quickstart, and serve their API,
 
 test: $(STAMP) check ## lint, types, import contracts, and every test
 	@$(BIN)/python tools/system_packages.py
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 quick: $(STAMP) ## a subset of the tests, in less than a minute
 	$(BIN)/pytest -n $(WORKERS) $(addprefix --ignore tests/scheduler/,$(SLOW)) $(QUICK)

@@ -163,7 +163,8 @@ def test_a_runaway_is_stopped_one_alert_is_sent_and_the_others_go_on(
     # The attack went on until the schedules of others had fired; how late they are beside it is measured by B6.
     check_runs(tmp_path, agent_id)
     check_alert(service, pager)
-    # Over MCP it gets the same in words.
+    # Over MCP it gets the same in words. The attack has used up the rate of its token, which comes before any limit.
+    service.context.rates.unlimited = True
     tools = Tools(service, caller)
     more = {"name": "a", "purpose": "b", "after": "1h", "message": "One more."}
     assert tools.refusal("create_schedule", **more) == "20 of 20 schedules are used: delete one."
