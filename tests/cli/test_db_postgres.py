@@ -37,6 +37,7 @@ def test_the_whole_way_from_an_empty_database_to_a_restored_backup(
     steps = [
         "applied migration 1 (the ledger), step before",
         "applied migration 2 (release 0.2), step before",
+        "applied migration 3 (release 0.3), step before",
     ]
     assert migrated.stdout.splitlines() == steps
     assert "@" in postgres_url and postgres_url.split(":")[2].split("@")[0] not in migrated.stderr

@@ -482,6 +482,9 @@ CREATE TABLE webhooks (
 CREATE INDEX idx_webhooks_token ON webhooks (token_id);
 """
 
+_THIRD = """
+"""
+
 
 def _spread(script: str) -> str:
     """Write each column on a line of its own, as releases have it."""
@@ -490,7 +493,8 @@ def _spread(script: str) -> str:
     )
 
 
-_SCRIPTS = {name: _spread(script) for name, script in (("the ledger", _LEDGER), ("release 0.2", _SECOND))}
+_RELEASES = (("the ledger", _LEDGER), ("release 0.2", _SECOND), ("release 0.3", _THIRD))
+_SCRIPTS = {name: _spread(script) for name, script in _RELEASES}
 
 
 def _migrations(database: Literal["sqlite", "postgres"]) -> tuple[Migration, ...]:
