@@ -1,6 +1,6 @@
 """The previous release beside this one: a database that is taken over, and processes of both on one database.
 
-Release 0.1 is taken from the history (`tests/servers/previous_release.py`). Its processes are the commands that its
+Release 0.2 is taken from the history (`tests/servers/previous_release.py`). Its processes are the commands that its
 users start; so are those of this release.
 """
 
@@ -48,10 +48,8 @@ def releases(url: str, tmp_path: Path, previous: Path) -> Iterator[TwoReleases]:
 
 
 def declare(releases: TwoReleases, *more: dict[str, Any]) -> None:
-    """Write a file with the schedules of the proof, in words that release 0.1 knows, and further ones."""
+    """Write a file with the schedules of the proof, in words that release 0.2 knows, and further ones."""
     fields = configuration(now(), releases.folder, ONE_SHOTS, service={}, slower=SLOWER)
-    for schedule in fields["schedules"]:
-        schedule.pop("on_exhausted", None)
     fields["budgets"] = {"asker": {"fires_per_hour": 400}}
     closed = f"{now() - timedelta(minutes=5):%H:%M}-{now() + timedelta(hours=3):%H:%M}"
     fields["quiet_hours"]["for-hours"] = {"windows": [{"between": closed}], "action": "defer"}
@@ -92,11 +90,11 @@ def test_a_database_of_the_previous_release_is_taken_over_with_everything_pendin
     worker.kill()
     scheduler.kill()
 
-    assert releases.count("everwhen_migrations WHERE number = 2") == 0
+    assert releases.count("everwhen_migrations WHERE number = 3") == 0
     before = counters(releases)
     held = releases.rows(HELD)
     messages = releases.count("messages")
-    assert "applied migration 2" in releases.command("this", "db", "migrate")
+    assert "applied migration 3" in releases.command("this", "db", "migrate")
     assert counters(releases) == before
     assert "exactly one entry" in releases.command("this", "db", "check")
 
@@ -169,28 +167,6 @@ def test_processes_of_both_releases_fire_and_run_side_by_side_and_survive_each_o
         assert all(peak <= MOST_OUTSTANDING for key, peak in peaks.outstanding.items() if "guarded" in key)
 
 
-def test_what_a_worker_of_the_previous_release_ends_gives_back_what_it_reserved(
-    releases: TwoReleases,
-) -> None:
-    fields = {"service": {"lease": f"{LEASE}s"}, "schedules": [work("paid", every="1s", owner="team")]}
-    releases.write_file(fields | {"budgets": {"team": {"cost_per_day": "1000 USD", "cost_per_run": "1 USD"}}})
-    scheduler = releases.node("this", "scheduler")
-    releases.write_file(fields)  # without the keys that release 0.1 does not know
-    old_worker = releases.node("previous", "worker")
-    releases.await_begun(5, old_worker)
-    releases.await_rows(
-        "jobs WHERE status = 'succeeded' AND cost_reserved IS NOT NULL AND cost_source IS NULL"
-    )
-    releases.stop(old_worker, scheduler)
-    assert "reserved, the jobs make" in releases.command("this", "db", "check", status=1)
-    releases.command("this", "db", "prune")
-    assert "every count agrees" in releases.command("this", "db", "check")
-    ((spent, ended),) = releases.rows(
-        "SELECT (SELECT total_cost FROM budgets), (SELECT count(*) FROM jobs WHERE cost_source = 'estimated')"
-    )
-    assert spent == ended * 1_000_000 > 0
-
-
 # -- queues --
 
 
@@ -204,15 +180,15 @@ def test_queue_workers_of_either_release_run_the_jobs_of_the_other(
         start = releases.rq_worker if queue == "rq" else releases.celery_worker
         releases.write_file(on_queue(queue))
         old_scheduler = releases.node("previous", "scheduler")
-        old_worker = start("previous", f"everwhen.carried.{queue}")
+        old_worker = start("previous", f"everwhen.queue_workers.{queue}")
         releases.await_begun(5, old_worker)
 
-        assert "applied migration 2" in releases.command("this", "db", "migrate")
+        assert "applied migration 3" in releases.command("this", "db", "migrate")
         worker = start("this", f"everwhen.queue_workers.{queue}")
         releases.await_begun(5, worker)
         releases.stop(worker, old_worker)
         alias = start("this", f"everwhen.carried.{queue}")
-        releases.await_begun(10, alias)  # jobs of the previous release's scheduler, by the former name
+        releases.await_begun(10, alias)  # jobs of the previous release's scheduler, by the name of 0.1
         scheduler = releases.node("this", "scheduler")
         releases.stop(alias, old_scheduler)
         releases.revive(old_worker)

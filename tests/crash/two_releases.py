@@ -42,16 +42,17 @@ PATIENCE = 120.0
 LEASE = 3
 OUTSTANDING = JobFilter(statuses=["queued", "running"])
 
-# A program of release 0.1 that creates schedules, as its API does.
+# A program of release 0.2 that creates schedules, with the module by which the tests of that release do.
 _CREATE = """
-import json, sys
+import json, runpy, sys
 from everwhen.model.schedule import Target
-from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.wiring import open_stack
 
+submissions = runpy.run_path(sys.argv[2], run_name="submissions_of_previous_release")
 stack = open_stack(sys.argv[1])
-create_schedules(stack.house, [
-    Submission(one["id"], one["fields"], Target(*one["target"]), group=one["group"]) for one in json.load(sys.stdin)
+submissions["create_schedules"](stack.runtime, [
+    submissions["Submission"](one["id"], one["fields"], Target(*one["target"]), group=one["group"])
+    for one in json.load(sys.stdin)
 ])
 stack.close()
 """
@@ -146,7 +147,8 @@ class TwoReleases:
             }
             for one in submissions
         ]
-        done = self._run("previous", ["-c", _CREATE, self.url], said=json.dumps(fields))
+        module = self._pythons["previous"].parents[2] / "tests" / "submissions.py"
+        done = self._run("previous", ["-c", _CREATE, self.url, str(module)], said=json.dumps(fields))
         assert done.returncode == 0, done.stderr
 
     def _run(

@@ -1,7 +1,7 @@
-"""Writes the databases of release 0.1 that `test_upgrade.py` upgrades: `python -m tests.release.previous_databases`.
+"""Writes the databases that `test_upgrade.py` upgrades: `python -m tests.release.previous_databases`.
 
-Processes of release 0.1, taken from the history, fill a SQLite file and a PostgreSQL database. Both are stored as SQL,
-so that the upgrade is part of every run of the tests, and needs no history.
+Processes of the previous release, taken from the history, fill a SQLite file and a PostgreSQL database. Both are stored
+as SQL, so that the upgrade is part of every run of the tests, and needs no history. The files of earlier releases stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.environment import without_settings
 from tests.servers.postgres import PostgresServer
-from tests.servers.previous_release import install_previous_release
+from tests.servers.previous_release import RELEASE, install_previous_release
 
 FOLDER = Path(__file__).parent / "databases"
 CONFIG = """
@@ -33,7 +33,7 @@ schedules:
 
 
 def fill(python: Path, url: str, folder: Path) -> None:
-    """Run a node of release 0.1 until everything of the file has happened once."""
+    """Run a node of the previous release until everything of the file has happened once."""
     (folder / "everwhen.yaml").write_text(CONFIG)
     environ = {**without_settings(), "EVERWHEN_DATABASE": url}
 
@@ -58,7 +58,7 @@ def fill(python: Path, url: str, folder: Path) -> None:
 def write_sqlite(python: Path, folder: Path) -> None:
     fill(python, f"sqlite:///{folder}/e.db", folder)
     with closing(sqlite3.connect(folder / "e.db")) as connection:
-        (FOLDER / "sqlite-0.1.sql").write_text("\n".join(connection.iterdump()) + "\n")
+        (FOLDER / f"sqlite-{RELEASE}.sql").write_text("\n".join(connection.iterdump()) + "\n")
 
 
 def write_postgres(python: Path, folder: Path) -> None:
@@ -71,7 +71,7 @@ def write_postgres(python: Path, folder: Path) -> None:
             command, capture_output=True, text=True, check=True, env=dict(os.environ)
         ).stdout
     kept = [line for line in dump.splitlines() if line and not line.startswith(("--", "\\"))]
-    (FOLDER / "postgres-0.1.sql").write_text("\n".join(kept) + "\n")
+    (FOLDER / f"postgres-{RELEASE}.sql").write_text("\n".join(kept) + "\n")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The previous release, 0.1, on an interpreter of its own: its sources are taken from the history of this repository.
+"""The previous release, 0.2, on an interpreter of its own: its sources are taken from the history of this repository.
 
 The interpreter sees those sources first, then the packages of the environment that the tests run in: the two releases
 have the same dependencies. So nothing is downloaded, and nothing is built.
@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-RELEASE, COMMIT = "0.1", "bdefc73c442f4136e3d99d645dd2184196b464cc"
+RELEASE, COMMIT = "0.2", "f6abe6e75d72fdb2f98a80bacc714eff7956c079"
 
-_LOOK = "import everwhen.stores.migrations.sqlite as found; print(found.__file__, len(found.MIGRATIONS))"
+_LOOK = "from everwhen.store.schema import migrations as m; print(m.__file__, len(m.SQLITE_MIGRATIONS))"
 
 
 def install_previous_release(folder: Path) -> Path:
@@ -31,14 +31,17 @@ def install_previous_release(folder: Path) -> Path:
     ours = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
     (packages / "previous_release.pth").write_text("\n".join([str(folder / "src"), *ours]) + "\n")
     found = subprocess.run([python, "-I", "-c", _LOOK], capture_output=True, text=True, check=True).stdout
-    assert found.split() == [str(folder / "src/everwhen/stores/migrations/sqlite.py"), "1"]
+    assert found.split() == [str(folder / "src/everwhen/store/schema/migrations.py"), "2"]
     return python
 
 
 def _archive() -> bytes:
     try:
         done = subprocess.run(
-            ["git", "-C", ROOT, "archive", COMMIT, "src"], capture_output=True, timeout=60, check=False
+            ["git", "-C", ROOT, "archive", COMMIT, "src", "tests/submissions.py"],
+            capture_output=True,
+            timeout=60,
+            check=False,
         )
     except FileNotFoundError:
         problem = "the program git is not installed"
