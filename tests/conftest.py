@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.environment import the_default_port_is_taken
+from tests.id_orders import ordered_ids
 from tests.open_connections import watch_connections
 from tests.servers.fixtures import (
     everwhen_on_16,
@@ -59,6 +60,12 @@ __all__ = [
     "valkey",
     "valkey_url",
 ]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def order_of_ids() -> Iterator[None]:
+    with ordered_ids():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.api.serving import Service
@@ -100,7 +101,8 @@ def test_the_python_client_drives_a_schedule_through_its_life(
         return call
 
     schedules, jobs, history, hooks = map(calls, ("schedules", "jobs", "history", "hooks"))
-    with client_of(base_url=service.url, token=service.admin.secret) as client:
+    patient = httpx.Timeout(60)  # its own 5 seconds are short on a busy machine
+    with client_of(base_url=service.url, token=service.admin.secret, timeout=patient) as client:
         body = models.ScheduleBody(
             name="nightly",
             cron="0 2 * * *",

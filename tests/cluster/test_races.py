@@ -96,9 +96,9 @@ def test_a_key_that_somebody_keeps_holds_up_its_own_schedules_and_no_others(
 ) -> None:
     """Those that need it stay due, and fire when it is free again (E6)."""
     runtime.add_many([f"g.{number}" for number in range(30)], every="1h", group="g", max_concurrent=40)
+    assert runtime.tick(limit=1).fired == 1  # now there is a row to be locked
     runtime.add_many([f"s{number}" for number in range(5)], every="1h")
     other.add("warm", every="24h", group="g", max_concurrent=40)
-    assert runtime.tick(limit=1).fired == 1  # now there is a row to be locked
     with runtime.stack.database.connection() as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT 1 FROM limits FOR UPDATE")

@@ -23,7 +23,7 @@ def runtime(request: pytest.FixtureRequest, valkey: ValkeyServer, tmp_path: Path
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
     valkey.flush()
-    with chain_runtime(url, valkey.url, tmp_path) as runtime:
+    with chain_runtime(url, valkey.url, tmp_path, lease="4s") as runtime:
         yield runtime
 
 

@@ -88,7 +88,10 @@ def _session(leader: int) -> list[int]:
 class ChainRuntime:
     """A database whose schedules go on by RQ alone."""
 
-    def __init__(self, url: str, redis: str, folder: Path, queue: str = "default") -> None:
+    def __init__(
+        self, url: str, redis: str, folder: Path, queue: str = "default", *, lease: str = "60s"
+    ) -> None:
+        """Take a lease of seconds only where a test kills workers: on a busy machine it expires while they work."""
         self.url, self.folder = url, folder
         self.stack = open_stack(url)
         self.runtime = store_of(self.stack.runtime)
@@ -98,7 +101,7 @@ class ChainRuntime:
             "EVERWHEN_DATABASE": url,
             "EVERWHEN_DISPATCH": "rq-chain",
             "EVERWHEN_REDIS": redis,
-            "EVERWHEN_LEASE": "4s",
+            "EVERWHEN_LEASE": lease,
             "PYTHONPATH": str(ROOT),
         }
         self._workers: list[RqWorker] = []
@@ -180,9 +183,11 @@ class ChainRuntime:
 
 
 @contextmanager
-def chain_runtime(url: str, redis: str, folder: Path, queue: str = "default") -> Iterator[ChainRuntime]:
+def chain_runtime(
+    url: str, redis: str, folder: Path, queue: str = "default", *, lease: str = "60s"
+) -> Iterator[ChainRuntime]:
     """The runtime, with this process configured for it as its workers are."""
-    runtime = ChainRuntime(url, redis, folder, queue)
+    runtime = ChainRuntime(url, redis, folder, queue, lease=lease)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
