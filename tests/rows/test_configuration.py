@@ -126,6 +126,9 @@ def agent(folder: Path, fields: str) -> Declared:
 @pytest.mark.parametrize("kind", ["webhook", "chat"])
 def test_h6_webhook_and_chat_are_configuration_only(tmp_path: Path, kind: str) -> None:
     assert agent(tmp_path, f"{{type: {kind}}}").definition.type == kind
+    for trigger in ("interval: 5m", "cron: 0 9 * * *"):
+        file = f"agents: {{bot: {{command: [x], schedules: {{s: {{type: {kind}, {trigger}}}}}}}}}"
+        assert mistakes(tmp_path, file), f"{kind} beside {trigger}"
 
 
 def test_h7_h8_an_agents_interval_counts_from_completion_and_keeps_its_prompt(tmp_path: Path) -> None:

@@ -301,6 +301,27 @@ def test_d44_the_default_after_downtime_is_no_flood() -> None:
     assert not [job for job in s.jobs("a") if job.origin == "catch_up"]
 
 
+def test_d46_under_the_default_guard_each_schedule_of_a_command_fires_its_own_slots() -> None:
+    """The guard holds the second until the first has ended; neither takes a slot from the other."""
+    s = scheduler()
+    names = [plugin_schedule(s, name, every="1h", payload={"user": name}) for name in ("one", "two")]
+    for hour in (8, 9, 10):
+        s.tick()
+        (first,) = s.claim()
+        assert sum(len(s.jobs(name)) for name in names) == 2 * (hour - 8) + 1
+        s.settle(first, Outcome("succeeded"))
+        s.tick()
+        (second,) = s.claim()
+        s.settle(second, Outcome("succeeded"))
+        payloads = [json.loads(claimed.definition.payload)["user"] for claimed in (first, second)]
+        assert sorted(payloads) == ["one", "two"]
+        s.advance("1h", work=False)
+    for name in names:
+        assert slots(s, name)[:3] == ["08:00:00", "09:00:00", "10:00:00"]
+        assert s.events(name, "schedule.skipped") == s.events(name, "schedule.missed") == []
+    assert s.check().is_clean
+
+
 def test_d46_schedules_of_one_command_with_different_payloads_stay_independent() -> None:
     s = scheduler()
     one = plugin_schedule(s, "one", every="5m", payload={"user": 1}, max_outstanding=2)

@@ -84,7 +84,7 @@ def test_h16_the_next_cron_trigger_is_strictly_after() -> None:
 @pytest.mark.parametrize(
     "value", ["invalid", "", None, 5, b"* * * * *", "* * * * * *", "x" * 10_000, "0 0 30 2 *"]
 )
-def test_h16_query_connection_whether_an_expression_is_valid_never_raises(value: object) -> None:
+def test_h16_whether_an_expression_is_valid_is_answered_and_never_raised(value: object) -> None:
     assert is_valid_cron_expression(value) is False
     assert is_valid_cron_expression("0 9 * * 1-5") is True
 

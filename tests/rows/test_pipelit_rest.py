@@ -28,10 +28,17 @@ BODY = """
 """
 
 
+WORKFLOWS = """
+workflows:
+  "1": {name: Daily report, run: {command: ["true"]}, triggers: [trigger_schedule_abc123, trigger_other]}
+  "2": {name: Other, run: {command: ["true"]}, triggers: [trigger_schedule_abc123]}
+"""
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("pipelit")) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("pipelit"), file=WORKFLOWS) as service:
+        yield service
 
 
 def create(service: Service, **changes: Any) -> dict[str, Any]:
@@ -78,6 +85,16 @@ def test_p10_the_payload_is_what_the_workflow_will_get(service: Service) -> None
     assert json.loads(schedule.definition.target.spec)["trigger_node_id"] == "trigger_schedule_abc123"
 
 
+def test_p10_an_unknown_trigger_node_is_taken_and_fails_at_its_run(tmp_path: Path) -> None:
+    with served(tmp_path, file=WORKFLOWS) as node:
+        body = {"name": "early", "workflow_id": 1, "trigger_node_id": "not-yet", "interval_seconds": 60}
+        schedule = node.create(body)
+        node.scheduler.advance("1m")
+        (job,) = node.jobs(schedule["id"])
+        assert job["status"] == "failed"
+        assert job["error"] == f"No matching trigger found for scheduled job {schedule['id']}"
+
+
 def test_p15_the_eight_endpoints(service: Service) -> None:
     created = service.admin.post("/schedules/", raw=BODY.encode())
     assert created.status == 201
@@ -107,6 +124,33 @@ def test_p15_the_eight_endpoints(service: Service) -> None:
     ids = [create(service)["id"] for _ in range(2)]
     assert service.admin.post("/schedules/batch-delete/", {"schedule_ids": ids}).status == 204
     assert [service.admin.get(f"/schedules/{each}/").status for each in ids] == [404, 404]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "repeated_as"),
+    [
+        ("name", "Weekly report", "name"),
+        ("description", "For the board", "description"),
+        ("workflow_id", "2", "workflow_id"),
+        ("trigger_node_id", "trigger_other", "trigger_node_id"),
+        ("interval_seconds", 3600, "interval_seconds"),
+        ("total_repeats", 5, "total_repeats"),
+        ("max_retries", 7, "max_retries"),
+        ("timeout_seconds", 45, "timeout_seconds"),
+        ("trigger_payload", {"report_type": "weekly"}, "payload"),
+    ],
+)
+def test_p15_patch_changes_each_of_the_nine_keys_and_no_other(
+    service: Service, key: str, value: object, repeated_as: str
+) -> None:
+    before = create(service, description="For the team")
+    path = f"/schedules/{before['id']}/"
+    patched = service.admin.patch(path, {key: value})
+    assert patched.status == 200, patched.raw
+    assert (patched.status, patched.fields[key], patched.fields[repeated_as]) == (200, value, value)
+    assert service.admin.get(path).fields == patched.fields
+    others = {*json.loads(BODY), "description"} - {key}
+    assert {name: patched.fields[name] for name in others} == {name: before[name] for name in others}
 
 
 def test_p15_create_enqueues_the_first_run_one_interval_from_now(service: Service) -> None:

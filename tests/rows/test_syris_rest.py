@@ -1,4 +1,4 @@
-"""Rows M1, M2 and M6 over REST: a schedule in SYRIS's words, what it says, and what is on record of a window."""
+"""Rows M1, M2, M6 and M7 over REST: a schedule in SYRIS's words, what it says, and what is on record of a window."""
 
 from __future__ import annotations
 
@@ -62,6 +62,25 @@ def test_m6_run_once_fires_once_for_the_window_and_the_audit_has_the_count(
     (event,) = service.admin.get(f"/audit/?schedule_id={made['id']}&type=schedule.caught_up").fields["items"]
     assert event["slot_count"] == 10
     assert event["job_id"] is not None
+
+
+@pytest.mark.parametrize(("limit", "count"), [(3, 3), (None, 100)])
+def test_m7_run_all_capped_fires_the_configured_number_and_the_remainder_on_no_later_tick(
+    tmp_path: Path, limit: int | None, count: int
+) -> None:
+    with served(tmp_path, start="2026-01-05T08:00:00Z") as node:
+        cap = {} if limit is None else {"catch_up_limit": limit}
+        schedule = node.create({**BODY, "catch_up_policy": "run_all_capped", **cap})
+        node.scheduler.sleep("150m45s")
+        node.scheduler.advance("3m")
+        jobs = node.admin.get(f"/jobs/?schedule_id={schedule['id']}&limit=500").fields["items"]
+        origins = [job["origin"] for job in jobs]
+        assert (origins.count("catch_up"), origins.count("schedule")) == (count, 3)
+        record = node.admin.get(
+            f"/audit/?schedule_id={schedule['id']}&type=schedule.missed&limit=200"
+        ).fields["items"]
+        assert {event["reason"] for event in record} == {"catch_up_limit"}
+        assert sum(event["slot_count"] for event in record) == 150 - count
 
 
 def test_m2_cron_fires_at_each_match_interval_from_its_last_run_and_one_shot_once_then_it_disables_itself(

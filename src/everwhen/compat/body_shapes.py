@@ -85,7 +85,7 @@ class ForeignBodies:
                 _say(translated, name, alias.key, alias.said(given[name]))
             elif name in submitted.value:
                 block.setdefault(alias.key, None)
-        _take_workflow(submitted, given, translated)
+        _take_workflow(submitted, translated, existing or {})
         _take_requests(submitted, given, translated, existing)
         _take_spec(submitted, given, translated, existing or {})
         _take_template(submitted, translated, existing)
@@ -106,18 +106,24 @@ def _say(translated: Translated, name: str, key: str, value: Any) -> None:
     translated.spelled[key] = name
 
 
-def _take_workflow(submitted: DocumentNode, given: dict[str, Any], translated: Translated) -> None:
-    trigger = given.get("trigger_node_id")
-    if "workflow_id" in given:
-        workflow = {"id": given["workflow_id"], "trigger_node_id": trigger}
-        run = Block()
-        run["workflow"] = Block()
-        run["workflow"].update({key: value for key, value in workflow.items() if value is not None})
-        _say(translated, "workflow_id", "run", run)
-        translated.spelled["run.workflow.id"] = "workflow_id"
-        translated.spelled["run.workflow.trigger_node_id"] = "trigger_node_id"
-    elif trigger is not None and submitted.value.get("workflow_id") is None:
-        submitted.complain("is allowed only with workflow_id", "trigger_node_id")
+_WORKFLOW_KEYS = {"workflow_id": "id", "trigger_node_id": "trigger_node_id"}
+
+
+def _take_workflow(submitted: DocumentNode, translated: Translated, existing: Mapping[str, Any]) -> None:
+    """Read the workflow to start and its trigger node; an edit of one of them leaves the other as it is."""
+    named = {key: submitted.value[name] for name, key in _WORKFLOW_KEYS.items() if name in submitted.value}
+    if not named:
+        return
+    workflow = {**((existing.get("run") or {}).get("workflow") or {}), **named}
+    if workflow.get("id") is None:
+        if named.get("trigger_node_id") is not None:
+            submitted.complain("is allowed only with workflow_id", "trigger_node_id")
+        return
+    run = Block()
+    run["workflow"] = Block()
+    run["workflow"].update({key: value for key, value in workflow.items() if value is not None})
+    _say(translated, "workflow_id" if "id" in named else "trigger_node_id", "run", run)
+    translated.spelled.update({f"run.workflow.{key}": name for name, key in _WORKFLOW_KEYS.items()})
 
 
 def _take_requests(
