@@ -85,7 +85,7 @@ class ForeignBodies:
                 _say(translated, name, alias.key, alias.said(given[name]))
             elif name in submitted.value:
                 block.setdefault(alias.key, None)
-        _take_workflow(submitted, translated, existing or {})
+        _take_workflow(submitted, given, translated, existing or {})
         _take_requests(submitted, given, translated, existing)
         _take_spec(submitted, given, translated, existing or {})
         _take_template(submitted, translated, existing)
@@ -109,11 +109,14 @@ def _say(translated: Translated, name: str, key: str, value: Any) -> None:
 _WORKFLOW_KEYS = {"workflow_id": "id", "trigger_node_id": "trigger_node_id"}
 
 
-def _take_workflow(submitted: DocumentNode, translated: Translated, existing: Mapping[str, Any]) -> None:
+def _take_workflow(
+    submitted: DocumentNode, given: Mapping[str, Any], translated: Translated, existing: Mapping[str, Any]
+) -> None:
     """Read the workflow to start and its trigger node; an edit of one of them leaves the other as it is."""
-    named = {key: submitted.value[name] for name, key in _WORKFLOW_KEYS.items() if name in submitted.value}
-    if not named:
-        return
+    names = [name for name in _WORKFLOW_KEYS if name in submitted.value]
+    if not names or any(name not in given and submitted.value[name] is not None for name in names):
+        return  # none of them, or one that is refused already
+    named = {_WORKFLOW_KEYS[name]: given.get(name) for name in names}
     workflow = {**((existing.get("run") or {}).get("workflow") or {}), **named}
     if workflow.get("id") is None:
         if named.get("trigger_node_id") is not None:
