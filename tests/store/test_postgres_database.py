@@ -105,6 +105,22 @@ def test_a_race_that_is_lost_outside_a_transaction_is_an_error_of_the_store(
     assert texts(database) == ["a", "b"]
 
 
+def test_a_transaction_that_was_idle_for_too_long_runs_again(database: PostgresDatabase) -> None:
+    backends: list[int] = []
+
+    def write(connection: Connection[Any]) -> None:
+        connection.execute("UPDATE notes SET text = text || '!'")
+        backends.append(connection.info.backend_pid)
+        if len(backends) == 1:
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = '1ms'")
+            alive = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+            until(lambda: not rows(database, alive, backends[0]))
+
+    database.transact(write)
+    assert len(set(backends)) == 2
+    assert texts(database) == ["a!", "b!"]
+
+
 def test_a_question_does_not_wait_for_another_one(database: PostgresDatabase) -> None:
     with database.connection() as holder:
         holder.execute("BEGIN")

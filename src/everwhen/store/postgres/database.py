@@ -105,7 +105,13 @@ class Overtaken(Exception):  # noqa: N818  # expected, and resolved when the wor
     """A row has changed since it was read."""
 
 
-_AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, Overtaken)
+# The server has rolled these back: it says so before any commit. It ends a transaction that a busy machine left idle.
+_AGAIN = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.IdleInTransactionSessionTimeout,
+    Overtaken,
+)
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 _FAULTS: dict[type[psycopg.Error], StoreFault] = {
     errors.DiskFull: "full",
