@@ -35,7 +35,9 @@ def say(service: Service, text: str, *, is_tls: bool = False) -> Raw:
     found = urlsplit(service.url)
     opened = socket.create_connection((found.hostname or "", found.port or 0), timeout=30)
     if is_tls:
-        opened = ssl.create_default_context(cafile=CERTIFICATE).wrap_socket(opened, server_hostname="127.0.0.1")
+        opened = ssl.create_default_context(cafile=CERTIFICATE).wrap_socket(
+            opened, server_hostname="127.0.0.1"
+        )
     with opened:
         opened.sendall(text.replace("\n", "\r\n").encode())
         raw = b""

@@ -36,7 +36,9 @@ class StreamItem:
 class Stream:
     """A stream that is read line by line."""
 
-    def __init__(self, client: Client, path: str, *, after: object = None, session: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, client: Client, path: str, *, after: object = None, session: Mapping[str, str] | None = None
+    ) -> None:
         headers = dict(session or {"X-API-Key": client.secret or ""})
         if after is not None:
             headers["Last-Event-ID"] = str(after)

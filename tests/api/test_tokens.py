@@ -161,7 +161,8 @@ def test_nobody_begins_a_session_with_a_wrong_token(tmp_path: Path) -> None:
         assert "set-cookie" not in found[0].headers
         port = urlsplit(service.url).port
         cookies = [
-            service.nobody.call("GET", "/me/", headers={"Cookie": f"everwhen_session_{port}=x"}) for _ in range(2)
+            service.nobody.call("GET", "/me/", headers={"Cookie": f"everwhen_session_{port}=x"})
+            for _ in range(2)
         ]
         assert cookies[-1].status == 429
 

@@ -251,7 +251,9 @@ async def _refuse_unproven(context: ApiContext, request: Request, secret: str) -
         raise unauthenticated("This session has ended; begin another.")
     await run_sync(_deny, context, request, actor_of(token), "csrf")
     if request.method in SAFE:
-        raise unauthenticated(f"A session requires the header {PROOF_HEADER}; sign in again to get its value.")
+        raise unauthenticated(
+            f"A session requires the header {PROOF_HEADER}; sign in again to get its value."
+        )
     raise RefusedError(403, f"Changes in a session require the header {PROOF_HEADER}.")
 
 
