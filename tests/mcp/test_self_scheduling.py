@@ -15,7 +15,7 @@ import pytest
 from everwhen.engine.service import ServiceOptions
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.token import NO_LIMITS, Confinement
-from everwhen.operations.agent_runs import NOT_AGAIN, AgentRuns
+from everwhen.operations.agent_runs import NOT_AGAIN, QUOTED, AgentRuns
 from everwhen.operations.maintenance import prove
 from everwhen.operations.tokens import create_job_token, find_token
 from everwhen.target_registry import open_target_registry
@@ -298,8 +298,8 @@ def test_a_run_of_what_was_made_over_mcp_begins_with_a_header(service: Service) 
     )
     job_id = service.admin.post(f"/schedules/{made['id']}/trigger/").fields["job"]["id"]
     prompt = printed(service, job_id)["prompt"].splitlines()
-    assert prompt[:2] == ["Schedule: Plants", "Purpose: The plants live."]
-    assert [line.partition(":")[0] for line in prompt[2:4]] == ["Scheduled for", "Now"]
+    assert prompt[:3] == [QUOTED, 'Schedule: "Plants"', 'Purpose: "The plants live."']
+    assert [line.partition(":")[0] for line in prompt[3:5]] == ["Scheduled for", "Now"]
     assert "Last success: never" in prompt and prompt[-3:] == [NOT_AGAIN, "", "[]"]
     # One of a person has none.
     assert run(service, [["GET", "/me/", None]])["prompt"].startswith("[[")
