@@ -277,7 +277,7 @@ def test_the_header_quotes_on_one_line_each_without_what_nobody_sees(world: Worl
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_job_is_told_the_words_of_its_own_revision(world: World) -> None:
+def test_a_job_gets_the_words_of_its_own_revision(world: World) -> None:
     """A job that was queued runs what was approved, although its schedule says something else by then and waits."""
     agent, admin = world.service.client(approval="required"), world.service.admin
     run = world.definition("agent", is_changed=False)

@@ -1,4 +1,4 @@
-"""What trusted proxies tell of a caller: its address, and the scheme of the address that it used."""
+"""What trusted proxies forward about a caller: its address, and the scheme that it used."""
 
 from __future__ import annotations
 
