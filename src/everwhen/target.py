@@ -9,11 +9,14 @@ from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from everwhen.model.cost import Cost
 from everwhen.model.job import Origin
 from everwhen.model.outcome import Outcome
+
+if TYPE_CHECKING:
+    from everwhen.model.fields import Definition
 
 SIGNALS_APART, LOOK_AGAIN = 1.0, 0.05
 
@@ -68,7 +71,8 @@ class Run:
 
     A target that cannot be stopped (a thread) fills `still_running`: work that continues after the run has ended and
     keeps its worker occupied until then. `stopping` is set when its node receives the request to stop.
-    `max_cost`: the most that its budgets allow for one run.
+    `max_cost`: the most that its budgets allow for one run. `definition`: the revision that the job is of, which may be
+    older than the one in force.
     """
 
     job_id: str
@@ -87,6 +91,7 @@ class Run:
     output: Output = field(default_factory=Nowhere, compare=False)
     still_running: list[Future[Any]] = field(default_factory=list, compare=False)
     max_cost: Cost | None = None
+    definition: Definition | None = field(default=None, compare=False, repr=False)
 
     @property
     def catch_up(self) -> bool:

@@ -7,19 +7,20 @@ a new kind, and OPEN, when it needs no token.
 
 from __future__ import annotations
 
-import http.client
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
 from everwhen.model.instants import DAY, to_datetime
 from everwhen.model.token import ROLES, AccessRole
-from tests.api.serving import Answer, Client, Service, serving
+from tests.api.browsing import BrowserSession
+from tests.api.every_call import Call, ask, calls_of, thing
+from tests.api.serving import Answer, Service, serving
 from tests.api.working import FAILED, alerted, ran, said
 
 # What needs no token: it asks for another proof, or tells nothing of anybody.
@@ -48,118 +49,27 @@ quiet_hours: {{nights: {{windows: [{{between: "22:00-07:00"}}]}}}}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One operation of the document."""
-
-    method: str
-    path: str
-    fields: dict[str, Any]
-    schemas: dict[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.method.upper()} {self.path}"
-
-    @property
-    def is_open(self) -> bool:
-        return not self.fields.get("security")
-
-    @property
-    def roles(self) -> list[str]:
-        """As the document says them: the role, and `no-owner` where a token with an owner is refused."""
-        (first, *others) = [scopes for one in self.fields["security"] for scopes in one.values()]
-        assert all(other == first for other in others), f"{self}: not the same for both headers"
-        return list(first)
-
-    @property
-    def role(self) -> AccessRole:
-        (found,) = (role for role in ROLES if role in self.roles)
-        return found
-
-    @property
-    def is_global(self) -> bool:
-        return "no-owner" in self.roles
-
-    @property
-    def is_stream(self) -> bool:
-        return "text/event-stream" in str(self.fields["responses"].get("200"))
-
-    def names(self, where: str) -> list[str]:
-        return [one["name"] for one in self.fields.get("parameters", ()) if one["in"] == where]
-
-    def target(self, things: dict[str, str]) -> str:
-        """The path with the things in it, and those that its query can name."""
-        path = self.path
-        for name in self.names("path"):
-            path = path.replace(f"{{{name}}}", quote(thing(self, name, things), safe=""))
-        query = {name: things[name] for name in self.names("query") if name in things}
-        return path + (f"?{urlencode(query)}" if query else "")
-
-    def body(self, things: dict[str, str]) -> Any:
-        content = self.fields.get("requestBody", {}).get("content", {}).get("application/json")
-        if content is None:
-            return None
-        example = next((one["value"] for one in content.get("examples", {}).values()), None)
-        found = example if example is not None else sample(content.get("schema", {}), self.schemas)
-        if isinstance(found, dict) and "schedule_ids" in found:
-            found = {**found, "schedule_ids": [things["schedule_id"]]}
-        return found
-
-
-def thing(call: Call, name: str, things: dict[str, str]) -> str:
-    found = things.get(f"{name} of {call.path}", things.get(name))
-    assert found is not None, f"say in `things_of` what {name} of {call} may name"
-    return found
-
-
-def sample(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
-    """A value that a schema allows; examples first."""
-    if "$ref" in schema:
-        return sample(schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    if schema.get("examples"):
-        return schema["examples"][0]
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    if "enum" in schema:
-        return schema["enum"][0]
-    for key in ("anyOf", "oneOf", "allOf"):
-        if key in schema:
-            return sample(next(one for one in schema[key] if one.get("type") != "null"), schemas)
-    match schema.get("type"):
-        case "object":
-            properties = schema.get("properties", {})
-            wanted = schema.get("required", [])
-            return {name: sample(properties[name], schemas) for name in wanted}
-        case "array":
-            return [sample(schema["items"], schemas)] if schema.get("minItems") else []
-        case "integer" | "number":
-            return schema.get("minimum", 1)
-        case "boolean":
-            return False
-        case "string":
-            return "2026-01-01T00:00:00Z" if schema.get("format") == "date-time" else "x"
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
 class Scene:
     service: Service
     calls: list[Call]
     theirs: dict[str, str]
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with serving(tmp_path_factory.mktemp("calls"), file=FILE) as service:
-        service.context.rates.unlimited = service.context.failures.unlimited = True
-        document = replace(service.admin, prefix="").get("/api/openapi.json").fields
-        calls = [
-            Call(method, path, fields, document["components"]["schemas"])
-            for path, methods in document["paths"].items()
-            for method, fields in methods.items()
-        ]
+@pytest.fixture(scope="module", params=["sqlite", "two nodes on postgres"])
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """With two nodes, everything is made at one of them, and the other one is asked."""
+    folder = tmp_path_factory.mktemp("calls")
+    with ExitStack() as nodes:
+        url = None
+        if request.param != "sqlite":
+            url = request.getfixturevalue("everwhen_on_18").empty()
+        maker = nodes.enter_context(serving(folder, file=FILE, url=url))
+        service = maker if url is None else nodes.enter_context(serving(folder, file=FILE, url=url))
+        for node in (maker, service):
+            node.context.rates.unlimited = node.context.failures.unlimited = True
+        calls = calls_of(service)
         assert len(calls) > 50
-        yield Scene(service, calls, things_of(service))
+        yield Scene(service, calls, things_of(maker))
 
 
 def things_of(service: Service) -> dict[str, str]:
@@ -176,7 +86,7 @@ def things_of(service: Service) -> dict[str, str]:
     (job,) = team.get(f"/jobs/?schedule_id={broken['id']}").fields["items"]
     ran(service, job["id"], FAILED._replace(error=MARK))
     said(service, job["id"], MARK.encode())
-    (breaker,) = team.get("/breakers/").fields["items"]
+    (breaker,) = [one for one in team.get("/breakers/").fields["items"] if one["state"] == "open"]
     token = team.post("/tokens/", {"name": MARK, "role": "viewer", "owner": "team-a"}).fields
     alerted(service, broken["id"])
     (alert,) = team.get("/alerts/").fields["items"]
@@ -214,22 +124,6 @@ def unknown(things: dict[str, str]) -> dict[str, str]:
     return dict.fromkeys(things, NOBODYS) | kept | others | numbers
 
 
-def ask(client: Client, call: Call, things: dict[str, str]) -> Answer:
-    """One call; of a stream only what it says before it goes on."""
-    bare = replace(client, prefix="")
-    if not call.is_stream:
-        return bare.call(call.method.upper(), call.target(things), call.body(things))
-    connection = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=30)
-    try:
-        sent = {"Authorization": f"Bearer {client.secret}"} if client.secret else {}
-        connection.request("GET", call.target(things), headers=sent)
-        answer = connection.getresponse()
-        raw = b"" if answer.status == 200 else answer.read()
-        return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw)
-    finally:
-        connection.close()
-
-
 def is_refused_by_role(answer: Answer) -> bool:
     return answer.status == 403 and answer.fields["detail"].startswith("This call requires a")
 
@@ -261,6 +155,18 @@ def test_without_a_token_and_with_a_wrong_one_no_call_says_anything(scene: Scene
                 assert (answer.status, answer.problem) == (401, "unauthenticated"), call
                 assert answer.raw == ask(client, call, unknown(scene.theirs)).raw, call
     assert scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").fields == before
+
+
+def test_the_cookie_of_a_session_without_the_proof_of_its_page_opens_no_call(scene: Scene) -> None:
+    """A browser sends it to every port of the host, so any service there can send it to us."""
+    browser = BrowserSession(scene.service.nobody, {"token": scene.service.admin.secret})
+    before = everything_of(scene)
+    for call in scene.calls:
+        answer = ask(scene.service.nobody, call, scene.theirs, **browser.header)
+        assert MARK not in answer.raw.decode(), call
+        if not call.is_open:
+            assert answer.status in (401, 403), (str(call), answer.raw)
+    assert everything_of(scene) == before
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from everwhen.api.sign_in_links import LASTS
 from everwhen.testing.manual import ManualClock
+from tests.api.browsing import BrowserSession
 from tests.api.serving import Service, serving
 
 
@@ -25,11 +27,11 @@ def service(tmp_path: Path, clock: ManualClock) -> Iterator[Service]:
 
 def test_a_link_begins_a_session_of_an_admin_once(service: Service) -> None:
     key = service.context.sign_in_links.create()
-    begun = service.nobody.post("/session/link/", {"key": key})
+    browser = BrowserSession(service.nobody, {"key": key}, "/session/link/")
+    begun = browser.begun
     assert (begun.status, begun.fields["role"], begun.fields["via"]) == (201, "admin", "session")
-    cookie = begun.headers["set-cookie"].partition(";")[0]
     assert "HttpOnly" in begun.headers["set-cookie"] and "SameSite=strict" in begun.headers["set-cookie"]
-    me = service.nobody.get("/me/", Cookie=cookie).fields
+    me = browser.get("/me/").fields
     assert (me["name"], me["expires_at"]) == ("sign-in link", "2026-01-05T20:00:00Z")
     again = service.nobody.post("/session/link/", {"key": key})
     assert (again.status, again.problem) == (401, "unauthenticated")
@@ -49,9 +51,10 @@ def test_a_link_works_in_the_process_that_printed_it_and_its_session_in_all(
     with serving(tmp_path, clock=clock) as other:
         key = service.context.sign_in_links.create()
         assert other.nobody.post("/session/link/", {"key": key}).status == 401
-        begun = service.nobody.post("/session/link/", {"key": key})
-        cookie = begun.headers["set-cookie"].partition(";")[0]
-        assert other.nobody.get("/me/", Cookie=cookie).fields["role"] == "admin"
+        browser = BrowserSession(service.nobody, {"key": key}, "/session/link/")
+        browser.client = other.nobody
+        of_other = {"Cookie": f"everwhen_session_{urlsplit(other.url).port}={browser.cookie.value}"}
+        assert browser.call("GET", "/me/", **of_other, **browser.proof).fields["role"] == "admin"
 
 
 @pytest.mark.parametrize("path", ["/session/link/", "/session/"])

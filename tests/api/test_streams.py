@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from everwhen.model.events import Event
-from everwhen.operations.tokens import begin_session, create_token, end_session, revoke_token
+from everwhen.operations.tokens import create_token, end_session, revoke_token
+from tests.api.browsing import BrowserSession
 from tests.api.serving import Client, Service, serving
 
 PATIENCE = 60.0
@@ -35,8 +36,10 @@ class StreamItem:
 class Stream:
     """A stream that is read line by line."""
 
-    def __init__(self, client: Client, path: str, *, after: object = None, cookie: str = "") -> None:
-        headers = {"Cookie": cookie} if client.secret is None else {"X-API-Key": client.secret}
+    def __init__(
+        self, client: Client, path: str, *, after: object = None, session: Mapping[str, str] | None = None
+    ) -> None:
+        headers = dict(session or {"X-API-Key": client.secret or ""})
         if after is not None:
             headers["Last-Event-ID"] = str(after)
         self._connection = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=PATIENCE)
@@ -276,12 +279,13 @@ def test_a_stream_ends_when_its_token_does(service: Service) -> None:
 
 
 def test_a_stream_ends_with_the_session_that_opened_it(service: Service) -> None:
-    begun = begin_session(service.runtime, create_token(service.runtime, "browser", "viewer").token)
-    cookie = f"everwhen_session={begun.secret}"
-    with stream(service.nobody, "/events/stream/", cookie=cookie) as opened:
+    token = create_token(service.runtime, "browser", "viewer")
+    browser = BrowserSession(service.nobody, {"token": token.secret})
+    assert browser.call("GET", "/events/stream/").status == 401
+    with stream(service.nobody, "/events/stream/", session=browser.header | browser.proof) as opened:
         service.admin.create()
         assert opened.next().kind == "schedule.created"
-        end_session(service.runtime, begun.secret)
+        end_session(service.runtime, browser.cookie.value)
         assert opened.is_over()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from http.cookies import SimpleCookie
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +14,8 @@ from everwhen.model.instants import DAY
 from everwhen.model.queries import EventFilter
 from everwhen.operations.tokens import LASTS, create_token, find_session
 from everwhen.testing.manual import ManualClock
-from tests.api.serving import HTTP_RUN, Answer, Client, Service, serving
+from tests.api.browsing import BrowserSession
+from tests.api.serving import HTTP_RUN, Client, Service, serving
 
 
 def made(client: Client, **fields: Any) -> dict[str, Any]:
@@ -103,37 +104,24 @@ def test_a_token_learns_who_it_is(service: Service) -> None:
 # -- sessions --
 
 
-class Browser:
-    """Keeps the cookie, and sends nothing else that would prove who it is."""
-
-    def __init__(self, service: Service, secret: str) -> None:
-        self._client = service.nobody
-        self.begun = service.nobody.post("/session/", {"token": secret})
-        self.cookie = SimpleCookie(self.begun.headers.get("set-cookie", ""))
-
-    @property
-    def proof(self) -> dict[str, str]:
-        return {"X-CSRF-Token": self.begun.fields["csrf_token"]}
-
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        cookie = f"everwhen_session={self.cookie['everwhen_session'].value}"
-        return self._client.call(method, path, body, headers={"Cookie": cookie, **headers})
+def signed_in(service: Service, secret: str | None = None) -> BrowserSession:
+    return BrowserSession(service.nobody, {"token": secret or service.admin.secret})
 
 
 def test_a_session_stands_for_its_token_in_a_cookie_that_scripts_cannot_read(service: Service) -> None:
-    browser = Browser(service, service.admin.secret or "")
+    browser = signed_in(service)
     assert browser.begun.status == 201
-    morsel = browser.cookie["everwhen_session"]
+    morsel = browser.cookie
     assert (morsel["httponly"], morsel["samesite"].lower(), morsel["path"]) == (True, "strict", "/")
     assert not morsel["secure"] and int(morsel["max-age"]) == LASTS // 1_000_000
     assert browser.begun.headers["cache-control"] == "no-store"
-    fields = browser.call("GET", "/me/").fields
+    fields = browser.get("/me/").fields
     assert (fields["via"], fields["csrf_token"]) == ("session", browser.begun.fields["csrf_token"])
-    assert browser.call("GET", "/schedules/").status == 200
+    assert browser.get("/schedules/").status == 200
 
 
 def test_a_session_changes_something_only_with_the_proof_of_its_page(service: Service) -> None:
-    browser = Browser(service, service.admin.secret or "")
+    browser = signed_in(service)
     body = {"every": "1h", "run": HTTP_RUN}
     before = service.admin.get("/schedules/").fields["total"]
     for headers in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": "0" * 64}):
@@ -143,26 +131,26 @@ def test_a_session_changes_something_only_with_the_proof_of_its_page(service: Se
     assert browser.call("POST", "/schedules/", body, **browser.proof).status == 201
     (last,) = service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
     assert last.event.reason == "csrf"
-    other = Browser(service, service.admin.secret or "")
+    other = signed_in(service)
     assert browser.call("POST", "/schedules/", body, **other.proof).status == 403
 
 
 def test_a_session_ends_by_hand_and_its_token_stays_good(service: Service) -> None:
-    browser = Browser(service, service.admin.secret or "")
+    browser = signed_in(service)
     assert browser.call("DELETE", "/session/").status == 403
     ended = browser.call("DELETE", "/session/", **browser.proof)
     assert ended.status == 204
-    assert SimpleCookie(ended.headers["set-cookie"])["everwhen_session"]["max-age"] == "0"
-    assert browser.call("GET", "/me/").status == 401
+    assert SimpleCookie(ended.headers["set-cookie"])[browser.name]["max-age"] == "0"
+    assert browser.get("/me/").status == 401
     assert service.admin.get("/me/").status == 200
 
 
 def test_a_session_ends_with_its_token(service: Service) -> None:
     token = made(service.admin, role="viewer")
-    browser = Browser(service, token["token"])
-    assert browser.call("GET", "/me/").status == 200
+    browser = signed_in(service, token["token"])
+    assert browser.get("/me/").status == 200
     service.admin.call("DELETE", f"/tokens/{token['id']}/")
-    assert browser.call("GET", "/me/").status == 401
+    assert browser.get("/me/").status == 401
 
 
 def test_nobody_begins_a_session_with_a_wrong_token(tmp_path: Path) -> None:
@@ -171,36 +159,32 @@ def test_nobody_begins_a_session_with_a_wrong_token(tmp_path: Path) -> None:
         found = [service.nobody.post("/session/", {"token": "guess"}) for _ in range(25)]
         assert (found[0].status, found[-1].status) == (401, 429)
         assert "set-cookie" not in found[0].headers
+        port = urlsplit(service.url).port
         cookies = [
-            service.nobody.call("GET", "/me/", headers={"Cookie": "everwhen_session=x"}) for _ in range(2)
+            service.nobody.call("GET", "/me/", headers={"Cookie": f"everwhen_session_{port}=x"})
+            for _ in range(2)
         ]
         assert cookies[-1].status == 429
 
 
 def test_the_secret_of_a_session_is_no_token_and_not_in_the_database(service: Service) -> None:
-    browser = Browser(service, service.admin.secret or "")
-    secret = browser.cookie["everwhen_session"].value
-    assert browser.call("GET", "/me/").status == 200
+    browser = signed_in(service)
+    secret = browser.cookie.value
+    assert browser.get("/me/").status == 200
     assert with_token(service, secret).get("/me/").status == 401
-    cookie = {"Cookie": f"everwhen_session={service.admin.secret}"}
+    cookie = {"Cookie": f"{browser.name}={service.admin.secret}", **browser.proof}
     assert service.nobody.call("GET", "/me/", headers=cookie).status == 401
 
 
 def test_a_session_is_over_after_its_time_and_no_later_than_its_token(tmp_path: Path) -> None:
     clock = ManualClock("2026-01-05T08:00:00Z")
     with serving(tmp_path, clock=clock) as service:
-        long = Browser(service, service.admin.secret or "")
-        short = Browser(service, create_token(service.runtime, "brief", "viewer", lasts=60).secret)
-        assert int(short.cookie["everwhen_session"]["max-age"]) == 60
+        long = signed_in(service)
+        short = signed_in(service, create_token(service.runtime, "brief", "viewer", lasts=60).secret)
+        assert int(short.cookie["max-age"]) == 60
         clock.advance("61s")
-        assert short.call("GET", "/me/").status == 401
-        assert long.call("GET", "/me/").status == 200
+        assert short.get("/me/").status == 401
+        assert long.get("/me/").status == 200
         clock.advance("12h")
-        assert find_session(service.runtime, long.cookie["everwhen_session"].value) is None
+        assert find_session(service.runtime, long.cookie.value) is None
         assert DAY > LASTS
-
-
-def test_behind_tls_the_cookie_is_secure(tmp_path: Path) -> None:
-    with serving(tmp_path, trusted_proxies=(ip_network("127.0.0.1"),)) as service:
-        browser = Browser(service, service.admin.secret or "")
-        assert browser.cookie["everwhen_session"]["secure"]

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.api.browsing import BrowserSession
+from tests.api.serving import Client
 from tests.browser.scene import NOW, Scene, played
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -68,8 +70,9 @@ def opened(
 
     `longer`: 1 where a test stops the clock of its page, and the seconds of the page are what it is about.
     """
+    held = {} if secret is None else {"storage_state": signed_in(url, secret)}
     context = browser.new_context(
-        **{"viewport": DESKTOP, "timezone_id": "Europe/Paris", "locale": "en-GB", **options}
+        **{"viewport": DESKTOP, "timezone_id": "Europe/Paris", "locale": "en-GB", **held, **options}
     )
     context.set_default_timeout(PATIENCE)
     context.clock.install(time=NOW if at is None else at)
@@ -98,15 +101,30 @@ def opened(
 
     context.on("page", watch)
     try:
-        if secret is not None:
-            answer = context.request.post(
-                f"{url}/api/v1/session/", data={"token": secret}, headers={"origin": origin}
-            )
-            assert answer.status == 201, answer.text()
         yield context
         assert faults == []
     finally:
         context.close()
+
+
+def signed_in(url: str, secret: str) -> Any:
+    """What a browser keeps after its page has signed in: the cookie, and the proof among what the page keeps."""
+    begun = BrowserSession(Client(url, None), {"token": secret})
+    assert begun.begun.status == 201, begun.begun.raw
+    address = urlsplit(url)
+    cookie = {
+        "name": begun.name,
+        "value": begun.cookie.value,
+        "domain": address.hostname,
+        "path": begun.cookie["path"],
+        "httpOnly": True,
+        "secure": False,
+        "sameSite": "Strict",
+        "expires": -1,
+    }
+    kept = {"name": f"everwhen.proof {address.path}/", "value": begun.begun.fields["csrf_token"]}
+    origin = address._replace(path="", query="", fragment="").geturl()
+    return {"cookies": [cookie], "origins": [{"origin": origin, "localStorage": [kept]}]}
 
 
 def root_of(page: Page) -> str:

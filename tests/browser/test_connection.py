@@ -1,12 +1,13 @@
-"""A lost connection, a restarted service, two tabs, and the dashboard under a prefix."""
+"""A lost connection, a restarted service, two tabs, a service on another port, and the dashboard under a prefix."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import uvicorn
@@ -22,7 +23,7 @@ from everwhen.config.settings import ApiSettings
 from everwhen.operations.tokens import create_token
 from everwhen.web.routes import dashboard_routes
 from tests.api.serving import serving
-from tests.browser.conftest import opened
+from tests.browser.conftest import opened, signed_in
 from tests.browser.scene import played
 from tests.servers.ports import HeldPort
 
@@ -160,3 +161,94 @@ def test_the_dashboard_works_under_a_prefix(browser: Browser, tmp_path: Path) ->
         page.reload()
         expect(page.get_by_role("heading", name="hourly", level=2)).to_be_visible()
         assert [cookie["path"] for cookie in context.cookies()] == ["/tools/everwhen/"]
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """Another service on another port of the same host: it keeps what browsers send it, and answers with a page."""
+
+    page: str
+    heard: list[str] = field(default_factory=list)
+    server: ThreadingHTTPServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        neighbour = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                neighbour.heard.append(self.headers.get("Cookie", ""))
+                body = neighbour.page.encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        thread = threading.Thread(target=self.server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.server.shutdown()
+            thread.join()
+            self.server.server_close()
+
+
+def test_another_service_on_the_host_gets_the_cookie_and_can_do_nothing_with_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with serving(tmp_path, file="", url="sqlite://", further=dashboard_routes()) as service:
+        made = service.admin.create(name="ours")
+        api = f"{service.url}/api/v1"
+        attack = f"""
+          const paths = ["schedules/{made["id"]}/pause/", "system/pause/"];
+          const sent = paths.map((path) => fetch("{api}/" + path, {{
+            method: "POST", mode: "no-cors", credentials: "include", body: "{{}}" }}).catch(() => null));
+          const read = fetch("{api}/me/", {{ credentials: "include" }}).then((one) => one.text(), () => "nothing");
+          Promise.all([read, ...sent]).then(([text]) => {{
+            document.body.textContent = text + " kept " + Object.keys(localStorage).length; }});
+        """
+        neighbour = Neighbour(f"<!doctype html><body><script>{attack}</script>")
+        state = signed_in(service.url, service.admin.secret or "")
+        with neighbour.serving(), closing(browser.new_context(storage_state=state)) as context:
+            page = context.new_page()
+            page.goto(neighbour.url)
+            expect(page.locator("body")).to_have_text("nothing kept 0")
+        stolen = {"Cookie": next(cookie for cookie in neighbour.heard if cookie)}
+        for method, path in (("GET", "/me/"), ("GET", "/tokens/"), ("POST", "/system/pause/")):
+            assert service.nobody.call(method, path, headers=stolen).status in (401, 403)
+        assert service.admin.get(f"/schedules/{made['id']}/").fields["status"] == "active"
+        assert service.admin.get("/system/status/").fields["status"] != "paused"
+
+
+def test_a_page_stays_signed_in_when_it_is_loaded_again_and_so_does_another_tab(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        serving(tmp_path, file="", url="sqlite://", further=dashboard_routes()) as service,
+        opened(browser, service.url, None) as context,
+    ):
+        page = context.new_page()
+        page.goto(service.url)
+        page.get_by_label("Token").fill(service.admin.secret or "")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        with context.expect_page() as following:
+            page.evaluate("window.open(location.href)")
+        second = following.value
+        second.get_by_role("button", name="Sign out").click()
+        expect(second.get_by_label("Token")).to_be_visible()
+        assert page.evaluate("Object.keys(localStorage).filter((key) => key.includes('proof'))") == []

@@ -109,10 +109,12 @@ def test_a_declined_schedule_is_deleted_and_only_one_that_waits_can_be_declined(
         approval.decline(a_schedule(every="1h"), NINE, Shared(), note=None, by="ada")
 
 
-def test_only_more_than_name_and_description_needs_a_new_look() -> None:
-    old, renamed = a_plan(every="1h").definition, a_plan(every="1h", name="other").definition
-    assert not approval.needs_new_look(old, renamed)
-    assert approval.needs_new_look(old, a_plan(every="2h").definition)
+def test_what_reaches_the_run_or_decides_when_it_is_needs_a_new_look() -> None:
+    old = a_plan(every="1h").definition
+    assert not approval.needs_new_look(old, a_plan(every="1h").definition)
+    changes: list[dict[str, Any]] = [{"name": "other"}, {"description": "other"}, {"if_running": "allow"}]
+    for change in (*changes, {"every": "2h"}):
+        assert approval.needs_new_look(old, a_plan(**{"every": "1h", **change}).definition)
 
 
 # -- overdue --

@@ -115,7 +115,7 @@ def test_the_guard_of_the_api_is_in_front(service: Service) -> None:
     for headers, status in (
         ({}, 401),
         ({"authorization": "Bearer wrong"}, 401),
-        ({"cookie": "everwhen_session=x"}, 401),
+        ({"cookie": "everwhen_session_80=x"}, 401),
         ({**bearer, "host": "evil.example.com"}, 421),
         ({**bearer, "origin": "https://evil.example.com"}, 403),
     ):

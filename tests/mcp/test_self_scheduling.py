@@ -15,11 +15,12 @@ import pytest
 from everwhen.engine.service import ServiceOptions
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.token import NO_LIMITS, Confinement
-from everwhen.operations.agent_runs import NOT_AGAIN, AgentRuns
+from everwhen.operations.agent_runs import NOT_AGAIN, QUOTED, AgentRuns
 from everwhen.operations.maintenance import prove
 from everwhen.operations.tokens import create_job_token, find_token
 from everwhen.target_registry import open_target_registry
 from everwhen.wiring import build_service, open_stack
+from tests.api.browsing import BrowserSession
 from tests.api.serving import Client, Service, serving
 from tests.mcp.talking import Tools
 
@@ -241,13 +242,12 @@ def test_the_token_ends_with_its_job(service: Service, tmp_path: Path) -> None:
     assert client.get("/me/").fields["name"] == "a run of bot"
     assert (config.stat().st_mode & 0o777, config.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     # A session would outlast the job.
-    session = client.post("/session/", {"token": client.secret})
+    browser = BrowserSession(replace(client, secret=None), {"token": client.secret})
     service.admin.post(f"/jobs/{job_id}/cancel/")
     assert client.get("/me/").status == 401
     assert ended(service, job_id)["status"] == "cancelled"
     assert client.get("/me/").status == 401
-    cookie = session.headers.get("set-cookie", "").partition(";")[0]
-    assert replace(client, secret=None).get("/me/", cookie=cookie).status == 401
+    assert not browser.cookies or browser.get("/me/").status == 401
     eventually(lambda: None if config.exists() else True)
 
 
@@ -298,8 +298,8 @@ def test_a_run_of_what_was_made_over_mcp_begins_with_a_header(service: Service) 
     )
     job_id = service.admin.post(f"/schedules/{made['id']}/trigger/").fields["job"]["id"]
     prompt = printed(service, job_id)["prompt"].splitlines()
-    assert prompt[:2] == ["Schedule: Plants", "Purpose: The plants live."]
-    assert [line.partition(":")[0] for line in prompt[2:4]] == ["Scheduled for", "Now"]
+    assert prompt[:3] == [QUOTED, 'Schedule: "Plants"', 'Purpose: "The plants live."']
+    assert [line.partition(":")[0] for line in prompt[3:5]] == ["Scheduled for", "Now"]
     assert "Last success: never" in prompt and prompt[-3:] == [NOT_AGAIN, "", "[]"]
     # One of a person has none.
     assert run(service, [["GET", "/me/", None]])["prompt"].startswith("[[")

@@ -140,12 +140,16 @@ def use_a_session(client: MountedClient) -> None:
     assert f"Path={client.root}/;" in f"{cookie};"
     assert "SameSite=strict" in cookie
     assert "HttpOnly" in cookie
-    sent = {"Cookie": cookie.partition(";")[0], "Origin": f"https://{client.host}"}
+    assert cookie.startswith("everwhen_session_80=")
+    sent = {"Cookie": cookie.partition(";")[0], "Origin": f"http://{client.host}"}
     assert browser.api("POST", "/system/pause/", **sent).status == 403
+    assert browser.api("GET", "/me/", **sent).status == 401
     proof = {"X_CSRF_Token": begun.fields["csrf_token"]}
-    foreign = {**sent, "Origin": "https://evil.example"}
-    assert browser.api("POST", "/system/pause/", **foreign, **proof).status == 403
+    for origin in ("https://evil.example", f"https://{client.host}", f"http://{client.host}:8080"):
+        foreign = {**sent, "Origin": origin}
+        assert browser.api("POST", "/system/pause/", **foreign, **proof).status == 403
+    assert browser.api("GET", "/me/", **sent, **proof).fields["via"] == "session"
     ended = browser.api("DELETE", "/session/", **sent, **proof)
     assert ended.status == 204
     assert f"Path={client.root}/;" in f"{ended.headers['set-cookie']};"
-    assert browser.api("GET", "/me/", **sent).status == 401
+    assert browser.api("GET", "/me/", **sent, **proof).status == 401

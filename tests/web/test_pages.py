@@ -11,7 +11,6 @@ from urllib.parse import urljoin
 
 import pytest
 
-from everwhen.operations.event_feed import TYPES
 from everwhen.web.assets import first_modules, load_assets, modules_of, page_modules
 from everwhen.web.routes import PAGES, POLICY, dashboard_routes
 from tests.api.serving import Answer, Client, Service, serving
@@ -124,12 +123,6 @@ def test_modules_import_only_files_that_are_there() -> None:
         for target in re.findall(r'(?:\bfrom ?|^import |\bimport\()"([^"]+\.js)"', text, re.MULTILINE):
             resolved = urljoin(f"http://here/{path}", target).removeprefix("http://here/")
             assert target.startswith(".") and resolved in load_assets(), (path, target)
-
-
-def test_the_dashboard_listens_to_every_event_of_the_stream() -> None:
-    """A browser hands on only the types that a page has named."""
-    found = re.search(r"const TYPES ?= ?`([^`]+)`", load_assets()["live.js"].plain.decode())
-    assert found is not None and sorted(found[1].split()) == sorted(TYPES)
 
 
 def test_the_dashboard_is_small() -> None:

@@ -11,8 +11,7 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, NoReturn
 
 from anyio.to_thread import run_sync
@@ -24,11 +23,11 @@ from starlette.responses import Response
 from everwhen.api.calls import json_body
 from everwhen.api.context import ApiContext, Rates, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.request_guard import ROOT, SAFE, media_type
-from everwhen.config.settings import Network
+from everwhen.api.proxies import caller_address, caller_scheme
+from everwhen.api.request_guard import ROOT, SAFE, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
-from everwhen.operations.tokens import find_session, find_token, hash_of, is_proven, record_denial
+from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
 from everwhen.runtime import Runtime
 
 LONGEST_SECRET = 500
@@ -233,18 +232,29 @@ async def known(context: ApiContext, request: Request, secret: str) -> Token:
 
 
 async def _of_session(context: ApiContext, request: Request) -> Token:
-    """Return the token behind the cookie of our page; a change needs the page's proof as well."""
+    """Return the token behind the cookie of our page, which proves that it is our page.
+
+    A browser sends the cookie to every port of the host, so the cookie alone opens nothing, not even for reading.
+    """
     secret = session_in(request)
     if secret is None:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
-    token = await _looked_up(context, secret, find_session)
+    token = await _looked_up(context, f"{secret} {proof_in(request)}", find_proven_session)
+    return token or await _refuse_unproven(context, request, secret)
+
+
+async def _refuse_unproven(context: ApiContext, request: Request, secret: str) -> NoReturn:
+    """Refuse a cookie without the proof of its page, and record whose it is; or one whose session has ended."""
+    refuse_guessing(context, request)
+    token = await run_sync(find_session, context.runtime, secret)
     if token is None:
-        refuse_guessing(context, request)
         raise unauthenticated("This session has ended; begin another.")
-    if request.method not in SAFE and not is_proven(secret, request.headers.get(PROOF_HEADER)):
-        await run_sync(_deny, context, request, actor_of(token), "csrf")
-        raise RefusedError(403, f"Changes in a session require the header {PROOF_HEADER}.")
-    return token
+    await run_sync(_deny, context, request, actor_of(token), "csrf")
+    if request.method in SAFE:
+        raise unauthenticated(
+            f"A session requires the header {PROOF_HEADER}; sign in again to get its value."
+        )
+    raise RefusedError(403, f"Changes in a session require the header {PROOF_HEADER}.")
 
 
 async def session_of(request: Request, bearer: Bearer, api_key: ApiKey) -> str | None:
@@ -256,8 +266,29 @@ ItsSession = Annotated[str | None, Depends(session_of)]
 
 
 def session_in(request: Request) -> str | None:
-    secret = request.cookies.get(COOKIE)
+    secret = request.cookies.get(cookie_of(request))
     return secret if secret and len(secret) <= LONGEST_SECRET else None
+
+
+def proof_in(request: Request) -> str:
+    """Return what a page sends to prove that the session is its own."""
+    return request.headers.get(PROOF_HEADER, "")[:LONGEST_SECRET]
+
+
+def cookie_of(request: Request) -> str:
+    """Return the name of the cookie of a session that begins at the address of this request.
+
+    With TLS, browsers let nobody else set a cookie of that name: no other host, no page without TLS and, at the root,
+    for no other path. Without TLS, services on other ports of the host would overwrite each other's cookie.
+    """
+    if is_encrypted(request):
+        return f"{'__Secure-' if root_of(request.scope) else '__Host-'}{COOKIE}"
+    return f"{COOKIE}_{port_of(request.headers.get('host', ''))}"
+
+
+def is_encrypted(request: Request) -> bool:
+    """Return whether the caller uses TLS, as far as this process or a trusted proxy knows."""
+    return caller_scheme(request, context_of(request).settings.trusted_proxies) == "https"
 
 
 async def _looked_up(
@@ -287,45 +318,6 @@ def _deny(context: ApiContext, request: Request, actor: str | None, reason: str)
 
 def _address(context: ApiContext, request: Request) -> str:
     return caller_address(request, context.settings.trusted_proxies)
-
-
-# -- the address of a caller behind proxies --
-
-UNKNOWN = "unknown"
-
-
-def caller_address(request: Request, trusted: Sequence[Network]) -> str:
-    """Return the rightmost address that is not a trusted proxy's; where only proxies are known, the farthest one.
-
-    A proxy appends the address that it got a request from. Everything to the left of what trusted proxies appended may
-    be an invention of the caller.
-    """
-    farthest = _parse_address(request.client.host) if request.client is not None else None
-    if farthest is None:
-        return UNKNOWN
-    forwarded = ",".join(request.headers.getlist("x-forwarded-for"))
-    for hop in reversed(forwarded.split(",")):
-        if not any(farthest in network for network in trusted):
-            break
-        further = _parse_address(hop)
-        if further is None:  # whoever wrote that is no proxy that we know
-            break
-        farthest = further
-    return str(farthest)
-
-
-def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address in a text, which may have a port; None when there is none."""
-    text = text.strip()
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        found = ip_address(text)
-    except ValueError:
-        return None
-    return getattr(found, "ipv4_mapped", None) or found
 
 
 # -- bodies that are read when the caller is known --

@@ -1,7 +1,8 @@
 """What happens to a request before anything is looked up: which host it means, where it comes from, how long it is.
 
 A page in somebody's browser may send requests here; it cannot choose the Host and Origin headers. So a Host that is
-not one of this service's names is refused (a foreign name that leads here), and so is a change with another Origin.
+not one of this service's names is refused (a foreign name that leads here), and so is a change with another Origin:
+another scheme, host or port. Two Host headers are refused: a proxy in front may have looked at the other one.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from urllib.parse import urlsplit
 
 from anyio import move_on_after
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen.api.connections import SLOWEST
 from everwhen.api.problems import RefusedError, add_security_headers, problem
+from everwhen.api.proxies import caller_scheme
 from everwhen.config.settings import LOOPBACK_NAMES, ApiSettings
 from everwhen.engine.loop import low_priority
 
@@ -34,6 +37,11 @@ _CLOSE = {"connection": "close"}
 ANY_HOST = frozenset(("/healthz", "/readyz"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 ANY_NAME = "*"  # among the allowed hosts: somebody else looks at the Host header
+PORTS = {"http": 80, "https": 443}
+OTHER_ORIGIN = (
+    "A page of another origin may not change anything here. If the page is ours, a proxy in front of this service has "
+    "to pass on the Host header, and one that ends TLS has to be in api.trusted_proxies."
+)
 
 
 class RequestGuard:
@@ -54,7 +62,7 @@ class RequestGuard:
         headers, send = Headers(scope=scope), add_security_headers(send)
         path = path_below_root(scope)
         most = self._most(path, headers)
-        refusal = None if path in ANY_HOST else self._refusal(scope["method"], headers, most)
+        refusal = self._refusal(HTTPConnection(scope), path, most)
         if refusal is not None:
             status, kind, detail = refusal
             if not headers.get("expect"):  # who waits for a word before the body is told without it
@@ -72,13 +80,19 @@ class RequestGuard:
         is_batch = path.rstrip("/") == BATCH and media_type(headers) in NDJSON_NAMES
         return max(MOST_LINES, self._settings.max_body) if is_batch else self._settings.max_body
 
-    def _refusal(self, method: str, headers: Headers, most: int) -> tuple[int, str, str] | None:
+    def _refusal(self, request: HTTPConnection, path: str, most: int) -> tuple[int, str, str] | None:
+        headers = request.headers
+        if len(headers.getlist("host")) > 1:
+            return 400, "malformed", "A request has one Host header."
+        if path in ANY_HOST:
+            return None
         host = headers.get("host", "")
         if not self._is_ours(_name(host)):
             return 421, "wrong-host", "This service has another name; add yours to api.allowed_hosts."
-        origin = headers.get("origin")
-        if method not in SAFE and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return 403, "forbidden", "A page of another origin may not change anything here."
+        if request.scope["method"] not in SAFE and headers.getlist("origin"):
+            own = f"{caller_scheme(request, self._settings.trusted_proxies)}://{host}"
+            if any(_plain_origin(origin) != _plain_origin(own) for origin in headers.getlist("origin")):
+                return 403, "forbidden", OTHER_ORIGIN
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > most:
             return 413, "too-large", f"A body may have at most {most:,} bytes."
@@ -119,6 +133,24 @@ def _name(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+def port_of(host: str) -> int:
+    """Return the port in a Host header without TLS."""
+    try:
+        return urlsplit(f"//{host}").port or PORTS["http"]
+    except ValueError:
+        return PORTS["http"]
+
+
+def _plain_origin(origin: str) -> str:
+    """Return an origin without the port that its scheme implies.
+
+    >>> _plain_origin("HTTPS://shop.example:443"), _plain_origin("http://shop.example:443")
+    ('https://shop.example', 'http://shop.example:443')
+    """
+    scheme, _, host = origin.lower().partition("://")
+    return f"{scheme}://{host.removesuffix(f':{PORTS.get(scheme, 0)}')}"
 
 
 def _is_address(name: str) -> bool:

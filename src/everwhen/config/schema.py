@@ -326,7 +326,8 @@ API = Record(
             "Serve HTTPS.",
         ),
         "trusted_proxies": Key(
-            Either(((str, NETWORK),), ListOf(NETWORK)), "Networks of proxies whose X-Forwarded-For counts."
+            Either(((str, NETWORK),), ListOf(NETWORK)),
+            "Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count.",
         ),
         "behind_proxy": Key(
             Refused("was replaced: write trusted_proxies: [127.0.0.1] with the networks of your proxies"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from everwhen.decide import status
 from everwhen.decide.budgets import cost_per_day
@@ -17,6 +16,7 @@ from everwhen.decide.slots import slot_after_span
 from everwhen.errors import PreconditionError, StatusError
 from everwhen.model.changes import Creation, Decision
 from everwhen.model.events import Event, EventType
+from everwhen.model.fields import reviewed_fields
 from everwhen.model.instants import to_datetime
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule, State
@@ -33,8 +33,9 @@ def is_waiting(state: State) -> bool:
 
 
 def needs_new_look(old: Definition, new: Definition) -> bool:
-    """Return whether an edit changes more than name and description."""
-    return replace(new, name=old.name, description=old.description) != old
+    """Return whether an edit changes what a person approved: by the table of keys, anything that reaches the run, and
+    when and how it takes place."""
+    return reviewed_fields(new) != reviewed_fields(old)
 
 
 def request_for_new(creation: Creation, plan: Plan, now: int, *, actor: str | None) -> Creation:

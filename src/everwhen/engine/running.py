@@ -110,6 +110,7 @@ def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag
         seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
         owner=definition.owner,
         max_cost=max_cost(definition) if definition.budgets else None,
+        definition=definition,
         stopping=stopping or StopFlag(),
         output=output or Nowhere(),
     )

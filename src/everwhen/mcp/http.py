@@ -19,6 +19,7 @@ from starlette.routing import Route
 from everwhen.api.access import secret_of
 from everwhen.api.app import Mounted
 from everwhen.api.in_process import LOOPBACK, call_application
+from everwhen.api.proxies import caller_scheme
 from everwhen.api.request_guard import ROOT, root_of
 from everwhen.mcp.rest import Rest
 from everwhen.mcp.server import Context, build_server
@@ -76,5 +77,5 @@ def _rest_of(app: FastAPI, ctx: Context) -> Rest:
         return await call_application(app, method, target, body, named, client=client, root_path=root)
 
     settings = app.state.context.settings
-    scheme = "https" if settings.trusted_proxies else request.url.scheme
+    scheme = caller_scheme(request, settings.trusted_proxies)
     return Rest(call, secret, settings.url or f"{scheme}://{request.headers.get('host', '')}{root}")

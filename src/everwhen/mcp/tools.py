@@ -35,6 +35,7 @@ from everwhen.mcp.results import (
     slot_to_json,
 )
 from everwhen.model.generated_keys import generated_key
+from everwhen.model.one_line import one_line
 
 Ask = Callable[[str], Awaitable[bool | None]]
 Handler = Callable[[Rest, Fields, Ask], Awaitable[Fields]]
@@ -370,19 +371,14 @@ def _seconds(preview: Fields) -> int:
 
 def _question(given: Mapping[str, Any], found: Fields) -> str:
     """Return what the person is asked: the same that an approver sees."""
-    lines = [f"Create this schedule? {_line(given.get('name'))}", found["say"]]
+    lines = [f"Create this schedule? {one_line(given.get('name') or '')}", found["say"]]
     if given.get("purpose"):
-        lines.append(f"Purpose: {_line(given['purpose'])}")
+        lines.append(f"Purpose: {one_line(given['purpose'])}")
     if found["next"]:
         lines.append(f"Next: {', '.join(slot['local'] for slot in found['next'][:3])}")
     if given.get("prompt"):
         lines.append(f"Prompt: {given['prompt']}")
     return "\n".join(lines)
-
-
-def _line(text: str | None) -> str:
-    """Return a text on one line: it must not look like the lines that follow."""
-    return " ".join((text or "").split())
 
 
 # -- changing --

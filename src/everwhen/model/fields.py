@@ -66,6 +66,9 @@ from everwhen.timetable.windows import Window, weekday_names
 ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
 SignatureScheme = Literal["everwhen", "github"]
 Section = Literal["schedules", "plugins", "agents"]
+Reach = Literal["run", "timing", "nothing"]
+"""What a key acts on: what a run, or a hook of it, receives; or only when, how often, where and within which limits
+runs take place; or neither."""
 Column = Literal["plugin", "agent", "seconds", "spec"]
 """Whose defaults differ: targets of a kind, and bodies with `interval_seconds`, or `type` and `spec`."""
 
@@ -271,6 +274,9 @@ class Field(Key):
     A key is the attribute of the Definition with its name, or `attribute`, and has its default; then `read` converts a
     checked value to it. A key whose attribute is None is read by `declare`, because it needs the zone, the trigger or
     the group. `write` is the way back, None where the key is not set; `answer` is the form in answers, if it differs.
+
+    `reach` decides which edits need a new approval. Where a row says nothing, it reaches the run;
+    tests/api/test_what_reaches_a_run.py compares the rows with what runs receive.
     """
 
     attribute: str | None = ""
@@ -282,6 +288,7 @@ class Field(Key):
     defaults: Mapping[Column, Any] = field(default_factory=dict)  # those that differ from `default`
     otherwise: str = ""  # the default in words, where it is not one value
     sections: tuple[Section, ...] = EVERYWHERE
+    reach: Reach = "run"
 
     @property
     def reader(self) -> Callable[[Any], Any] | None:
@@ -387,17 +394,23 @@ _ROWS: dict[str, Field] = {
         INSTANT,
         "Run once at this time. A time without an offset is in the schedule's timezone.",
         write=_trigger_text("at"),
+        reach="timing",
     ),
     "after": Field(
         Parsed(parse_seconds, A_DURATION, python="Duration"),
         "Run once, this long after the schedule is created.",
         write=_trigger_text("after"),
+        reach="timing",
     ),
     "name": Field(Text(), "A name for people to read."),
     "description": Field(Text(), "What the schedule is for."),
     "owner": Field(Text(), "The owner of the schedule."),
     "enabled": Field(
-        Flag(), "Set it to false to pause the schedule; its state is kept.", True, is_answered=True
+        Flag(),
+        "Set it to false to pause the schedule; its state is kept.",
+        True,
+        is_answered=True,
+        reach="nothing",
     ),
     "timezone": Field(
         ZONE,
@@ -413,9 +426,15 @@ _ROWS: dict[str, Field] = {
         write=lambda one: some_of({"gap": one.gap, "fold": one.fold}),
         otherwise="`{gap: skip, fold: both}` for a cron expression whose minute or hour begins with `*`, else "
         "`{gap: shift, fold: first}`",
+        reach="timing",
     ),
     "start_at": Field(
-        INSTANT, "No slot is due before this time.", None, None, write=lambda one: _bound(one.start_at)
+        INSTANT,
+        "No slot is due before this time.",
+        None,
+        None,
+        write=lambda one: _bound(one.start_at),
+        reach="timing",
     ),
     "end_at": Field(
         INSTANT,
@@ -423,25 +442,32 @@ _ROWS: dict[str, Field] = {
         None,
         None,
         write=lambda one: _bound(one.end_at),
+        reach="timing",
     ),
     "first_run": Field(
         Word(get_args(FirstRun), meanings=meanings.FIRST_RUN),
         "When the first run of an interval is due.",
         "immediately",
         defaults={"seconds": "after_interval", "spec": "after_interval"},
+        reach="timing",
     ),
     "interval_from": Field(
         Word(get_args(IntervalFrom), meanings=meanings.INTERVAL_FROM),
         "Whether an interval is counted from the slot or from the end of the last run.",
         defaults={"agent": "completion"},
+        reach="timing",
     ),
     "jitter": Field(
-        PERCENT_OR_DURATION, "Delay each start by up to this time: 30s, or 5% of the interval.", write=_jitter
+        PERCENT_OR_DURATION,
+        "Delay each start by up to this time: 30s, or 5% of the interval.",
+        write=_jitter,
+        reach="timing",
     ),
     "only_between": Field(
         WINDOW,
         "The hours in which the schedule may fire, such as 08:00-18:00.",
         write=lambda one: str(one.only_between) if one.only_between else None,
+        reach="timing",
     ),
     "not_on": Field(
         WEEKDAYS,
@@ -449,12 +475,19 @@ _ROWS: dict[str, Field] = {
         write=lambda one: weekday_names(one.not_on) or None,
         answer=lambda one: weekday_names(one.not_on),
         answer_type=list[str],
+        reach="timing",
     ),
     "outside_window": Field(
         Word(get_args(WhenClosed), meanings=meanings.WHEN_CLOSED),
         "Whether a slot in a closed time is skipped or deferred.",
+        reach="timing",
     ),
-    "quiet_hours": Field(Text("nights"), "The id of a quiet-hours policy.", attribute="quiet_hours_id"),
+    "quiet_hours": Field(
+        Text("nights"),
+        "The id of a quiet-hours policy.",
+        attribute="quiet_hours_id",
+        reach="timing",
+    ),
     "misfire_grace": Field(
         GRACE,
         "How late a slot may fire before it counts as missed.",
@@ -462,6 +495,7 @@ _ROWS: dict[str, Field] = {
         read=lambda value: None if value == "auto" else DURATION.parse(value),
         write=_duration_of("misfire_grace", "auto"),
         is_answered=True,
+        reach="timing",
     ),
     "catch_up": Field(
         Word((*get_args(CatchUp), "run_all_capped"), meanings=meanings.CATCH_UP),
@@ -471,19 +505,30 @@ _ROWS: dict[str, Field] = {
         answer_type=CatchUp,
         is_answered=True,
         otherwise="`run_once` for `at`, `after` and `interval_from: completion`, else `skip`",
+        reach="timing",
     ),
-    "catch_up_limit": Field(Number(1, 100_000), "The largest number of catch-up jobs."),
+    "catch_up_limit": Field(
+        Number(1, 100_000),
+        "The largest number of catch-up jobs.",
+        reach="timing",
+    ),
     "if_running": Field(
         Word(get_args(IfRunning), meanings=meanings.IF_RUNNING),
         "What happens to a slot that is due while a job is queued or running.",
+        reach="timing",
     ),
-    "queue_limit": Field(Number(1), "The largest number of jobs that wait with if_running: queue."),
+    "queue_limit": Field(
+        Number(1),
+        "The largest number of jobs that wait with if_running: queue.",
+        reach="timing",
+    ),
     "max_outstanding": Field(
         Number(0),
         "The largest number of queued and running jobs; 0 means no limit.",
         write=lambda one: one.guard and one.guard.limit,
         defaults={"plugin": 1},
         otherwise="no limit",
+        reach="timing",
     ),
     "max_concurrent": Field(
         Number(0),
@@ -492,12 +537,19 @@ _ROWS: dict[str, Field] = {
         defaults={"agent": 1},
         otherwise="no limit",
         sections=("schedules",),
+        reach="timing",
     ),
     "total_repeats": Field(
-        Number(0), "The schedule is done after this number of successful runs; 0 means never."
+        Number(0),
+        "The schedule is done after this number of successful runs; 0 means never.",
+        reach="timing",
     ),
     "max_retries": Field(
-        Number(0), "How many times a failed slot is tried again.", defaults={"seconds": 3}, otherwise="none"
+        Number(0),
+        "How many times a failed slot is tried again.",
+        defaults={"seconds": 3},
+        otherwise="none",
+        reach="timing",
     ),
     "retry_delay": Field(
         DURATION,
@@ -507,14 +559,18 @@ _ROWS: dict[str, Field] = {
         is_answered=True,
         defaults={"seconds": THE_INTERVAL, "spec": "60s"},
         otherwise="the interval, at most `60s`",
+        reach="timing",
     ),
     "on_exhausted": Field(
         Word(get_args(OnExhausted), meanings=meanings.ON_EXHAUSTED),
         "Whether the schedule continues with its next slot or stops when all retries have failed.",
         defaults={"seconds": "stop"},
+        reach="timing",
     ),
     "on_lost": Field(
-        Word(get_args(OnLost), meanings=meanings.ON_LOST), "What happens to a job whose node died."
+        Word(get_args(OnLost), meanings=meanings.ON_LOST),
+        "What happens to a job whose node died.",
+        reach="timing",
     ),
     "timeout": Field(
         DURATION_OR_NONE,
@@ -533,12 +589,14 @@ _ROWS: dict[str, Field] = {
         answer_type=dict[str, Any],
         defaults={"plugin": {"threshold": 3, "reset_after": "30m"}},
         otherwise="off",
+        reach="timing",
     ),
     "queue": Field(
         NAME_TEXT,
         "The queue whose workers run the jobs.",
         "default",
         write=lambda one: plain_queue(one.queue),
+        reach="timing",
     ),
     "payload": Field(
         Object(MOST_PAYLOAD),
@@ -605,6 +663,15 @@ def schedule_to_json(definition: Definition) -> dict[str, Any]:
     if definition.secret is not None:
         fields |= {"secret": definition.secret, "signature": definition.signature}
     return {key: value for key, value in fields.items() if value not in (None, "")}
+
+
+_UNREVIEWED = frozenset(name for name, row in FIELDS.items() if row.reach == "nothing")
+
+
+def reviewed_fields(definition: Definition) -> dict[str, Any]:
+    """Return the keys that a person approves: those that reach the run, or decide when and how it takes place."""
+    fields = schedule_to_json(definition)
+    return {name: value for name, value in fields.items() if name not in _UNREVIEWED}
 
 
 def settled_fields(definition: Definition) -> dict[str, Any]:

@@ -117,12 +117,13 @@ def actor_of(token: Token | None) -> str | None:
 
 
 class Session(NamedTuple):
-    """A browser session opened with a token. Of its secret, too, only a hash is stored. It ends with its token."""
+    """A browser session opened with a token. Of its secrets, too, only hashes are stored. It ends with its token."""
 
     hash: str
     token_id: str
     created_at: int
     expires_at: int
+    proof: str | None  # None: begun by a node of 0.2, whose cookie has another name
 
 
 class StoredResponse(NamedTuple):

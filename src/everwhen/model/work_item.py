@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from everwhen.model.one_line import one_line
+
 NO_PROMPT = "Execute scheduled task."
+LONGEST_FACT = 2_000  # a URL may be long
 
 WorkStatus = Literal["success", "failure"]
 
@@ -84,11 +87,11 @@ def build_schedule_prompt(schedule: Any, work_item: WorkItem | None = None, *, d
 
 
 def describe_item(item: WorkItem) -> str:
-    """Format an item as a section of a prompt."""
+    """Format an item as a section of a prompt: its title and its facts are one line each, whatever they contain."""
     bullets = [("Source", item.source), ("ID", item.external_id or item.id), ("Priority", item.priority)]
     bullets += [("Labels", ", ".join(item.labels)), ("URL", item.url or "")]
-    facts = "\n".join(f"- **{name}:** {value}" for name, value in bullets if value)
-    parts = [f"## Work Item: {item.title}", item.description.strip(), facts]
+    facts = "\n".join(f"- **{name}:** {one_line(value, LONGEST_FACT)}" for name, value in bullets if value)
+    parts = [f"## Work Item: {one_line(item.title)}", item.description.strip(), facts]
     return "\n\n".join(part for part in parts if part)
 
 

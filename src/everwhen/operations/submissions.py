@@ -172,17 +172,18 @@ def _refuse_existing(
 
 
 def _differences(old: Definition, new: Definition) -> list[tuple[str, str]]:
-    """Return the keys that differ, but for name and description, with both values."""
+    """Return the keys that differ, with both values; a repeated request may word its name and description anew."""
     if isinstance(old.trigger, Once) and isinstance(new.trigger, Once):
         is_same_delay = (
             old.trigger.kind == new.trigger.kind == "after" and old.trigger.text == new.trigger.text
         )
         if is_same_delay:  # each counts from its own creation
             new = replace(new, trigger=old.trigger)
-    if not approval.needs_new_look(old, new):
+    new = replace(new, name=old.name, description=old.description)
+    if new == old:
         return []
     before, after = answer_to_json(old), answer_to_json(new)
-    keys = [key for key in before if before[key] != after[key] and key not in ("name", "description")]
+    keys = [key for key in before if before[key] != after[key]]
     return [
         (key, f"is {_shortened(before[key])} there, and {_shortened(after[key])} in this request")
         for key in keys
@@ -307,8 +308,8 @@ def edit_entry(
 ) -> State:
     """Write a new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
 
-    A revision by a token with an approval limit waits for approval, unless it changes only the name, or the limit
-    lets it pass. A schedule that waits already goes on waiting.
+    A revision by a token with an approval limit waits for approval, unless it changes nothing that was approved, or the
+    limit lets it pass. A schedule that waits already goes on waiting.
     """
     entry = get_entry(runtime, schedule_id, caller)
     refuse_declared_external(entry)

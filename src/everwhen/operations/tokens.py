@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -190,38 +189,37 @@ def create_linked_token(runtime: Runtime) -> NewToken:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session and its secret, which only the cookie holds."""
+    """A session and its two secrets: the cookie holds one, our own pages hold the other, the proof."""
 
     session: Session
     secret: str
+    proof: str
 
 
 def begin_session(runtime: Runtime, token: Token) -> NewSession:
     """Start a session for this token; it does not outlast the token."""
     now = runtime.clock.now()
-    secret = secrets.token_urlsafe(32)
+    secret, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     expires_at = now + LASTS if token.expires_at is None else min(now + LASTS, token.expires_at)
-    session = Session(hash_of(secret), token.token_id, now, expires_at)
+    session = Session(hash_of(secret), token.token_id, now, expires_at, hash_of(proof))
     store_of(runtime).tokens.add_session(session)
-    return NewSession(session, secret)
+    return NewSession(session, secret, proof)
 
 
 def find_session(runtime: Runtime, secret: str) -> Token | None:
-    """Return the token of a session, if both are in force."""
+    """Return the token of a session, if both are in force; who asks has not proved that the session is its own."""
     now = runtime.clock.now()
     token = store_of(runtime).tokens.find_session(hash_of(secret), now)
     return token if token is not None and token.is_good(now) else None
 
 
+def find_proven_session(runtime: Runtime, secrets: str) -> Token | None:
+    """Return the same for the two secrets of a session, with a blank between them."""
+    now = runtime.clock.now()
+    secret, _, proof = secrets.partition(" ")
+    token = store_of(runtime).tokens.find_session(hash_of(secret), now, proof=hash_of(proof))
+    return token if token is not None and token.is_good(now) else None
+
+
 def end_session(runtime: Runtime, secret: str) -> None:
     store_of(runtime).tokens.end_session(hash_of(secret))
-
-
-def proof_of(secret: str) -> str:
-    """Return the CSRF token of a session: only our own pages can know it, and they send it with every change."""
-    return hmac.new(secret.encode(errors="replace"), b"everwhen csrf", "sha256").hexdigest()
-
-
-def is_proven(secret: str, proof: str | None) -> bool:
-    expected = proof_of(secret).encode()
-    return proof is not None and hmac.compare_digest(expected, proof.encode(errors="replace"))

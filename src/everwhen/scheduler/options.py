@@ -62,8 +62,8 @@ class ApiOptions(TypedDict, total=False):
     """The keys of `asgi`, as in the `api` section of a configuration file.
 
     `allowed_hosts`: the Host headers that the API answers to; `*` (the default) is any, `.example.com` stands for all
-    names below it. `trusted_proxies`: networks whose X-Forwarded-For counts, if the server does not read it. `mcp`:
-    serve agents, too, over streamable HTTP at `/api/v1/mcp/`; needs the extra `mcp`.
+    names below it. `trusted_proxies`: networks whose X-Forwarded-For and X-Forwarded-Proto count, if the server
+    does not read them. `mcp`: serve agents, too, over streamable HTTP at `/api/v1/mcp/`; needs the extra `mcp`.
     """
 
     allowed_hosts: Sequence[str]

@@ -31,7 +31,8 @@ _TOKENS_BY_ID = Statement(f"{_TOKEN} WHERE token_id = ANY(:ids::texts)")
 # The primary key of sessions, then that of tokens.
 _TOKEN_OF_SESSION = Statement(f"""
 SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
-WHERE s.hash = :hash::text AND s.expires_at > :now::instant""")
+WHERE s.hash = :hash::text AND s.expires_at > :now::instant
+    AND (:proof::text IS NULL OR s.proof = :proof::text)""")
 _INSERT_TOKEN = Insert("tokens", ("hash", *TOKEN_COLUMNS), unless="")
 _REVOKE_TOKEN = Statement("""
 UPDATE tokens SET revoked_at = :now::instant WHERE token_id = :token_id::text AND revoked_at IS NULL""")
@@ -144,9 +145,9 @@ class Tokens(StorePart):
 
         self._store.write(Lane.API, work)
 
-    def find_session(self, hash: str, now: int) -> Token | None:
-        """Return the token of a session that has not ended, even a revoked token."""
-        return self._one(token_of, _TOKEN_OF_SESSION, hash=hash, now=now)
+    def find_session(self, hash: str, now: int, *, proof: str | None = None) -> Token | None:
+        """Return the token of a session that has not ended, even a revoked token; `proof`: only with this proof."""
+        return self._one(token_of, _TOKEN_OF_SESSION, hash=hash, now=now, proof=proof)
 
     def end_session(self, hash: str) -> None:
         """End a session; one that has ended stays unchanged."""

@@ -379,7 +379,9 @@ class Me(Token):
     """Who is asking, what it may still do, and what time it is."""
 
     via: Literal["token", "session"]
-    csrf_token: str | None = field(about="Of a session: to be sent as X-CSRF-Token with every change.")
+    csrf_token: str | None = field(
+        about="Of a session: the proof of its page, which sends it as X-CSRF-Token."
+    )
     now: When
     timezone: str = field(about="The service's.")
     local_now: str = field(about="The same instant in that zone.", examples=["2026-11-16T10:04:00+01:00"])

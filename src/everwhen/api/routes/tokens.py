@@ -10,18 +10,20 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import (
-    COOKIE,
     Admin,
     AuthenticatedRoute,
     Viewer,
     caller_of,
+    cookie_of,
     forget,
+    is_encrypted,
     known,
+    proof_in,
     refuse_proof,
     session_in,
 )
 from everwhen.api.calls import Context, answer, described, make_router, nothing
-from everwhen.api.context import ApiContext, context_of
+from everwhen.api.context import ApiContext
 from everwhen.api.payloads import MODELS, Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import root_of
@@ -139,14 +141,13 @@ def revoke_token(
 
 @router.get("/me/", **described("Show the token of this request", Me, "The token that asks."))
 def get_me(context: Context, caller: Viewer, request: Request) -> Response:
-    """What this token may do; in a session, the proof that changes need."""
+    """What this token may do; in a session, also the proof that was sent."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
-    return answer(_me(context, caller, None if has_header else session_in(request)))
+    return answer(_me(context, caller, None if has_header else proof_in(request)))
 
 
-def _me(context: ApiContext, caller: Caller, secret: str | None) -> Object:
-    via = "token" if secret is None else "session"
-    proof = None if secret is None else tokens.proof_of(secret)
+def _me(context: ApiContext, caller: Caller, proof: str | None) -> Object:
+    via = "token" if proof is None else "session"
     around = surroundings_of(context.runtime, caller)
     return me_to_json(caller.token, around, via=via, csrf_token=proof)
 
@@ -166,7 +167,8 @@ class SessionBody(Shape):
     openapi_extra={"security": []},
 )
 async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
-    """For browsers: the cookie replaces the token for 12 hours. Changes also require `csrf_token` as X-CSRF-Token."""
+    """For browsers: the cookie replaces the token for 12 hours, together with `csrf_token` in the header X-CSRF-Token.
+    Only this answer has that proof; the cookie alone opens nothing."""
     return await _begun(request, context, await known(context, request, body.token))
 
 
@@ -193,7 +195,7 @@ async def begin_linked_session(request: Request, context: Context, body: LinkBod
 async def _begun(request: Request, context: ApiContext, token: model.Token) -> Response:
     made = await run_sync(tokens.begin_session, context.runtime, token)
     caller = caller_of(context, token)
-    fields = await run_sync(_me, context, caller, made.secret)
+    fields = await run_sync(_me, context, caller, made.proof)
     found = answer(fields, 201, {"cache-control": "no-store"})
     age = (made.session.expires_at - made.session.created_at) // SECOND
     _set_cookie(request, found, made.secret, age)
@@ -214,8 +216,7 @@ def end_session(request: Request, context: Context, caller: Viewer) -> Response:
 
 def _set_cookie(request: Request, found: Response, secret: str, age: int) -> None:
     """Set the cookie for the paths of this application only: one that hosts it does not get it."""
-    settings = context_of(request).settings
-    # Where another server hosts the application, it knows the scheme.
-    is_encrypted = request.url.scheme == "https" or settings.tls is not None or bool(settings.trusted_proxies)
-    path = f"{root_of(request.scope)}/"
-    found.set_cookie(COOKIE, secret, age, path=path, secure=is_encrypted, httponly=True, samesite="strict")
+    path, is_secure = f"{root_of(request.scope)}/", is_encrypted(request)
+    found.set_cookie(
+        cookie_of(request), secret, age, path=path, secure=is_secure, httponly=True, samesite="strict"
+    )

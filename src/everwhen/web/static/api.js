@@ -31,6 +31,17 @@ export const apiUrl = (path, query) => {
 export const skew = signal(0);
 export const heardOf = (text) => { if (text) skew.value = Date.parse(text) - Date.now(); };
 
+// A browser sends the cookie of a session to every port of the host. What proves that this page is the service's own is
+// kept where only pages of this origin can read it, for each place where a dashboard is mounted.
+const KEPT = `everwhen.proof ${ROOT.pathname}`;
+let proof = null; // where storage is off, as long as the page
+const readProof = () => { try { return localStorage.getItem(KEPT) || proof; } catch { return proof; } };
+function keepProof(found) {
+  proof = found;
+  try { if (found) localStorage.setItem(KEPT, found); else localStorage.removeItem(KEPT); } catch { /* storage may be off */ }
+}
+export const proven = (headers) => { const found = readProof(); return found ? { ...headers, "x-csrf-token": found } : headers; };
+
 // A change is refused where another tab has signed in meanwhile: the cookie is theirs, the proof is ours.
 async function isAnother() {
   const before = me.value?.csrf_token;
@@ -39,7 +50,7 @@ async function isAnother() {
 }
 
 export async function call(method, path, { query, body, headers, signal: abort, isBlob } = {}) {
-  const sent = { accept: "application/json", ...headers };
+  const sent = proven({ accept: "application/json", ...headers });
   if (body !== undefined) sent["content-type"] = "application/json";
   if (method !== "GET" && me.value?.csrf_token) sent["x-csrf-token"] = me.value.csrf_token;
   let answer, text;
@@ -66,5 +77,5 @@ export const remove = (path, more) => call("DELETE", path, more);
 export async function loadSession() {
   try { me.value = await get("me/"); } catch (problem) { if (problem.status === 401) me.value = null; else throw problem; }
 }
-export async function signIn(path, body) { me.value = await post(path, body); }
-export async function signOut() { await remove("session/"); me.value = null; }
+export async function signIn(path, body) { const found = await post(path, body); keepProof(found.csrf_token); me.value = found; }
+export async function signOut() { await remove("session/"); keepProof(null); me.value = null; }

@@ -1,15 +1,8 @@
 // The event stream: what happens is gathered and handed on four times a second; a lost stream is shown, and opened again.
 import { signal } from "./lib.js";
-import { apiUrl, get, heardOf, isGlobal, me } from "./api.js";
+import { apiUrl, get, heardOf, isGlobal, me, proven } from "./api.js";
 import { duration, exactNow, frozen, ms, now, tick } from "./time.js";
 
-const TYPES = `schedule.created schedule.updated schedule.deleted schedule.paused schedule.resumed schedule.revived schedule.skipped
-schedule.missed schedule.caught_up schedule.invalidated schedule.restored schedule.done schedule.died schedule.approval_requested
-schedule.approved schedule.declined schedule.expired breaker.opened breaker.half_opened breaker.closed breaker.reset job.cancelled job.lost job.rescued
-job.rerun job.triggered schedule.overdue schedule.failing schedule.slow schedule.silent config.reloaded config.rejected token.created
-token.revoked auth.denied scheduler.started scheduler.stopped scheduler.stalled scheduler.recovered scheduler.clock_stepped scheduler.feed_delayed scheduler.feed_resumed node.lost alert.sent
-alert.failed alert.acknowledged alert.silenced ping.dropped budget.warning budget.reached budget.refilled budget.unmeasured budget.measured request.refused webhook.created webhook.updated webhook.disabled webhook.deleted system.paused system.resumed system.restored schedule.fired schedule.retried schedule.held job.started
-job.succeeded job.failed job.timed_out`.split(/\s+/);
 const GATHER = 250, SLOWEST = 15000, MOST = 5000;
 
 // lostSince: null while the stream is open. epoch: another number when pages must ask for everything again.
@@ -44,11 +37,14 @@ function flush() {
   gathered = [];
   for (const listener of listeners) listener(events);
 }
-function hear(event) {
+// One event of the stream: lines of `id:`, `event:` and `data:`, or a comment.
+function hear(frame) {
   lastHeard.value = exactNow();
-  if (event.lastEventId) lastId = event.lastEventId;
+  const lines = Object.fromEntries(frame.split("\n").map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]));
+  if (lines.id) lastId = lines.id;
+  if (!lines.data) return;
   let fields;
-  try { fields = JSON.parse(event.data); } catch { return; }
+  try { fields = JSON.parse(lines.data); } catch { return; }
   hearOne(fields);
 }
 export function hearOne(fields) {
@@ -60,18 +56,33 @@ export function hearOne(fields) {
 export function open() {
   close();
   if (!me.value || document.hidden) return;
-  source = new EventSource(apiUrl("events/stream/", { after: lastId }), { withCredentials: true });
-  for (const type of TYPES) source.addEventListener(type, hear);
-  source.onopen = () => {
-    wait = 1000;
-    const wasLost = lostSince.value !== null;
-    lostSince.value = retryAt.value = null;
-    frozen.value = false;
-    tick();
-    lastHeard.value = exactNow();
-    if (wasLost) { epoch.value++; refreshStatus(); }
-  };
-  source.onerror = lose;
+  source = new AbortController();
+  listen(source);
+}
+// Not an EventSource: it cannot send the header that proves the session.
+async function listen(ours) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  try {
+    const answer = await fetch(apiUrl("events/stream/", { after: lastId }), { headers: proven({ accept: "text/event-stream" }), credentials: "same-origin", signal: ours.signal, cache: "no-store" });
+    if (answer.ok && source === ours) opened();
+    const reader = answer.ok && answer.body.getReader();
+    for (let piece; reader && !(piece = await reader.read()).done;) {
+      const frames = (rest + decoder.decode(piece.value, { stream: true })).split("\n\n");
+      rest = frames.pop();
+      if (source === ours) frames.forEach(hear);
+    }
+  } catch { /* the connection is lost, or was closed here */ }
+  if (source === ours) lose();
+}
+function opened() {
+  wait = 1000;
+  const wasLost = lostSince.value !== null;
+  lostSince.value = retryAt.value = null;
+  frozen.value = false;
+  tick();
+  lastHeard.value = exactNow();
+  if (wasLost) { epoch.value++; refreshStatus(); }
 }
 function lose() {
   close();
@@ -90,7 +101,7 @@ export async function retry() {
   }
   open();
 }
-export function close() { if (source) { source.onerror = null; source.close(); source = null; } }
+export function close() { const ours = source; source = null; ours?.abort(); }
 
 let refreshing = 0; // questions without an answer yet
 export async function refreshStatus() {
