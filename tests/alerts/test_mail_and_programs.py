@@ -174,5 +174,8 @@ def test_apprise_sends_to_its_services_and_says_when_it_could_not() -> None:
         sent = AppriseChannel().send(url, a_delivery(kind="resolved"))
         assert not sent.is_delivered
         assert not sent.is_final
+        AppriseChannel().send(url, a_delivery("<@1> @everyone [pay](https://evil.example)"))
+        title = server.seen[-1].json["title"]
+        assert not any(markup in title for markup in ("<@", "@everyone", "]("))
     assert AppriseChannel().send("nonsense", a_delivery()).is_final
     assert "NO_URL" in AppriseChannel().send("${NO_URL}", a_delivery()).answer
