@@ -102,7 +102,9 @@ def test_a_url_from_outside_reaches_public_addresses_only() -> None:
     assert len(server.seen) == 1
 
 
-HOSTILE = "<!channel> <@U1> <https://evil.example|pay> @everyone @here [pay](https://evil.example) discord.gg/evil"
+HOSTILE = (
+    "<!channel> <@U1> <https://evil.example|pay> @everyone @here [pay](https://evil.example) discord.gg/evil"
+)
 
 
 def test_slack_and_discord_get_their_shapes_in_which_no_mention_or_link_of_a_job_acts() -> None:
