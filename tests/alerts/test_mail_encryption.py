@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -92,7 +93,7 @@ def trust(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("trust")
 @pytest.mark.parametrize(("account", "fields"), [("ada:{}@", {}), ("", {"starttls": True}), ("", {})])
-def test_a_mail_is_encrypted_where_the_server_offers_it(account: str, fields: dict[str, object]) -> None:
+def test_a_mail_is_encrypted_where_the_server_offers_it(account: str, fields: dict[str, Any]) -> None:
     with a_mail_server(has_starttls=True) as (letterbox, port):
         assert send(port, account=account.format(PASSWORD), **fields).is_delivered
     assert letterbox.was_encrypted == [True]
@@ -100,9 +101,7 @@ def test_a_mail_is_encrypted_where_the_server_offers_it(account: str, fields: di
 
 
 @pytest.mark.parametrize(("account", "fields"), [("ada:{}@", {}), ("", {"starttls": True})])
-def test_where_it_is_asked_for_and_not_offered_nothing_is_sent(
-    account: str, fields: dict[str, object]
-) -> None:
+def test_where_it_is_asked_for_and_not_offered_nothing_is_sent(account: str, fields: dict[str, Any]) -> None:
     with a_mail_server(has_starttls=False) as (letterbox, port):
         sent = send(port, account=account.format(PASSWORD), **fields)
     assert (sent.is_delivered, sent.is_final) == (False, False)
