@@ -1,7 +1,7 @@
 """Messages by e-mail, over SMTP: plain text, one message for all receivers.
 
-Whoever is between this process and the server can hide STARTTLS, or answer it with an error. So a rule that asks for
-it, or whose URL has a password, sends nothing on a connection that is not encrypted.
+Anybody between this process and the server can hide STARTTLS, or answer it with an error. So nothing is sent without
+encryption where the rule requires it, or where its URL has a password.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Answers(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, deadline: float, timeout: float) -> None:
         self._connection, self._deadline, self._timeout = connection, deadline, timeout
-        self._room = MOST_ANSWERED
+        self._bytes_left = MOST_ANSWERED
         self._clock = SystemClock()
 
     def readable(self) -> bool:
@@ -145,8 +145,8 @@ class _Answers(io.RawIOBase):
             raise TimeoutError("timed out")  # as the connection itself says it
         self._connection.settimeout(min(self._timeout, remaining))
         count = self._connection.recv_into(buffer)
-        self._room -= count
-        if self._room < 0:
+        self._bytes_left -= count
+        if self._bytes_left < 0:
             raise OSError("its answers are too long")
         return count
 
