@@ -37,7 +37,7 @@ def test_the_program_of_the_guide_takes_a_message(tmp_path: Path) -> None:
     (tmp_path / "notify.py").write_text(program)
     body = json.dumps({"alert": {"severity": "error"}, "title": "[everwhen] FAILING s"})
     delivery = AlertDelivery(1, "d", "r", "opened", None, owner=None, body=body, created_at=0, next_at=0)
-    sent = CommandChannel(timeout=60).send([sys.executable, str(tmp_path / "notify.py")], delivery)
+    sent = CommandChannel(timeout=60).send({"argv": [sys.executable, str(tmp_path / "notify.py")]}, delivery)
     assert sent.answer == "exit 0: ERROR [everwhen] FAILING s"
 
 

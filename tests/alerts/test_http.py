@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -101,17 +102,27 @@ def test_a_url_from_outside_reaches_public_addresses_only() -> None:
     assert len(server.seen) == 1
 
 
-def test_slack_and_discord_get_their_shapes_without_mentions() -> None:
+HOSTILE = (
+    "<!channel> <@U1> <https://evil.example|pay> @everyone @here [pay](https://evil.example) discord.gg/evil"
+)
+
+
+def test_slack_and_discord_get_their_shapes_in_which_no_mention_or_link_of_a_job_acts() -> None:
     with a_server(status(200)) as server:
         for name in ("slack", "discord"):
             spec = {"url": server.url, "format": name}
-            HttpChannel(lambda: NOW, timeout=PATIENCE).send(
-                spec, a_delivery("<!channel> & @everyone", "x" * 3_000)
-            )
-    slack, discord = (request.json for request in server.seen)
-    assert slack["text"].startswith("&lt;!channel&gt; &amp; @everyone\nxxx")
-    assert discord["allowed_mentions"] == {"parse": []}
-    assert len(discord["content"]) == 2_000
+            for title, text in ((HOSTILE, "see a_b_c"), ("x", "@" * 3_000)):
+                HttpChannel(lambda: NOW, timeout=PATIENCE).send(spec, a_delivery(title, text))
+    slack, _, discord, cut = (request.json for request in server.seen)
+    assert "<" not in slack["text"] and ">" not in slack["text"]
+    assert "@everyone" not in slack["text"] and "](" not in slack["text"]
+    assert (slack["parse"], slack["link_names"], slack["mrkdwn"]) == ("none", False, False)
+    assert (slack["unfurl_links"], slack["unfurl_media"]) == (False, False)
+    assert (discord["allowed_mentions"], discord["flags"]) == ({"parse": []}, 4)
+    for markup in ("<", "@", "[", "_", "/"):
+        assert discord["content"].count(markup) == discord["content"].count(f"\\{markup}")
+    assert re.sub(r"\\(\W|_)", r"\1", discord["content"]) == f"{HOSTILE}\nsee a_b_c"  # as it is shown
+    assert len(cut["content"]) <= 2_000 and cut["content"].endswith("\\@…")
 
 
 # -- the outbox, with a real server behind it --

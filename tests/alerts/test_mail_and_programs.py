@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
@@ -18,6 +18,7 @@ from everwhen.alerts.apprise import AppriseChannel
 from everwhen.alerts.channels import open_channels
 from everwhen.alerts.command import CommandChannel
 from everwhen.alerts.mail import MailChannel, message_of
+from everwhen.config.sections.notify import rules_in
 from everwhen.decide.alert_text import plain
 from everwhen.model.alerts import AlertDelivery, Sent
 from tests.servers.ports import LOOPBACK, HeldPort
@@ -119,6 +120,23 @@ def test_no_header_of_a_mail_can_be_broken() -> None:
     assert "\nBcc:" not in text
 
 
+def run(argv: Sequence[str], *, within: float = PATIENCE, **env: str) -> Sent:
+    return CommandChannel(timeout=within).send({"argv": list(argv), "env": env}, a_delivery())
+
+
+def test_a_program_gets_nothing_of_the_environment_but_what_its_rule_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("EVERWHEN_ADMIN_TOKEN", "EVERWHEN_DATABASE", "DATABASE_PASSWORD", "PAGER_KEY"):
+        monkeypatch.setenv(name, f"s3cret-of-{name}")
+    (rule,) = rules_in([{"command": ["env"], "env": {"KEY": "${PAGER_KEY}", "LEVEL": 3}}])
+    sent = CommandChannel(timeout=PATIENCE).send(rule.fields, a_delivery())
+    heard = sent.answer.split()
+    assert {"KEY=***", "LEVEL=3", "EVERWHEN_DELIVERY_ID=d-1"} <= set(heard)
+    assert any(one.startswith("PATH=") for one in heard)
+    assert "s3cret" not in sent.answer and "PAGER_KEY=" not in sent.answer
+
+
 def test_a_program_gets_the_body_on_its_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +145,7 @@ def test_a_program_gets_the_body_on_its_standard_input(
         "import os,pathlib,sys; file = pathlib.Path(sys.argv[1]);"
         "file.write_text(os.environ['EVERWHEN_DELIVERY_ID']+sys.stdin.read()); print('to', file)"
     )
-    sent = CommandChannel(timeout=PATIENCE).send([sys.executable, "-c", code, "${WHERE}"], a_delivery())
+    sent = run([sys.executable, "-c", code, "${WHERE}"])
     assert sent == Sent(True, "exit 0: to ***")
     heard = (tmp_path / "heard").read_text()
     assert heard.startswith("d-1")
@@ -135,13 +153,13 @@ def test_a_program_gets_the_body_on_its_standard_input(
 
 
 def test_a_program_that_fails_hangs_or_is_not_there_is_a_failure() -> None:
-    assert CommandChannel(timeout=PATIENCE).send(["false"], a_delivery()) == Sent(False, "exit 1")
-    final = CommandChannel(timeout=PATIENCE).send(["sh", "-c", "echo wrong; exit 78"], a_delivery())
+    assert run(["false"]) == Sent(False, "exit 1")
+    final = run(["sh", "-c", "echo wrong; exit 78"])
     assert final == Sent(False, "exit 78: wrong", is_final=True)
-    hanging = CommandChannel(timeout=0.2).send(["sleep", "60"], a_delivery())
+    hanging = run(["sleep", "60"], within=0.2)
     assert hanging.answer == "sleep took longer than 0.2s"
-    assert "cannot be started" in CommandChannel().send(["/no/such/program"], a_delivery()).answer
-    assert "NO_ARGUMENT" in CommandChannel().send(["echo", "${NO_ARGUMENT}"], a_delivery()).answer
+    assert "cannot be started" in run(["/no/such/program"]).answer
+    assert "NO_ARGUMENT" in run(["echo", "${NO_ARGUMENT}"]).answer
 
 
 def test_the_end_of_a_program_counts_not_what_it_leaves_running_or_how_much_it_writes(tmp_path: Path) -> None:
@@ -151,15 +169,15 @@ def test_the_end_of_a_program_counts_not_what_it_leaves_running_or_how_much_it_w
     child = f"import subprocess, time; subprocess.Popen({left}, start_new_session=True); time.sleep(600)"
     try:
         for is_apart in (False, True):
-            sent = CommandChannel(timeout=PATIENCE).send([*quiet, leaving % is_apart], a_delivery())
+            sent = run([*quiet, leaving % is_apart])
             assert sent == Sent(True, "exit 0: sent")
-        assert not CommandChannel(timeout=0.5).send([*quiet, child], a_delivery()).is_delivered
+        assert not run([*quiet, child], within=0.5).is_delivered
     finally:
         (tmp_path / "over").touch()
     much = ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x"]
-    sent = CommandChannel(timeout=PATIENCE).send(much, a_delivery())
+    sent = run(much)
     assert sent.is_delivered and len(sent.answer) < 600
-    silent = CommandChannel(timeout=0.2).send(["sh", "-c", "exec >&- 2>&-; sleep 60"], a_delivery())
+    silent = run(["sh", "-c", "exec >&- 2>&-; sleep 60"], within=0.2)
     assert not silent.is_delivered
 
 
@@ -174,5 +192,8 @@ def test_apprise_sends_to_its_services_and_says_when_it_could_not() -> None:
         sent = AppriseChannel().send(url, a_delivery(kind="resolved"))
         assert not sent.is_delivered
         assert not sent.is_final
+        AppriseChannel().send(url, a_delivery("<@1> @everyone [pay](https://evil.example)"))
+        title = server.seen[-1].json["title"]
+        assert not any(markup in title for markup in ("<@", "@everyone", "]("))
     assert AppriseChannel().send("nonsense", a_delivery()).is_final
     assert "NO_URL" in AppriseChannel().send("${NO_URL}", a_delivery()).answer

@@ -174,6 +174,17 @@ def test_a_link_to_a_backup_is_restored(sqlite_place: Place, tmp_path: Path) -> 
     assert sqlite_place.restore().schedules == 1
 
 
+ENDLESS_VIEW = """
+ALTER TABLE everwhen_migrations RENAME TO kept;
+CREATE VIEW everwhen_migrations AS
+WITH RECURSIVE n(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM n) SELECT number, 'before' AS step FROM n
+"""
+HIDDEN_VIEW = """
+PRAGMA writable_schema = ON;
+UPDATE sqlite_master SET sql = 'create /**/ view settings as select 1', rootpage = 0 WHERE name = 'settings'
+"""
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -187,6 +198,11 @@ def test_a_link_to_a_backup_is_restored(sqlite_place: Place, tmp_path: Path) -> 
         "DROP TABLE jobs",
         "DROP TABLE settings",
         "ALTER TABLE schedules RENAME COLUMN uid TO uuid",
+        ENDLESS_VIEW,
+        "ALTER TABLE jobs RENAME TO kept; CREATE VIEW Jobs AS SELECT * FROM kept",
+        "DROP TABLE job_output; CREATE VIRTUAL TABLE job_output USING fts5(job_id, attempt, stream, at, data)",
+        "DROP VIEW schedule_entries; CREATE VIEW schedule_entries AS SELECT secret FROM schedules",
+        HIDDEN_VIEW,
     ],
 )
 def test_a_forged_sqlite_backup_is_refused_and_nothing_is_changed(
@@ -195,7 +211,7 @@ def test_a_forged_sqlite_backup_is_refused_and_nothing_is_changed(
     everything = backed_up(sqlite_place)
     with closing(sqlite3.connect(sqlite_place.backup)) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute(statement)
+        connection.executescript(statement)
         connection.commit()
     with pytest.raises(
         BackupError, match=r"everwhen.backup is damaged: .*restore another backup; nothing was changed"
@@ -204,6 +220,33 @@ def test_a_forged_sqlite_backup_is_refused_and_nothing_is_changed(
     assert is_unchanged(sqlite_place, everything)
     beside = {path.name for path in sqlite_place.backup.parent.iterdir()}
     assert beside <= {"everwhen.db", "everwhen.db.lock", "everwhen.backup"}
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "CREATE TRIGGER a AFTER INSERT ON audit_events BEGIN DELETE FROM audit_events; END",
+        "CREATE TRIGGER everwhen_moved_jobs_insert AFTER UPDATE ON schedules BEGIN DELETE FROM tokens; END",
+        "CREATE TRIGGER b INSTEAD OF INSERT ON outbox BEGIN SELECT 1; END",
+        "CREATE TABLE theirs (id); CREATE TRIGGER c AFTER INSERT ON theirs BEGIN DELETE FROM tokens; END",
+    ],
+)
+def test_a_backup_that_would_go_on_acting_by_itself_is_refused(sqlite_place: Place, trigger: str) -> None:
+    everything = backed_up(sqlite_place)
+    with closing(sqlite3.connect(sqlite_place.backup)) as connection:
+        connection.executescript(trigger)
+    with pytest.raises(BackupError, match=r"has a trigger, .*; nothing was changed"):
+        sqlite_place.restore()
+    assert is_unchanged(sqlite_place, everything)
+
+
+def test_tables_of_a_program_in_the_same_file_are_restored_with_it(sqlite_place: Place) -> None:
+    backed_up(sqlite_place)
+    with closing(sqlite3.connect(sqlite_place.backup)) as connection:
+        connection.executescript(
+            "CREATE TABLE theirs (id); CREATE INDEX i ON theirs (id); CREATE VIEW v AS SELECT 1"
+        )
+    assert sqlite_place.restore().schedules == 1
 
 
 def test_forged_rows_of_postgresql_are_refused_and_nothing_is_changed(postgres_place: Place) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from everwhen.decide.chat_text import break_markup
 from everwhen.model.alerts import AlertDelivery, Sent
 from everwhen.targets.secrets import Secrets, UnresolvedError
 
@@ -31,7 +32,6 @@ class AppriseChannel:
         body: Mapping[str, Any] = delivery.content
         severity = str((body.get("alert") or {}).get("severity"))
         kind = "success" if delivery.kind == "resolved" else _TYPES.get(severity, "info")
-        is_sent = receiver.notify(
-            title=body["title"], body=body["text"] or body["title"], notify_type=kind, body_format="text"
-        )
+        title, text = break_markup(body["title"]), break_markup(body["text"] or body["title"])
+        is_sent = receiver.notify(title=title, body=text, notify_type=kind, body_format="text")
         return Sent(bool(is_sent), "sent" if is_sent else "Apprise could not send it; its log says more")

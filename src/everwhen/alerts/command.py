@@ -1,4 +1,8 @@
-"""Messages to a program: the generic body as JSON on its standard input."""
+"""Messages to a program: the generic body as JSON on its standard input.
+
+Its environment is that of a command's run: of the variables of this process only those that hold no secret, and those
+that its rule lists.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import selectors
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +19,7 @@ from everwhen.clock import SystemClock
 from everwhen.decide.alert_text import plain
 from everwhen.model.alerts import AlertDelivery, Sent
 from everwhen.model.variables import DELIVERY_ID
+from everwhen.targets.process import safe_base
 from everwhen.targets.secrets import Secrets, UnresolvedError
 
 TIMEOUT = 10.0
@@ -24,23 +29,25 @@ FINAL = 78  # as for plugins: a repetition is in vain
 
 
 class CommandChannel:
-    """Runs `[program, argument, …]`, never by a shell; exit status 0 is a delivery, 78 a final refusal."""
+    """Runs `{"argv": […], "env": {…}}`, never by a shell; exit status 0 is a delivery, 78 a final refusal."""
 
     def __init__(self, *, timeout: float = TIMEOUT) -> None:
         self._timeout = timeout
         self._clock = SystemClock()
 
-    def send(self, spec: Any, delivery: AlertDelivery) -> Sent:
+    def send(self, spec: Mapping[str, Any], delivery: AlertDelivery) -> Sent:
         secrets = Secrets()
         try:
-            argv = [str(one) for one in secrets.resolve(list(spec))]
+            fields = secrets.resolve(dict(spec))
         except UnresolvedError as error:
             return Sent(False, str(error))
-        sent = self._run(argv, delivery)
+        argv = [str(argument) for argument in fields["argv"]]
+        listed = {name: str(value) for name, value in (fields.get("env") or {}).items()}
+        environment = {**safe_base(), **listed, DELIVERY_ID: delivery.delivery_id}
+        sent = self._run(argv, environment, delivery)
         return sent._replace(answer=secrets.mask(sent.answer) or "")
 
-    def _run(self, argv: Sequence[str], delivery: AlertDelivery) -> Sent:
-        environment = {**os.environ, DELIVERY_ID: delivery.delivery_id}
+    def _run(self, argv: Sequence[str], environment: Mapping[str, str], delivery: AlertDelivery) -> Sent:
         # A file, and no pipe: a program that does not read its input cannot make this thread wait.
         with tempfile.TemporaryFile() as body:
             body.write(delivery.body.encode())

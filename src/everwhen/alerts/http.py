@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from everwhen.decide.chat_text import discord_text, slack_text
 from everwhen.model.addresses import is_public
 from everwhen.model.alerts import AlertDelivery, Sent
 from everwhen.model.target_kinds import header_fault
@@ -22,7 +23,7 @@ from everwhen.version import __version__
 
 TIMEOUT = 10.0
 SHOWN = 500
-LONGEST_DISCORD = 2_000  # characters of one message
+_NO_EMBEDS = 1 << 2  # a flag of Discord: no previews of links
 BODY_LIMIT = "Ping-Body-Limit"  # of Healthchecks
 _MAY_PASS = frozenset((408, 425, 429))
 
@@ -168,18 +169,11 @@ def shaped(name: str, url: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     text = f"{body['title']}\n{body['text']}".rstrip()
     match format_of(name, url):
         case "slack":
-            return {"text": _for_slack(text)}
+            # Not parsed: a plain "@channel" or URL of a job is text. Receivers that know no such key leave it out.
+            is_text = {"mrkdwn": False, "parse": "none", "link_names": False}
+            return {"text": slack_text(text), **is_text, "unfurl_links": False, "unfurl_media": False}
         case "discord":
-            shown = text if len(text) <= LONGEST_DISCORD else f"{text[: LONGEST_DISCORD - 1]}…"
-            return {"content": shown, "allowed_mentions": {"parse": []}}
+            content = discord_text(text)
+            return {"content": content, "allowed_mentions": {"parse": []}, "flags": _NO_EMBEDS}
         case _:
             return body
-
-
-def _for_slack(text: str) -> str:
-    """Escape what Slack reads as mentions and links.
-
-    >>> _for_slack("<!channel> & co")
-    '&lt;!channel&gt; &amp; co'
-    """
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -178,26 +178,28 @@ def revision_in(if_match: str | None) -> int | None:
 
 
 _ANY_SECRET = "x" * 40
+_MASKED = ("run", "ping", "payload", "trigger_payload", "url")
+"""The keys of bodies in whose answers secrets are masked."""
 
 
 def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
     given = fields if isinstance(fields, dict) else {}
     fault = "is the mask that answers show; write the secret itself, or leave {} out"
-    found = [(path, fault.format("run")) for path in _masks_in(given.get("run"))]
+    found = [(path, fault.format(key)) for key in _MASKED for path in _masks_in(given.get(key), path=key)]
     if given.get("secret") == MASK:
         found.append(("secret", fault.format("secret")))
     if found:
         raise SubmissionError(found)
 
 
-def _masks_in(value: Any, key: str = "", path: str = "run") -> Iterator[str]:
+def _masks_in(value: Any, key: str = "", *, path: str) -> Iterator[str]:
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from _masks_in(item, str(name), f"{path}.{name}")
+            yield from _masks_in(item, str(name), path=f"{path}.{name}")
     elif isinstance(value, list):
         for number, (name, item) in enumerate(named_items(value, key)):
-            yield from _masks_in(item, name, f"{path}[{number}]")
+            yield from _masks_in(item, name, path=f"{path}[{number}]")
     elif isinstance(value, str) and MASK in value and masked(value.replace(MASK, _ANY_SECRET), key) == value:
         yield path
 

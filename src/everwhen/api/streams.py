@@ -28,7 +28,7 @@ from everwhen.operations import event_feed
 from everwhen.operations.audit import held_slots
 from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
-from everwhen.views.record import SaidMessage, event_to_json
+from everwhen.views.record import event_to_json, message_to_json
 from everwhen.views.shape import Object
 
 MOST, MOST_OF_TOKEN = 1_000, 100
@@ -50,7 +50,8 @@ class Streams:
         self.heartbeat = HEARTBEAT
         self._runtime = runtime
         self.events = Feed(_event_source(runtime), changes)
-        self.messages = Feed(_message_source(runtime), changes)
+        self.messages = Feed(_message_source(runtime, shows_secrets=True), changes)
+        self.masked_messages = Feed(_message_source(runtime, shows_secrets=False), changes)
         self._open: dict[str, int] = {}  # how many, by token
         self._loop: asyncio.AbstractEventLoop | None = None
         self._good: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
@@ -63,6 +64,7 @@ class Streams:
     def _close(self) -> None:
         self.events.close()
         self.messages.close()
+        self.masked_messages.close()
 
     @property
     def count(self) -> int:
@@ -186,8 +188,10 @@ def _event_source(runtime: Runtime) -> Source:
     return Source(partial(_feed_after, runtime), partial(event_feed.last_place, runtime), seen)
 
 
-def _message_source(runtime: Runtime) -> Source:
-    return Source(partial(_messages_after, runtime), lambda: (event_feed.last_message_id(runtime),))
+def _message_source(runtime: Runtime, *, shows_secrets: bool) -> Source:
+    return Source(
+        partial(_messages_after, runtime, shows_secrets), lambda: (event_feed.last_message_id(runtime),)
+    )
 
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
@@ -209,9 +213,12 @@ def _item(entry: event_feed.FeedEntry, sequence: int | None, number: int) -> Ite
     return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry)))
 
 
-def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
+def _messages_after(runtime: Runtime, shows_secrets: bool, after: Cursor, limit: int) -> list[Item]:
     found = event_feed.messages_after(runtime, after[0], limit=limit)
-    return [Item(0, one.id, one.owner, _frame("message", SaidMessage.of(one))) for one in found]
+    return [
+        Item(0, one.id, one.owner, _frame("message", message_to_json(one, shows_secrets=shows_secrets)))
+        for one in found
+    ]
 
 
 def _frame(kind: str, fields: Object) -> bytes:

@@ -17,8 +17,9 @@ from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
 from everwhen.compat.importers.herdctl import import_herdctl
+from everwhen.config.files import read_text
 from everwhen.config.problems import Report
-from everwhen.config.yaml_text import read_document, written
+from everwhen.config.yaml_text import MOST_BYTES, read_document, written
 from everwhen.errors import ConfigError
 
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
@@ -51,7 +52,7 @@ def crontab(file: Path, system: bool) -> Answers:
 def ductile(file: Path) -> Answers:
     """Import a configuration of Ductile."""
     folder = Path.cwd() if str(file) == "-" else file.parent
-    return _show_imported(import_ductile(_document(file), lambda name: _document(folder / name)), file)
+    return _show_imported(import_ductile(_document(file), lambda name: _included(folder / name)), file)
 
 
 @command.command()
@@ -61,7 +62,7 @@ def herdctl(file: Path) -> Answers:
     """Import an agent of herdctl, or a fleet with the files that it names."""
     folder = Path.cwd() if str(file) == "-" else file.resolve().parent
     return _show_imported(
-        import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file
+        import_herdctl(_document(file), lambda name: _included(Path(name)), str(folder)), file
     )
 
 
@@ -111,19 +112,38 @@ def _object(name: str) -> Any:
 
 
 def _document(file: Path) -> Any:
+    return _parse(_text(file), file)
+
+
+def _included(file: Path) -> Any:
+    return _parse(_text(file, is_included=True), file)
+
+
+def _parse(text: str, file: Path) -> Any:
     report = Report()
-    document = read_document(_text(file), str(file), report)
+    document = read_document(text, str(file), report)
     report.refuse()
     return document.root
 
 
-def _text(file: Path) -> str:
+def _text(file: Path, *, is_included: bool = False) -> str:
     try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        return (
+            read_text(file, is_included=is_included) if is_included or str(file) != "-" else _standard_input()
+        )
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start})") from error
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _standard_input() -> str:
+    content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"is larger than {MOST_BYTES >> 20} MiB; split it")
+    return content.decode()
 
 
 def _show_imported(imported: Imported, source: Path | str) -> Answers:

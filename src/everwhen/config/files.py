@@ -74,21 +74,26 @@ def _read(
 
 def _text(path: Path, is_included: bool) -> str:
     try:
-        kind = path.stat().st_mode
-        if S_ISDIR(kind):
+        if S_ISDIR(path.stat().st_mode):
             raise ConfigError("is a directory; name the files in it, as in include: [schedules.d/*.yaml]")
-        # The user named the main file, which may be a pipe of a shell; a pattern may match anything.
-        if not S_ISREG(kind) and (is_included or not S_ISFIFO(kind)):
-            raise ConfigError("is not a file, but a device, a pipe or a socket")
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ConfigError(f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
+        return read_text(path, is_included=is_included)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}; {_cure(error, is_included)}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8 text (byte {error.start})") from error
+
+
+def read_text(path: Path, *, is_included: bool) -> str:
+    """Return the text of a file of bounded size; raise ConfigError for a device, or for a pipe that a file names."""
+    kind = path.stat().st_mode
+    # The user named the main file, which may be a pipe of a shell; another file may name anything.
+    if not S_ISREG(kind) and (is_included or not S_ISFIFO(kind)):
+        raise ConfigError("is not a file, but a device, a pipe or a socket")
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def _cure(error: OSError, is_included: bool) -> str:

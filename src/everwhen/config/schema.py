@@ -175,6 +175,8 @@ def _one_channel(node: CheckedValue) -> None:
     if len(channels) != 1:
         found = f", not {' and '.join(channels)}" if channels else ""
         node.complain(f"must name exactly one of {', '.join(CHANNELS)}{found}")
+    elif node.value.get("env") is not None and channels != ["command"]:
+        node.complain("env is the environment of a command; leave it out")
 
 
 _WEBHOOK = Record(
@@ -195,6 +197,11 @@ _MAIL = Record(
         ),
         "from": Key(MAIL_ADDRESS, "The sender."),
         "smtp": Key(MAIL_SERVER, "The mail server.", is_required=True),
+        "starttls": Key(
+            Flag(),
+            "With `smtp://`: true sends nothing before STARTTLS has encrypted the connection, which is the default "
+            "where the URL has a password; false sends in plain text; else STARTTLS is used where it is offered.",
+        ),
     }
 )
 _EVENT_TYPES = tuple(dict.fromkeys((*CLASSES, *get_args(EventType))))
@@ -217,6 +224,10 @@ NOTIFY = Record(
         "http": Key(_WEBHOOK, "A webhook."),
         "email": Key(_MAIL, "A mail."),
         "command": Key(ARGV, "A program; it gets the alert as JSON on standard input."),
+        "env": Key(
+            ENVIRONMENT,
+            "Variables of its environment, which has none of the service's but `PATH` and its like.",
+        ),
         "apprise": Key(Text("tgram://token/chat"), "A service of Apprise (an extra)."),
         "group_wait": Key(DURATION_OR_NONE, "Alerts of one class within this time are one message.", "30s"),
         "cooldown": Key(DURATION_OR_NONE, "How long to wait before the same thing is reported again.", "10m"),

@@ -35,6 +35,7 @@ from everwhen.mcp.results import (
     slot_to_json,
 )
 from everwhen.model.generated_keys import generated_key
+from everwhen.model.masks import masked
 from everwhen.model.one_line import one_line
 
 Ask = Callable[[str], Awaitable[bool | None]]
@@ -336,13 +337,13 @@ def _fires_alike(one: Fields, given: Fields, preview: Fields) -> bool:
 def _is_same_run(one: Fields, run: Fields, given: Fields) -> bool:
     return (
         _is_same_target(one, run)
-        and _said(one["run"]) == _said(run)
-        and one["payload"] == given.get("payload", {})
+        and _said(one["run"]) == _said(masked(run))
+        and one["payload"] == masked(given.get("payload", {}))
     )
 
 
 def _is_same_target(one: Fields, run: Fields) -> bool:
-    (kind, wanted), stored = next(iter(run.items())), one["run"]
+    (kind, wanted), stored = next(iter(masked(run).items())), one["run"]  # which has masks, too
     if kind not in stored:
         return False
     key = {"agent": "name", "workflow": "id", "http": "url"}.get(kind)

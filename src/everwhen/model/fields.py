@@ -603,6 +603,7 @@ _ROWS: dict[str, Field] = {
         "Data that is passed to the target.",
         read=payload_text,
         write=lambda one: json.loads(one.payload),
+        answer=lambda one: masked(json.loads(one.payload)),
     ),
     "run": Field(
         Anything(),  # `config.target_fields` knows the kinds of targets, and those that are installed

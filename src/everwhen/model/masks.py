@@ -15,7 +15,8 @@ from typing import Any
 MASK = "***"
 
 _CHOICES = "authorization cookie token secret passw passphrase credential apikey api-key access-key private-key".split()
-_SEGMENTS = {"auth", "pass", "pwd", "pat", "key", "sig", "signature", "session"}  # within a longer name
+_WORDS = {"pass", "pwd"}  # also alone
+_SEGMENTS = {"auth", "pat", "key", "sig", "signature", "session"}  # within a longer name
 _POINTERS = {"file", "path", "dir", "folder", "env", "url", "uri", "endpoint", "name", "id", "type"}
 _SEPARATORS = re.compile(r"[-_. ]|(?<=[a-z])(?=[A-Z])")
 
@@ -71,8 +72,8 @@ def named_items(items: list[Any] | tuple[Any, ...], key: str) -> Iterator[tuple[
 def names_secret(key: str) -> bool:
     """Return whether a value with this name is probably a secret.
 
-    >>> [names_secret(name) for name in ("X-API-Key", "dbPassword", "PGPASSWORD", "SSH_KEY", "X-Auth")]
-    [True, True, True, True, True]
+    >>> [names_secret(name) for name in ("X-API-Key", "dbPassword", "PGPASSWORD", "SSH_KEY", "X-Auth", "pwd")]
+    [True, True, True, True, True, True]
     >>> [names_secret(name) for name in ("key", "author", "token_file", "monkey", "signature")]
     [False, False, False, False, False]
     """
@@ -80,7 +81,9 @@ def names_secret(key: str) -> bool:
     if not parts or parts[-1] in _POINTERS:
         return False
     joined = "-".join(parts)
-    return any(word in joined for word in _CHOICES) or (len(parts) > 1 and not _SEGMENTS.isdisjoint(parts))
+    if any(word in joined for word in _CHOICES) or not _WORDS.isdisjoint(parts):
+        return True
+    return len(parts) > 1 and not _SEGMENTS.isdisjoint(parts)
 
 
 def _masked_secret(value: str) -> str:

@@ -197,7 +197,11 @@ class NewSession:
 
 
 def begin_session(runtime: Runtime, token: Token) -> NewSession:
-    """Start a session for this token; it does not outlast the token."""
+    """Start a session for this token, which it does not outlast; the token of a run ends with its run, and has none."""
+    if token.confined is not None:
+        raise AccessError(
+            "the token of a run begins no session: it ends with the run, which a browser would not notice"
+        )
     now = runtime.clock.now()
     secret, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     expires_at = now + LASTS if token.expires_at is None else min(now + LASTS, token.expires_at)

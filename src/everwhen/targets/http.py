@@ -12,7 +12,7 @@ from everwhen.target import Run
 from everwhen.targets.registry import Resources
 
 if TYPE_CHECKING:
-    from everwhen.targets.http_addresses import Rule
+    from everwhen.model.addresses import Rule
     from everwhen.targets.http_exchange import HttpExchange
 
 

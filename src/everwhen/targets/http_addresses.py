@@ -1,6 +1,6 @@
 """Which addresses a request may reach: the rule for URLs that came from outside the configuration file.
 
-The rule is applied to the addresses that a name resolves to, at the moment of connecting, so a name that changes
+The rule is applied to the addresses that a name resolves to, and a request connects to these: a name that changes
 between the check and the connection gains nothing. It is also applied to addresses written in a URL, which are not
 resolved.
 """
@@ -8,15 +8,13 @@ resolved.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from everwhen.model.addresses import Address, faces_of, is_public, parse_address
+from everwhen.model.addresses import Rule, destination_of, is_public, may_reach, parse_address
 
-Rule = Callable[[Address], bool]
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
@@ -38,8 +36,8 @@ class ForbiddenAddressError(Exception):
 class GuardedResolver(AbstractResolver):
     """Resolves names to addresses that the rule accepts; a name with any other address is refused as a whole."""
 
-    def __init__(self, rule: Rule = is_public) -> None:
-        self._resolver = aiohttp.ThreadedResolver()
+    def __init__(self, rule: Rule = is_public, resolver: AbstractResolver | None = None) -> None:
+        self._resolver = resolver or aiohttp.ThreadedResolver()
         self._rule = rule
 
     async def resolve(
@@ -63,14 +61,14 @@ def unresolved(host: str, error: socket.gaierror) -> ForbiddenAddressError:
 
 
 def require_literal(rule: Rule, url: URL) -> None:
-    """Refuse a URL that contains a forbidden address; names are checked when they are resolved."""
+    """Refuse a URL that contains a forbidden address, in whatever form; names are checked when they are resolved."""
     host = url.raw_host or ""
-    if parse_address(host) is not None:
-        require(rule, host, host)
+    if not may_reach(host, rule):
+        raise ForbiddenAddressError(host)
 
 
 def require(rule: Rule, host: str, address: str) -> None:
-    """Refuse an address unless the rule accepts it, and every address embedded in it."""
+    """Refuse an address that a name resolved to, unless the rule accepts it."""
     parsed = parse_address(address)
-    if parsed is None or not all(rule(each) for each in faces_of(parsed)):
+    if parsed is None or not rule(destination_of(parsed)):
         raise ForbiddenAddressError(host)

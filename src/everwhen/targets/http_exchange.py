@@ -24,14 +24,14 @@ import aiohttp
 from yarl import URL
 
 from everwhen.errors import CostError
-from everwhen.model.addresses import is_public
+from everwhen.model.addresses import Rule, is_public
 from everwhen.model.cost import Cost, cost_of, parse_cost
 from everwhen.model.instants import SECOND, instant_of, to_datetime
 from everwhen.model.job import trace_id_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.target_kinds import header_fault, without_credentials
 from everwhen.target import Run
-from everwhen.targets.http_addresses import ForbiddenAddressError, GuardedResolver, Rule, require_literal
+from everwhen.targets.http_addresses import ForbiddenAddressError, GuardedResolver, require_literal
 from everwhen.targets.process import HEAD, READ_LIMIT, Captured
 from everwhen.targets.python_function import fields_of_run
 from everwhen.targets.secrets import with_secrets

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from everwhen.model.cost import Cost, amount_number, reserved_in
 from everwhen.model.job import CostSource, JobStatus, Origin
+from everwhen.model.masks import masked
 from everwhen.model.values import plain_queue
 from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
 
@@ -66,7 +67,8 @@ class Job(View):
     deadline_at: When | None
     queue: str = field(via=plain_queue)
     payload: Object | None = field(
-        via=json.loads, about="What was given for this job alone; null: the schedule's."
+        via=lambda payload: masked(json.loads(payload)),
+        about="What was given for this job alone, without its secrets; null: the schedule's.",
     )
     reason: str | None
     error: str | None

@@ -9,6 +9,7 @@ from everwhen.model.event_details import readable_details
 from everwhen.model.events import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
+from everwhen.model.masks import masked
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.views.shape import Object, View, When, field, when_text
 
@@ -64,6 +65,12 @@ class SaidMessage(View):
     owner: str | None
     job_id: str
     event: Object = field("body", via=json.loads)
+
+
+def message_to_json(message: object, *, shows_secrets: bool) -> Object:
+    """Return a message as it was said, or for those who only look, with masks in the place of secrets."""
+    fields = SaidMessage.of(message)
+    return fields if shows_secrets else {**fields, "event": masked(fields["event"])}
 
 
 class MessageList(View):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from everwhen.model.masks import masked
 from everwhen.model.webhooks import OffReason, WebhookState
 from everwhen.views.record import AuditEvent
 from everwhen.views.shape import Object, View, When, field
@@ -14,7 +15,7 @@ class EventWebhook(View):
     """A URL that gets events, and how far it has got. Its secret is never shown."""
 
     id: str = field("webhook_id", examples=["whk_a1b2c3d4e5f60718"])
-    url: str
+    url: str = field(via=masked, about="Without the secrets that it may contain.")
     on: list[str] = field(about="The types of events that it gets.", examples=[["job.failed", "breaker.*"]])
     owner: str | None = field(about="Whose events it gets; none: all.")
     state: WebhookState = field(about="`failing`: the last attempt failed. `off`: nothing is sent.")

@@ -29,6 +29,7 @@ from everwhen.api.calls import (
     instant_in,
     make_router,
     nothing,
+    refuse_masks,
     revision_in,
     row_in,
     shown,
@@ -198,6 +199,7 @@ def trigger_schedule(
 ) -> Response:
     """The job is independent of the slots: next_run_at and the counters do not change."""
     body = body or TriggerBody(payload=None)
+    refuse_masks({"payload": body.payload})
     firing = jobs.trigger_schedule(
         context.runtime,
         schedule_id,

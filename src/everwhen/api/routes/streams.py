@@ -33,7 +33,7 @@ from everwhen.model.queries import MessageFilter
 from everwhen.model.token import Token
 from everwhen.operations import audit, event_feed
 from everwhen.operations.access import Caller
-from everwhen.views.record import AuditList, MessageList, SaidMessage, event_to_json
+from everwhen.views.record import AuditList, MessageList, event_to_json, message_to_json
 from everwhen.views.shape import cursor_of, numbers_of
 
 EventWord = Annotated[str, WithJsonSchema({"enum": list(event_feed.TYPES)})]
@@ -133,11 +133,12 @@ def list_messages(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first. All filters must match."""
+    """Newest first. All filters must match. To a viewer, secrets in the content are masked."""
     wanted = MessageFilter(owner, schedule_id, instant_in(from_), instant_in(to))
     page = audit.list_messages(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
-    items = [SaidMessage.of(one) for one in page.items]
+    shows_secrets = caller.token.may("operator")
+    items = [message_to_json(one, shows_secrets=shows_secrets) for one in page.items]
     return answer(MessageList.of(page, items=items, next_cursor=following))
 
 
@@ -191,8 +192,10 @@ async def stream_events(listener: Annotated[StreamRequest, Depends(_listener)]) 
     **described("Follow messages", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_messages(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
-    """Messages are sent in the order of their commits."""
-    return listener.stream(listener.streams.messages, parts=1)
+    """Messages are sent in the order of their commits. To a viewer, secrets in their content are masked."""
+    streams = listener.streams
+    feed = streams.messages if listener.token.may("operator") else streams.masked_messages
+    return listener.stream(feed, parts=1)
 
 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:

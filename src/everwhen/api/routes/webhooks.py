@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import Context, answer, described, make_router, nothing
+from everwhen.api.calls import Context, answer, described, make_router, nothing, refuse_masks
 from everwhen.api.payloads import Identifier, Line, Shape
 from everwhen.operations import webhooks
 from everwhen.operations.webhooks import WebhookChanges
@@ -59,6 +59,7 @@ def list_webhooks(context: Context, caller: Viewer) -> Response:
 )
 def create_webhook(context: Context, caller: Operator, body: EventWebhookBody) -> Response:
     """The URL gets the events from now on, at least once each, signed as requests to `/hooks/` are."""
+    refuse_masks({"url": body.url})
     made = webhooks.create_webhook(
         context.runtime, body.url, body.on, caller, secret=body.secret, owner=body.owner
     )
@@ -77,6 +78,7 @@ def change_webhook(
     context: Context, caller: Operator, webhook_id: WebhookId, body: EventWebhookChanges
 ) -> Response:
     """Switched on again, it continues with what it has not received yet."""
+    refuse_masks({"url": body.url})
     changes = WebhookChanges(body.url, body.on, body.secret, body.active)
     return answer(EventWebhook.of(webhooks.change_webhook(context.runtime, webhook_id, changes, caller)))
 

@@ -6,12 +6,15 @@ No file is executed, except the module that holds a scheduler object, which the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from everwhen.errors import ConfigError
 from everwhen.model.kinds import NAME
 
+MOST_ENTRIES = 20_000  # schedules of one import
+MOST_FILES, MOST_LEVELS = 1_000, 20  # that files name
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
@@ -20,12 +23,23 @@ class Imported:
     """Sections of an everwhen.yaml, and notes on what differs, in the order of the file."""
 
     document: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    noted: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self.noted)
 
     def note(self, text: str) -> None:
         """Add a note, once."""
-        if text not in self.notes:
-            self.notes.append(text)
+        self.noted[text] = None
+        if len(self.noted) > MOST_ENTRIES:
+            raise ConfigError(f"there is more than {MOST_ENTRIES:,} times something to note; split the file")
+
+    def add_schedule(self, schedule: Mapping[str, Any]) -> None:
+        schedules = self.document["schedules"]
+        if len(schedules) >= MOST_ENTRIES:
+            raise ConfigError(f"there are more than {MOST_ENTRIES:,} entries; split the file")
+        schedules.append(schedule)
 
     def note_others(
         self, keys: Iterable[str], known: Collection[str], place: str = "", why: str = ""
@@ -52,11 +66,28 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+class IncludedFiles:
+    """The files that a file names, and those that these name: so many at most, and so deep."""
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self._read, self._count = read, 0
+
+    def read(self, path: str, level: int) -> Any:
+        """Return the document of a file; `level`: how many files name one another up to it."""
+        self._count += 1
+        if level > MOST_LEVELS:
+            raise ConfigError(f"{path}: is named over more than {MOST_LEVELS} files; does it name itself?")
+        if self._count > MOST_FILES:
+            raise ConfigError(f"{path}: more than {MOST_FILES:,} files are named")
+        return self._read(path)
+
+
 class Names:
     """Ids that are derived from any text, each used once."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._last: dict[str, int] = {}  # the number behind the id that was taken last
 
     def keep(self, name: str) -> str:
         """Return the name itself where it is an unused id, else an id like it.
@@ -78,10 +109,11 @@ class Names:
         ('usr-bin-back-up-sh', 'usr-bin-back-up-sh-2')
         """
         base = _OTHER.sub("-", wish.lower()).strip("-")[:60].strip("-") or fallback
-        name, number = base, 1
+        name, number = base, self._last.get(base, 1)
         while name in self._taken:
             number += 1
             name = f"{base}-{number}"
+        self._last[base] = number
         self._taken.add(name)
         return name
 

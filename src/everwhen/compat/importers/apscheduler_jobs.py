@@ -66,7 +66,7 @@ def import_apscheduler(scheduler: Any) -> Imported:
     for found in _jobs_of(source):
         schedule = _schedule(found, to_datetime(now), source)
         if schedule is not None:
-            source.imported.document["schedules"].append(schedule)
+            source.imported.add_schedule(schedule)
     _note_the_rest(source)
     if scheduler.running:
         scheduler.shutdown(wait=False)

@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from everwhen.compat.importers import Imported, Names
-from everwhen.errors import ConfigError, SchedulerError
+from everwhen.errors import ConfigError, SchedulerError, shown
+from everwhen.targets.secrets import escape_references
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import bits, parse_cron
 
@@ -20,6 +21,7 @@ _SCHEDULES = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES = ("timezone", "CELERY_TIMEZONE")
 _CRON = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_LARGEST = 10**15  # of a factor
 _TASK = ("task", "schedule", "args", "kwargs", "options", "relative")
 
 
@@ -31,6 +33,8 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
     """Import the entries of every beat_schedule in a Python file."""
     try:
         tree = ast.parse(source)
+    except MemoryError as error:  # of the parser's stack
+        raise ConfigError("this is not valid Python: it is nested too deep") from error
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ConfigError(f"this is not valid Python: {error}") from error
     imported = Imported({"schedules": []})
@@ -41,11 +45,11 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
         for key, entry in _entries(value, imported):
             schedule = _schedule(key, entry, timezone, app, imported)
             if schedule is not None:
-                imported.document["schedules"].append({"id": names.take(key, "task"), **schedule})
+                imported.add_schedule({"id": names.take(key, "task"), **schedule})
     periodic = _periodic_tasks(tree)
     for call in periodic:
         imported.note(
-            f"line {call.lineno}: left out, {ast.unparse(call)} is computed when the application runs;"
+            f"line {call.lineno}: left out, {_source(call)} is computed when the application runs;"
             " write it as an entry of beat_schedule, or as a schedule by hand"
         )
     if not periodic and not any(name in _SCHEDULES for name, _ in settings):
@@ -122,11 +126,12 @@ def _schedule(
     except KeyError as error:
         imported.note(f"{key}: left out, it has no {error.args[0]}")
         return None
-    except (_UnreadableError, SchedulerError, TypeError, ValueError) as error:
+    except (_UnreadableError, SchedulerError, TypeError, ValueError, OverflowError) as error:
         imported.note(f"{key}: left out: {error}")
         return None
     imported.note_others(entry, _TASK, f"{key}.")
-    return trigger | {"if_running": "allow", "run": {"command": command}}
+    # Celery reads no variable of the environment in them.
+    return trigger | {"if_running": "allow", "run": {"command": escape_references(command)}}
 
 
 def _trigger(key: str, node: ast.expr, timezone: str, imported: Imported) -> dict[str, Any]:
@@ -148,7 +153,7 @@ def _duration(node: ast.expr) -> str:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise _UnreadableError(
-            f"line {node.lineno}: {ast.unparse(node)} is not a number of seconds, a timedelta or a crontab"
+            f"line {node.lineno}: {_source(node)} is not a number of seconds, a timedelta or a crontab"
         )
     if seconds != int(seconds) or seconds <= 0:
         raise _UnreadableError(
@@ -195,13 +200,18 @@ def _field(value: Any) -> str:
 def _command(
     key: str, task: str, entry: dict[str, ast.expr], app: str | None, imported: Imported
 ) -> list[str]:
+    if task.startswith("-"):
+        raise _UnreadableError(f'its task "{shown(task)}" would be an option of celery')
     command = ["celery", "-A", app or task.partition(".")[0], "call", task]
     for name in ("args", "kwargs"):
         if name in entry and (value := _literal(entry[name])):
             command += [f"--{name}", json.dumps(list(value) if name == "args" else dict(value))]
     options = _literal(entry["options"]) if "options" in entry else {}
+    if not isinstance(options, dict):
+        raise _UnreadableError("its options are not a mapping")
     for name, value in options.items():
-        if name in ("queue", "expires", "exchange", "routing_key", "countdown"):
+        is_option = str(value).startswith("-")
+        if name in ("queue", "expires", "exchange", "routing_key", "countdown") and not is_option:
             command += [f"--{name.replace('_', '-')}", str(value)]
         else:
             imported.note(f"{key}: options.{name} is left out")
@@ -216,10 +226,30 @@ def _literal(node: ast.expr) -> Any:
         keys |= {str(keyword.arg): _literal(keyword.value) for keyword in node.keywords}
         return timedelta(**keys)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return _literal(node.left) * _literal(node.right)
+        return _product(node, _literal(node.left), _literal(node.right))
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise _UnreadableError(
-            f"line {node.lineno}: {ast.unparse(node)} is computed; only literals can be read"
-        ) from None
+        raise _computed(node) from None
+
+
+def _product(node: ast.BinOp, left: Any, right: Any) -> Any:
+    """Multiply numbers and spans of time; not texts and lists, and nothing that has no end."""
+    for factor in (left, right):
+        if not isinstance(factor, int | float | timedelta) or (
+            isinstance(factor, int) and abs(factor) > _LARGEST
+        ):
+            raise _computed(node)
+    return left * right
+
+
+def _computed(node: ast.expr) -> _UnreadableError:
+    return _UnreadableError(f"line {node.lineno}: {_source(node)} is computed; only literals can be read")
+
+
+def _source(node: ast.expr) -> str:
+    """Return an expression as notes show it: its beginning."""
+    try:
+        return shown(ast.unparse(node))
+    except (RecursionError, ValueError):  # nested deep; a number with too many digits
+        return "what stands there"

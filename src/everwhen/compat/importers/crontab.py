@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from everwhen.compat.importers import Imported, Names
-from everwhen.errors import SchedulerError
+from everwhen.errors import ConfigError, SchedulerError, shown
+from everwhen.targets.secrets import escape_references
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron
 
-_SETTING = re.compile(r"""\s*(?:(["'])(?P<quoted>\w+)\1|(?P<name>\w+))\s*=\s*(?P<value>.*?)\s*""")
+_SETTING = re.compile(r"""(?:(["'])(?P<quoted>\w+)\1|(?P<name>\w+))\s*=(?P<value>.*)""")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+MOST_VALUES = 200_000  # of variables, each counted with every entry that has it
 _BLANK = re.compile(r"[ \t]+")
 _UNTIL_PERCENT = re.compile(r"(?:\\.|[^%\\])*", re.DOTALL)
 _NOT_HANDED_ON = ("MAILTO", "MAILFROM", "SHELL", "CRON_TZ", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING")
@@ -33,13 +36,15 @@ class _Reading:
     shell: str = "/bin/sh"
     environment: dict[str, str] = field(default_factory=dict)
     comment: str = ""
+    values: int = 0
 
 
 def import_crontab(text: str, *, is_system: bool = False) -> Imported:
     imported = Imported({"schedules": []})
     reading = _Reading(is_system, imported)
-    for number, line in enumerate(text.splitlines(), 1):
-        _read(line.strip(), number, reading)
+    # Not `splitlines`: what cron reads as one line, such as a comment with a form feed in it, must not become an entry.
+    for number, line in enumerate(text.split("\n"), 1):
+        _read(line.strip(" \t\r"), number, reading)
     if imported.document["schedules"]:
         imported.note(
             "commands run in the directory and with the PATH of the service, not in the user's home with /usr/bin:/bin"
@@ -57,7 +62,7 @@ def _read(line: str, number: int, reading: _Reading) -> None:
     comment, reading.comment = reading.comment, ""
     setting = _SETTING.fullmatch(line)
     if setting is not None:
-        _set(setting["quoted"] or setting["name"], _unquoted(setting["value"]), number, reading)
+        _set(setting["quoted"] or setting["name"], _unquoted(setting["value"].strip()), number, reading)
     else:
         _entry(line, number, comment, reading)
 
@@ -85,11 +90,14 @@ def _set(name: str, value: str, number: int, reading: _Reading) -> None:
 
 def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
     note = reading.imported.note
+    if _CONTROL.search(line):
+        note(f"line {number}: left out, it has control characters: {shown(line)}")
+        return
     is_silent = line.startswith("-")  # a leading minus keeps an entry out of the system's log
     fields = 1 if line.lstrip("-").startswith("@") else 5
     parts = _BLANK.split(line.lstrip("-"), fields + reading.is_system)
     if len(parts) < fields + reading.is_system + 1:
-        note(f"line {number}: left out, it is not an entry: {line}")
+        note(f"line {number}: left out, it is not an entry: {shown(line)}")
         return
     expression, command = " ".join(parts[:fields]), parts[-1]
     if is_silent:
@@ -105,7 +113,7 @@ def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
         note(f"line {number}: left out: {error}")
         return
     user = parts[fields] if reading.is_system else None
-    reading.imported.document["schedules"].append(
+    reading.imported.add_schedule(
         _schedule(expression, command, user, number, comment=comment, reading=reading)
     )
 
@@ -121,6 +129,9 @@ def _schedule(
     run: dict[str, Any] = {"command": [reading.shell, "-c", script]}
     if reading.environment:
         run["env"] = dict(reading.environment)
+        reading.values += len(reading.environment)
+        if reading.values > MOST_VALUES:
+            raise ConfigError(f"line {number}: the variables of all entries are more than {MOST_VALUES:,}")
     schedule: dict[str, Any] = {"id": reading.names.take(_name_of(script))}
     if comment:
         schedule["description"] = comment
@@ -129,7 +140,7 @@ def _schedule(
         "timezone": reading.timezone,
         "if_running": "allow",
         "timeout": 0,
-        "run": run,
+        "run": escape_references(run),  # `${NAME}` is the shell's to read
     }
 
 

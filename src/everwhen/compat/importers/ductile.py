@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from everwhen.compat.importers import Imported, Names, merged
+from everwhen.compat.importers import Imported, IncludedFiles, Names, merged
 from everwhen.errors import ConfigError
 
 _PLUGIN = "enabled config timeouts circuit_breaker max_outstanding_polls schedule schedules".split()
@@ -22,7 +22,7 @@ _DIRECTORIES = ("plugin_dirs", "plugin_roots", "plugins_dir", "plugin_dir")
 def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> Imported:
     """Import the plugins of a Ductile configuration, with their schedules; `read` reads the included files."""
     imported = Imported()
-    document = _whole(document, read, imported)
+    document = _whole(document, None if read is None else IncludedFiles(read), imported)
     if not isinstance(document, Mapping) or not any(key in document for key in _FILE):
         raise ConfigError("this is not a Ductile configuration: it has no plugins")
     _service(document, imported)
@@ -36,14 +36,16 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
     return imported
 
 
-def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported) -> Any:
+def _whole(document: Any, files: IncludedFiles | None, imported: Imported, level: int = 1) -> Any:
     """Merge a file with its includes: mappings are joined, and later files override earlier ones."""
     if not isinstance(document, Mapping) or not document.get("include"):
         return document
     paths = document["include"] if isinstance(document["include"], list) else [document["include"]]
     found: dict[str, Any] = {key: value for key, value in document.items() if key != "include"}
     for path in paths:
-        included = None if read is None else _whole(read(_at_home(path)), read, imported)
+        included = None
+        if files is not None:
+            included = _whole(files.read(_at_home(path), level), files, imported, level + 1)
         if isinstance(included, Mapping):
             found = merged(found, included)
         else:

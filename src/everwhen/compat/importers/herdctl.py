@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from everwhen.compat.importers import Imported, Names, merged
+from everwhen.compat.importers import Imported, IncludedFiles, Names, merged
 from everwhen.errors import ConfigError, shown
 
 _SCHEDULE = ("type", "interval", "cron", "expression", "prompt", "enabled")
@@ -18,6 +18,18 @@ _DEFAULTS = ("instances", "model", "work_source")
 _FILE = ("agents", "fleets", "defaults", "fleet", "version", "schedules", "name")
 
 Read = Callable[[str], Any]
+
+
+class _Fleet(NamedTuple):
+    """Where a file of agents is: its folder, the fleet inside a fleet, and how many files name one another up to it."""
+
+    files: IncludedFiles
+    folder: str
+    team: str = ""
+    level: int = 1
+
+    def read(self, path: str) -> Any:
+        return self.files.read(_joined(self.folder, path), self.level)
 
 
 class _Agent(NamedTuple):
@@ -35,7 +47,7 @@ def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
     if not any(key in document for key in _FILE):
         raise ConfigError("this is not a herdctl file: it has neither agents nor schedules")
     imported, names = Imported({"agents": {}}), Names()
-    for found in _agents(document, read, folder, "", imported):
+    for found in _agents(document, _Fleet(IncludedFiles(read), folder), imported):
         wish = str(found.fields.get("name") or "agent")
         name = names.take(f"{found.team}-{wish}" if found.team else wish)
         imported.document["agents"][name] = _agent(name, found, imported)
@@ -43,39 +55,36 @@ def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
     return imported
 
 
-def _agents(
-    document: Mapping[str, Any], read: Read, folder: str, team: str, imported: Imported
-) -> Iterator[_Agent]:
+def _agents(document: Mapping[str, Any], fleet: _Fleet, imported: Imported) -> Iterator[_Agent]:
     """Yield the agents of a file, then those of the fleets that it names."""
     if not any(key in document for key in ("agents", "fleets", "fleet", "defaults", "version")):
-        yield _Agent(document, folder, team)
+        yield _Agent(document, fleet.folder, fleet.team)
         return
-    place = f"{team}: " if team else ""
+    place = f"{fleet.team}: " if fleet.team else ""
     imported.note_others(document, ("agents", "fleets", "defaults", "version"), place)
     shared = _defaults(document.get("defaults"), place, imported)
     for entry in _entries(document.get("agents"), f"{place}agents", imported):
-        fields, home = _agent_fields(entry, read, folder, imported)
-        yield _Agent(merged(shared, fields), home, team)
+        fields, home = _agent_fields(entry, fleet, imported)
+        yield _Agent(merged(shared, fields), home, fleet.team)
     for number, entry in enumerate(_entries(document.get("fleets"), f"{place}fleets", imported)):
-        yield from _fleet(entry, f"fleets[{number}]", read, folder, team=team, imported=imported)
+        yield from _fleet(entry, f"fleets[{number}]", fleet, imported)
 
 
-def _fleet(
-    entry: Any, place: str, read: Read, folder: str, team: str, imported: Imported
-) -> Iterator[_Agent]:
+def _fleet(entry: Any, place: str, above: _Fleet, imported: Imported) -> Iterator[_Agent]:
     path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
-    document = None if path is None else read(_joined(folder, str(path)))
+    document = None if path is None else above.read(str(path))
     if path is None or not isinstance(document, Mapping):
         imported.note(f"{place}: left out, it names no file of a fleet")
         return
     given = entry if isinstance(entry, Mapping) else {}
-    document = merged(document, given.get("overrides") or {})
+    document = merged(document, _overrides(given, str(path), imported))
     about = document.get("fleet")
     called = given.get("name") or (about.get("name") if isinstance(about, Mapping) else None)
     name = str(called or posixpath.splitext(posixpath.basename(str(path)))[0])
     imported.note(f"{place}: its agents are named {name}-…, as everwhen knows one level of names")
-    home = posixpath.dirname(_joined(folder, str(path)))
-    yield from _agents(document, read, home, f"{team}-{name}" if team else name, imported)
+    home = posixpath.dirname(_joined(above.folder, str(path)))
+    team = f"{above.team}-{name}" if above.team else name
+    yield from _agents(document, _Fleet(above.files, home, team, above.level + 1), imported)
 
 
 def _defaults(defaults: Any, place: str, imported: Imported) -> dict[str, Any]:
@@ -95,26 +104,31 @@ def _entries(entries: Any, place: str, imported: Imported) -> list[Any]:
     return list(entries) if isinstance(entries, list) else []
 
 
-def _agent_fields(entry: Any, read: Read, folder: str, imported: Imported) -> tuple[Mapping[str, Any], str]:
+def _agent_fields(entry: Any, fleet: _Fleet, imported: Imported) -> tuple[Mapping[str, Any], str]:
     """Return the fields of an agent, with its fleet's overrides, and the folder of its file."""
     path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
     if path is None:
         if not isinstance(entry, Mapping):
             imported.note(f"agents: {shown(entry)} is left out, it is neither an agent nor a path")
-        return (entry if isinstance(entry, Mapping) else {}), folder
-    fields = read(_joined(folder, str(path)))
+        return (entry if isinstance(entry, Mapping) else {}), fleet.folder
+    fields = fleet.read(str(path))
     if not isinstance(fields, Mapping):
         raise ConfigError(f"{path}: is not a herdctl agent: it is not a mapping")
     given = entry if isinstance(entry, Mapping) else {}
     for key in given:
         if key not in ("path", "overrides", "name"):
             imported.note(f"{path}: {key} beside the path is left out")
-    overrides = given.get("overrides")
-    if overrides is not None and not isinstance(overrides, Mapping):
-        imported.note(f"{path}: overrides are left out, they are not a mapping")
-        overrides = None
     named = {"name": given["name"]} if given.get("name") else {}
-    return merged(merged(fields, overrides or {}), named), posixpath.dirname(_joined(folder, str(path)))
+    whole = merged(merged(fields, _overrides(given, str(path), imported)), named)
+    return whole, posixpath.dirname(_joined(fleet.folder, str(path)))
+
+
+def _overrides(entry: Mapping[str, Any], path: str, imported: Imported) -> Mapping[str, Any]:
+    overrides = entry.get("overrides") or {}
+    if isinstance(overrides, Mapping):
+        return overrides
+    imported.note(f"{path}: overrides are left out, they are not a mapping")
+    return {}
 
 
 def _joined(folder: str, path: str) -> str:

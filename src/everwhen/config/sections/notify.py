@@ -73,13 +73,18 @@ def rule_of(fields: Mapping[str, Any], name: str) -> AlertRule:
     return AlertRule(
         name,
         kind,
-        json.dumps(fields[kind]),
+        json.dumps(_channel_spec(fields, kind)),
         classes=frozenset().union(*map(classes_named, words)),
         concern=_concern(fields.get("for") or {}),
         tells_resolved=fields.get("resolved") is not False,
         quiet_hours=fields.get("quiet_hours"),
         **spans,
     )
+
+
+def _channel_spec(fields: Mapping[str, Any], kind: ChannelKind) -> Any:
+    """Return what the channel gets: its part of the rule, and of a program its environment."""
+    return {"argv": fields[kind], "env": fields.get("env") or {}} if kind == "command" else fields[kind]
 
 
 def channel_of(fields: Mapping[str, Any]) -> ChannelKind:

@@ -140,11 +140,23 @@ class SqliteTable:
 
 def own_tables() -> list[str]:
     """List the tables that the migrations of this release create."""
+    with _new_schema() as connection:
+        return _tables(connection)
+
+
+def own_parts() -> dict[str, str]:
+    """Return the statement of each table and view that the migrations of this release create, by its name."""
+    with _new_schema() as connection:
+        return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view')"))
+
+
+@contextmanager
+def _new_schema() -> Iterator[sqlite3.Connection]:
     database = SqliteDatabase(None)
     try:
         migrate(database, SQLITE_MIGRATIONS, applied_at=0)
         with database.read() as connection:
-            return _tables(connection)
+            yield connection
     finally:
         database.close()
 

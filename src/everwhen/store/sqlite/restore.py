@@ -29,12 +29,13 @@ from everwhen.store.schema.migrations import SQLITE_MIGRATIONS
 from everwhen.store.sqlite.database import SqliteDatabase, usable
 from everwhen.store.sqlite.errors import translated
 from everwhen.store.sqlite.files import PRIVATE, FileLock, share_like, sync_path
-from everwhen.store.sqlite.move import mark_in
+from everwhen.store.sqlite.move import mark_in, own_parts
 from everwhen.store.sqlite.transaction import SqliteSnapshot, SqliteStore
 
 _PATIENCE = 10.0
 _SUFFIXES = ("", "-wal", "-shm", "-journal", ".lock")
 _LOGS = ("-wal", "-shm", "-journal")
+_KINDS = ("TABLE", "VIEW", "INDEX", "UNIQUE INDEX", "TRIGGER", "VIRTUAL TABLE")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -95,11 +96,13 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
         _refuse_cut_off(path)
         with closing(_open_backup(path)) as source, closing(sqlite3.connect(growing)) as copy:
             source.backup(copy, pages=1_000, progress=report, sleep=0)
+            _refuse_strange_parts(copy, path)
             (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
             if verdict != "ok":
                 raise refusal(path, f"is damaged: {shown(verdict)}")
             refuse_newer_backup(_applied(copy, path), SQLITE_MIGRATIONS, path)
             _refuse_moved(copy, path)
+            _refuse_triggers(copy, path)
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF in (*_DAMAGED, sqlite3.SQLITE_ERROR):  # the last: a table is missing
             raise refusal(path, f"is damaged: {error}") from error
@@ -123,6 +126,39 @@ def _refuse_cut_off(path: Path) -> None:
     pages = int.from_bytes(header[28:32], "big")
     if len(header) < 100 or path.stat().st_size < (65_536 if page_size == 1 else page_size) * pages:
         raise refusal(path, "is damaged: it ends too soon")
+
+
+def _refuse_strange_parts(copy: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file in which something else has the name of a table or a view of ours.
+
+    A view may take for ever to read, and a virtual table runs code of its module. SQLite goes by the statement, and not
+    by the type that stands beside it; it writes statements with these beginnings, and only a forger others.
+    """
+    ours = {name.lower(): _kind_of(sql) for name, sql in own_parts().items()}
+    for name, sql in copy.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall():
+        kind = _kind_of(sql)
+        if kind is None or ours.get(str(name).lower(), kind) != kind:
+            raise refusal(path, f"is damaged: {shown(name)} is not what a backup has under this name")
+
+
+def _kind_of(sql: object) -> str | None:
+    return next((kind for kind in _KINDS if str(sql).startswith(f"CREATE {kind} ")), None)
+
+
+def _refuse_triggers(copy: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file with triggers: they would go on acting in the restored database."""
+    found = copy.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE TRIGGER %'").fetchone()
+    if found is not None:
+        raise refusal(path, f"has a trigger, {shown(found[0])}, which everwhen does not make")
+
+
+def _refuse_other_views(database: SqliteDatabase, path: Path) -> None:
+    """Refuse views that are not as the migrations make them."""
+    with database.read() as connection:
+        views = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'").fetchall())
+    for name, sql in own_parts().items():
+        if _kind_of(sql) == "VIEW" and views.get(name) != sql:
+            raise refusal(path, f"is damaged: its view {name} is not that of any release")
 
 
 def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
@@ -149,6 +185,7 @@ def _make_ready(growing: Path, path: Path, now: int, catch_up: bool, skipped: in
     try:
         with usable_rows(path, sqlite3.Error):
             migrate(database, SQLITE_MIGRATIONS, applied_at=now)
+            _refuse_other_views(database, path)
             store = SqliteStore(database)
             restored = store.write(
                 Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)

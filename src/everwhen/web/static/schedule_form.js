@@ -56,10 +56,10 @@ export function formOf(schedule) {
 export function copyOf(schedule) {
   const left = [];
   const clean = (value, path) => (value && typeof value === "object" && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).filter(([key, one]) => { const isMasked = typeof one === "string" && one.includes(MASK); if (isMasked) left.push(`${path}.${key}`); return !isMasked; }).map(([key, one]) => [key, clean(one, `${path}.${key}`)])) : value);
-  const run = clean(schedule.run, "run"), copied = {};
+  const run = clean(schedule.run, "run"), payload = clean(schedule.payload, "payload"), copied = {};
   for (const key of BESIDE) if (isSet(schedule[key])) copied[key] = schedule[key];
   if (JSON.stringify(copied.ping || "").includes(MASK)) { delete copied.ping; left.push("ping"); }
-  return { source: { ...schedule, run }, copied, left: left.filter((path) => path !== "run.http.url") };
+  return { source: { ...schedule, run, payload }, copied, left: left.filter((path) => path !== "run.http.url") };
 }
 // A change names only what is different; what was emptied is cleared.
 export function changed(source, body) {
