@@ -19,8 +19,8 @@ from everwhen.alerts.channels import open_channels
 from everwhen.alerts.command import CommandChannel
 from everwhen.alerts.mail import MailChannel, message_of
 from everwhen.config.sections.notify import rules_in
-from everwhen.decide.alert_text import plain
 from everwhen.model.alerts import AlertDelivery, Sent
+from everwhen.model.one_line import one_line
 from tests.servers.ports import LOOPBACK, HeldPort
 from tests.targets.http_server import a_server, reset, status
 
@@ -105,7 +105,7 @@ def test_half_a_character_and_a_receiver_that_is_empty_are_no_riddles(
     letterbox, url = mail_server
     letterbox.answer = "250 OK"
     channel = MailChannel(timeout=PATIENCE)
-    sent = channel.send({"to": "a@example.com", "smtp": url}, a_delivery(f"a {plain(chr(0xD800))} b"))
+    sent = channel.send({"to": "a@example.com", "smtp": url}, a_delivery(f"a {one_line(chr(0xD800))} b"))
     assert (sent.is_delivered, letterbox.messages[-1]["Subject"]) == (True, "a b")
     monkeypatch.setenv("NO_RECEIVER", "")
     sent = channel.send({"to": "${NO_RECEIVER:-}", "smtp": url}, a_delivery())

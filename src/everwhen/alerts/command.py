@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from everwhen.clock import SystemClock
-from everwhen.decide.alert_text import plain
 from everwhen.model.alerts import AlertDelivery, Sent
+from everwhen.model.one_line import one_line
 from everwhen.model.variables import DELIVERY_ID
 from everwhen.targets.process import safe_base
 from everwhen.targets.secrets import Secrets, UnresolvedError
@@ -62,11 +62,11 @@ class CommandChannel:
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
-                return Sent(False, f"{plain(argv[0], 200)} cannot be started: {error}")
+                return Sent(False, f"{one_line(argv[0], 200)} cannot be started: {error}")
         said = self._heard(process)
         if said is None:
-            return Sent(False, f"{plain(argv[0], 200)} took longer than {self._timeout:g}s")
-        text = plain(said.decode(errors="replace"))
+            return Sent(False, f"{one_line(argv[0], 200)} took longer than {self._timeout:g}s")
+        text = one_line(said.decode(errors="replace"))
         answer = f"exit {process.returncode}: {text}" if text else f"exit {process.returncode}"
         return Sent(process.returncode == 0, answer, is_final=process.returncode == FINAL)
 

@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from everwhen.clock import SystemClock
-from everwhen.decide.alert_text import plain
 from everwhen.model.alerts import AlertDelivery, Sent
 from everwhen.model.instants import to_datetime
+from everwhen.model.one_line import one_line
 from everwhen.targets.secrets import Secrets, UnresolvedError
 
 TIMEOUT = 10.0  # seconds for each answer
@@ -169,9 +169,9 @@ def message_of(fields: Mapping[str, Any], delivery: AlertDelivery) -> EmailMessa
     receivers = [fields["to"]] if isinstance(fields["to"], str) else list(fields["to"])
     host = socket.gethostname()
     message = EmailMessage()
-    message["Subject"] = plain(body["title"], 300)  # on one line, whatever a job said
-    message["From"] = plain(fields.get("from") or f"everwhen@{host}", 300)
-    message["To"] = ", ".join(plain(one, 300) for one in receivers)
+    message["Subject"] = one_line(body["title"], 300)  # on one line, whatever a job said
+    message["From"] = one_line(fields.get("from") or f"everwhen@{host}", 300)
+    message["To"] = ", ".join(one_line(one, 300) for one in receivers)
     message["Date"] = to_datetime(delivery.created_at)
     message["Message-ID"] = f"<{delivery.delivery_id}@everwhen>"
     message["Everwhen-Delivery-Id"] = delivery.delivery_id
@@ -182,4 +182,4 @@ def message_of(fields: Mapping[str, Any], delivery: AlertDelivery) -> EmailMessa
 
 def _refused(code: int, text: bytes | str) -> Sent:
     said = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return Sent(False, f"SMTP {code}: {plain(said)}", is_final=code not in _TEMPORARY)
+    return Sent(False, f"SMTP {code}: {one_line(said)}", is_final=code not in _TEMPORARY)

@@ -6,7 +6,6 @@ What a job printed is untrusted: it is cut to 500 characters and loses its contr
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,18 +14,18 @@ from urllib.parse import quote
 from everwhen.decide.alert_messages import AlertMessage
 from everwhen.decide.alerts import BEGAN_AT, ScheduleFacts
 from everwhen.errors import SchedulerError
-from everwhen.model.alerts import LONGEST_TEXT, Alert, AlertDelivery, AlertRule, class_of
+from everwhen.model.alerts import Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
 from everwhen.model.event_details import readable_details
 from everwhen.model.generated_keys import is_generated
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_of, to_datetime
+from everwhen.model.one_line import one_line
 from everwhen.model.spending import Usage
 from everwhen.timetable.civil_time import Zone, zone
 
 VERSION = 1
 MOST_ITEMS = 10
 # Surrogates, too: half a character has no encoding, and a mail with it could not be sent.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _HIDDEN = frozenset(("after_pause", "event_ids", "error", "job_ids", "last_error", "slots", "uid"))
 Facts = Mapping[str, ScheduleFacts]  # by uid
 _LINKS_OF_MANY = {"alerts": "/api/v1/alerts/?state=open", "dashboard": "/alerts"}
@@ -49,16 +48,6 @@ class AlertCosts(NamedTuple):
 
 
 NO_COSTS = AlertCosts()
-
-
-def plain(text: object, longest: int = LONGEST_TEXT) -> str:
-    """Return untrusted text on one line, without control characters, cut.
-
-    >>> plain("API key\\n not set\\x1b[31m")
-    'API key not set [31m'
-    """
-    found = " ".join(_CONTROL.sub(" ", str(text)).split())
-    return found if len(found) <= longest else f"{found[: longest - 1]}…"
 
 
 def delivery_of(
@@ -164,9 +153,9 @@ def _subject_of(alert: Alert, facts: Facts) -> str:
     """
     about = facts.get(alert.uid or "")
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
-        return plain(alert.subject, 200)
+        return one_line(alert.subject, 200)
     own_key = None if about.name and is_generated(about.own_key) else about.own_key
-    return plain(own_key or about.name or alert.subject, 200)
+    return one_line(own_key or about.name or alert.subject, 200)
 
 
 def sentence_of(alert: Alert) -> str:
@@ -175,7 +164,7 @@ def sentence_of(alert: Alert) -> str:
     match alert.class_:
         case "schedule.failing":
             failed = details.get("failed_slots") or alert.count_
-            return "the last slot failed" if failed == 1 else f"{plain(failed, 20)} slots in a row failed"
+            return "the last slot failed" if failed == 1 else f"{one_line(failed, 20)} slots in a row failed"
         case "schedule.died":
             return "it died: more failures in a row than it may have"
         case "schedule.invalidated":
@@ -183,7 +172,7 @@ def sentence_of(alert: Alert) -> str:
         case "breaker.opened":
             return "its breaker opened; slots are skipped until a run succeeds"
         case "schedule.silent":
-            return str(plain(details.get("text") or "it has not succeeded in time"))
+            return str(one_line(details.get("text") or "it has not succeeded in time"))
         case "schedule.missed":
             return f"{_number(int(details.get('slots', 1)), 'slot was', 'slots were')} missed"
         case "schedule.overdue":
@@ -245,7 +234,7 @@ def _details(alert: Alert, facts: ScheduleFacts | None, now: int, costs: AlertCo
     lines = [f"Since {_when(where, began_at)} ({_span(now - began_at)})."]
     error = details.get("error") or (details.get("reason") if alert.class_ != "schedule.missed" else None)
     if error:
-        lines[0] += f' Last error: "{plain(error)}"' if details.get("error") else f" {plain(error)}"
+        lines[0] += f' Last error: "{one_line(error)}"' if details.get("error") else f" {one_line(error)}"
     if evidence := [*_evidence_parts(alert, where), *_cost_parts(costs)]:
         lines.append(f"Evidence: {', '.join(evidence)}")
     if isinstance(refill_at := details.get("refill_at"), int):
@@ -261,30 +250,30 @@ def _details(alert: Alert, facts: ScheduleFacts | None, now: int, costs: AlertCo
 
 def _request(details: Mapping[str, Any], facts: ScheduleFacts, where: Zone) -> list[str]:
     """Describe what waits for approval, when it would fire, and how to approve it."""
-    asked = [plain(details["words"])] if details.get("words") else []
+    asked = [one_line(details["words"])] if details.get("words") else []
     if details.get("cost_per_day"):
-        asked.append(f"about {plain(details['cost_per_day'], 50)} a day")
+        asked.append(f"about {one_line(details['cost_per_day'], 50)} a day")
     if details.get("purpose"):
-        asked.append(f'"{plain(details["purpose"])}"')
-    revision = plain(details.get("of_revision", facts.revision), 20)
+        asked.append(f'"{one_line(details["purpose"])}"')
+    revision = one_line(details.get("of_revision", facts.revision), 20)
     answer = f"everwhen schedules approve {facts.schedule_id} --revision {revision}"
     lines = [f"Asked for: {', '.join(asked)}"] if asked else []
     if slots := details.get("next"):
         shown = ", ".join(_when(where, instant_of(datetime.fromisoformat(one))) for one in slots)
         lines.append(f"If it is approved now: {shown}")
     if details.get("prompt"):
-        lines.append(f'Prompt: "{plain(details["prompt"])}"')
+        lines.append(f'Prompt: "{one_line(details["prompt"])}"')
     return [*lines, answer]
 
 
 def _evidence_parts(alert: Alert, where: Zone) -> list[str]:
     details, found = alert.details, list[str]()
     if job := details.get("job_id"):
-        found.append(f"job {plain(job, 100)}")
+        found.append(f"job {one_line(job, 100)}")
     if isinstance(slot_at := details.get("slot_at"), int):
         found.append(f"slot {_when(where, slot_at)}")
     if alert.class_ == "schedule.missed" and details.get("reason"):
-        found.append(f"reason {plain(details['reason'], 100)}")
+        found.append(f"reason {one_line(details['reason'], 100)}")
     if alert.count_ > 1:
         found.append(f"{alert.count_} events")
     return found
@@ -300,7 +289,7 @@ def _cost_parts(costs: AlertCosts) -> list[str]:
     found = [] if costs.job is None else [f"cost {costs.job}"]
     are_several = len({one.budget for one in costs.budgets}) > 1
     for one in costs.budgets:
-        of = f" ({plain(one.budget, 100)})" if are_several else ""
+        of = f" ({one_line(one.budget, 100)})" if are_several else ""
         used, most = amount_text(one.usage.used), Cost(one.usage.most, one.unit)
         found.append(f"cost {_WINDOWS[one.usage.limit]} {used} of {most}{of}")
     return found
@@ -335,13 +324,13 @@ def _line(alert: Alert, facts: Facts, now: int) -> str:
     if alert.state == "resolved" and not class_of(alert.class_).is_fact:
         return f"{subject}: {_resolution(alert, facts)}"
     error = alert.details.get("error")
-    said = sentence_of(alert) + (f', "{plain(error, 100)}"' if error else "")
+    said = sentence_of(alert) + (f', "{one_line(error, 100)}"' if error else "")
     return f"{subject}: {said}, since {_when(_zone(about), _began_at(alert))}"
 
 
 def _resolution(alert: Alert, facts: Facts) -> str:
     """Say how an alert ended, and how long it was open."""
-    how = plain(alert.details.get("how") or "over", 100)
+    how = one_line(alert.details.get("how") or "over", 100)
     if alert.resolved_at is None:
         return how
     at = _when(_zone(facts.get(alert.uid or "")), alert.resolved_at)
@@ -365,7 +354,7 @@ def _item(alert: Alert, facts: Facts, now: int) -> dict[str, Any]:
 
 def _reason(alert: Alert) -> str | None:
     reason = alert.details.get("reason")
-    return None if reason is None else plain(reason)
+    return None if reason is None else one_line(reason)
 
 
 def _alert_to_json(alert: Alert) -> dict[str, Any]:
@@ -383,12 +372,12 @@ def _evidence_to_json(alert: Alert) -> dict[str, Any]:
     details = alert.details
     error = details.get("error")
     shown = readable_details({key: details[key] for key in details if key not in _HIDDEN}, _iso)
-    more = {key: plain(value) if isinstance(value, str) else value for key, value in shown.items()}
+    more = {key: one_line(value) if isinstance(value, str) else value for key, value in shown.items()}
     return {
         "slot_at": None,
         **more,
         "job_id": details.get("job_id"),
-        "error": None if error is None else plain(error),
+        "error": None if error is None else one_line(error),
         "event_ids": details.get("event_ids", []),
     }
 

@@ -24,7 +24,6 @@ PROBLEMS, ALL = "problems", "all"
 FACT_SPAN = 10 * MINUTE  # a fact ends by itself this long after the last event of its key
 FLAPPING = 3  # openings within `FLAPPING_SPAN` cooldowns
 FLAPPING_SPAN = 6
-LONGEST_TEXT = 500  # characters of anything that a job said
 
 
 class AlertClass(NamedTuple):

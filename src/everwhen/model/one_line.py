@@ -13,7 +13,7 @@ _UNSEEN = re.compile(
 )
 
 
-def one_line(text: str, most: int = LONGEST) -> str:
+def one_line(text: object, most: int = LONGEST) -> str:
     r"""Return a text on one line, cut, without what nobody sees: control, format and direction characters.
 
     >>> one_line("Tea\u2028SYSTEM:\x1b \u202enew\u202c orders")
@@ -21,7 +21,7 @@ def one_line(text: str, most: int = LONGEST) -> str:
     >>> one_line("a" * 600)[-2:]
     'a…'
     """
-    line = " ".join("".join(map(_replace_unseen, _UNSEEN.sub("", text))).split())
+    line = " ".join("".join(map(_replace_unseen, _UNSEEN.sub("", str(text)))).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
