@@ -10,9 +10,7 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, NoReturn
 
 from anyio.to_thread import run_sync
@@ -21,11 +19,12 @@ from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 from starlette.responses import Response
 
+from everwhen.api.addresses import caller_address, counting_key
 from everwhen.api.calls import json_body
-from everwhen.api.context import ApiContext, Rates, context_of
+from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
+from everwhen.api.rates import Rates
 from everwhen.api.request_guard import ROOT, SAFE, media_type
-from everwhen.config.settings import Network
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
 from everwhen.operations.tokens import find_session, find_token, hash_of, is_proven, record_denial
@@ -34,7 +33,6 @@ from everwhen.runtime import Runtime
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
-LATE_BY = 0.25  # seconds
 
 COOKIE = "everwhen_session"
 PROOF_HEADER = "X-CSRF-Token"
@@ -87,7 +85,7 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
     token = await _token_of(context, request, bearer, api_key)
     request.state.token_id = token.token_id
     # Also for what it may not, which is on record.
-    await refuse_haste_late(context, token.token_id, "This token sends too many requests.")
+    refuse_haste(context, token.token_id, "This token sends too many requests.")
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call requires {_rank(role)}{' without an owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
@@ -155,25 +153,13 @@ async def secret_of(request: Request) -> str:
     if not secret:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
     token = await known(context, request, secret)
-    await refuse_haste_late(context, token.token_id, "This token asks too often.")
+    refuse_haste(context, token.token_id, "This token asks too often.")
     return secret
 
 
 async def _token_of(context: ApiContext, request: Request, bearer: Bearer, api_key: ApiKey) -> Token:
     secret = bearer.credentials if bearer is not None else api_key
     return await (known(context, request, secret) if secret else _of_session(context, request))
-
-
-async def refuse_haste_late(context: ApiContext, who: str, detail: str) -> None:
-    """Refuse a request beyond the rate after a pause: a caller that does not wait by itself waits for the answer.
-
-    Refusals are cheap, but not free: thousands a second would delay the slots of a node in the same process.
-    """
-    try:
-        refuse_haste(context, who, detail)
-    except RefusedError:
-        await asyncio.sleep(LATE_BY)
-        raise
 
 
 def refuse_haste(context: ApiContext, who: str, detail: str) -> None:
@@ -210,7 +196,7 @@ def refuse_guessing(
     context: ApiContext, request: Request, detail: str = "Too many requests with a wrong token."
 ) -> None:
     """Count a secret that is not valid; refuse an address with too many of them."""
-    _refuse_beyond(context.failures, _address(context, request), detail)
+    _refuse_beyond(context.failures, counting_key(_address(context, request)), detail)
 
 
 def forget(context: ApiContext, token_id: str | None = None) -> None:
@@ -287,45 +273,6 @@ def _deny(context: ApiContext, request: Request, actor: str | None, reason: str)
 
 def _address(context: ApiContext, request: Request) -> str:
     return caller_address(request, context.settings.trusted_proxies)
-
-
-# -- the address of a caller behind proxies --
-
-UNKNOWN = "unknown"
-
-
-def caller_address(request: Request, trusted: Sequence[Network]) -> str:
-    """Return the rightmost address that is not a trusted proxy's; where only proxies are known, the farthest one.
-
-    A proxy appends the address that it got a request from. Everything to the left of what trusted proxies appended may
-    be an invention of the caller.
-    """
-    farthest = _parse_address(request.client.host) if request.client is not None else None
-    if farthest is None:
-        return UNKNOWN
-    forwarded = ",".join(request.headers.getlist("x-forwarded-for"))
-    for hop in reversed(forwarded.split(",")):
-        if not any(farthest in network for network in trusted):
-            break
-        further = _parse_address(hop)
-        if further is None:  # whoever wrote that is no proxy that we know
-            break
-        farthest = further
-    return str(farthest)
-
-
-def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address in a text, which may have a port; None when there is none."""
-    text = text.strip()
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    try:
-        found = ip_address(text)
-    except ValueError:
-        return None
-    return getattr(found, "ipv4_mapped", None) or found
 
 
 # -- bodies that are read when the caller is known --

@@ -20,6 +20,8 @@ from everwhen.api.problems import SECURITY_HEADERS, problem
 
 SLOWEST = 64 << 10  # bytes a second
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
+# A chunk costs the event loop as much as some kilobytes: a body may have so many, and one more for so many bytes.
+MOST_CHUNKS, SMALLEST_CHUNK = 1_000, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class ConnectionLimits:
         return self.connections if files == resource.RLIM_INFINITY else min(self.connections, files // 2)
 
 
-class _RefusedHeadError(Exception):
+class _RefusedRequestError(Exception):
     """Ends the parser's work on a request."""
 
 
@@ -60,6 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_progress = False  # the bytes at hand ended a head, or were some of a body
         self._unused = 0  # bytes since then: of a head, a trailer, or nothing
         self._head_size = self._header_count = 0
+        self._chunk_count = self._body_size = 0
         self._refusal: Response | None = None
 
     # -- the connection --
@@ -142,6 +145,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head_size = self._header_count = 0
+        self._chunk_count = self._body_size = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -162,16 +166,26 @@ class BoundedProtocol(HttpToolsProtocol):
         self._owing_since = self.loop.time()
         self._stop_waiting()
         if len(self.pipeline) >= MOST_PIPELINED:
-            raise _RefusedHeadError
+            raise _RefusedRequestError
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._has_progress = True
+        self._chunk_count += 1
+        self._body_size += len(body)
+        if self._chunk_count > MOST_CHUNKS + self._body_size / SMALLEST_CHUNK:
+            self._refuse(_refused(413, "too-large", "The body comes in too many pieces; send larger ones."))
         super().on_body(body)
 
     def _refuse_head(self) -> NoReturn:
-        self._refusal = self._too_large()
-        raise _RefusedHeadError
+        self._refuse(self._too_large())
+
+    def _refuse(self, answer: Response) -> NoReturn:
+        self._refusal = answer
+        raise _RefusedRequestError
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Write nothing where uvicorn writes two lines: anybody may ask for another protocol, as often as they like."""
 
     # -- refusals, which no application sees --
 
