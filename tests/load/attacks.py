@@ -36,7 +36,9 @@ def slashes(_secret: str) -> Iterator[bytes]:
 
 def documents(_secret: str) -> Iterator[bytes]:
     while True:
-        yield head("GET", "/api/openapi.json", Connection="keep-alive") * 20 + head("GET", "/api/openapi.json")
+        yield head("GET", "/api/openapi.json", Connection="keep-alive") * 20 + head(
+            "GET", "/api/openapi.json"
+        )
 
 
 def cut_off_bodies(_secret: str) -> Iterator[bytes]:

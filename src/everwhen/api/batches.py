@@ -28,7 +28,7 @@ from everwhen.api.context import ApiContext
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.payloads import Problem
 from everwhen.api.problems import RefusedError, refusal_to_json
-from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
+from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type, pass_over_body
 from everwhen.config.submission import read_submission
 from everwhen.engine.loop import low_priority
 from everwhen.errors import SchedulerError, StoreError
@@ -209,6 +209,10 @@ class BatchStream(Response):
         try:
             async for piece in _pieces(receive):
                 await self._create_portions(lines, piece, results)
+                if lines.wrong_count > MOST_WRONG:
+                    await results.put(_line(_result(_too_many_wrong(lines.count))))
+                    await pass_over_body(receive)
+                    return
         except (RefusedError, StoreError) as error:  # what was answered before is done
             if isinstance(error, StoreError):
                 self._batch.context.log_outage(error)
@@ -218,35 +222,40 @@ class BatchStream(Response):
         """Create what ends in this piece of the body, a portion at a time."""
         token, shares = self._batch.caller.token, self._batch.context.shares
         waiting = deque(await run_sync(lines.separate, piece))
-        while waiting:
+        while waiting and lines.wrong_count <= MOST_WRONG:
             portion = [waiting.popleft() for _ in range(min(len(waiting), PORTION))]
             async with shares.portion(token):
                 created = await run_sync(self._batch.create_lines, portion, lines.count)
             lines.count += len(portion)
             lines.wrong_count += created.wrong_count
             await results.put(created.results)
-            if lines.wrong_count > MOST_WRONG:
-                raise RefusedError(
-                    422,
-                    f"More than {MOST_WRONG:,} lines of this request are wrong. Nothing is read beyond the "
-                    f"{lines.count:,} lines that are answered above; correct them, and send the rest again.",
-                )
+
+
+def _too_many_wrong(count: int) -> RefusedError:
+    return RefusedError(
+        422,
+        f"More than {MOST_WRONG:,} lines of this request are wrong. Nothing is read beyond the {count:,} lines that "
+        "are answered above; correct them, and send the rest again.",
+    )
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the body in pieces of one size, however it comes."""
+    """Yield the body in pieces of a bounded size that have some lines, however it comes."""
     waiting = bytearray()
-    is_whole = False
+    ends, is_whole = 0, False
     while not is_whole:
         message = await receive()
         is_gone = message["type"] != "http.request"  # the last line may be half of one
         is_whole = is_gone or not message.get("more_body")
-        waiting += message.get("body", b"")
+        body = message.get("body", b"")
+        waiting += body
+        ends += body.count(b"\n")
         if is_whole and not is_gone:
             waiting += b"\n"
-        while len(waiting) >= PIECE or (is_whole and waiting):
+        while waiting and (len(waiting) >= PIECE or ends >= PORTION or is_whole):
             piece = bytes(waiting[:PIECE])
             del waiting[:PIECE]
+            ends -= piece.count(b"\n")
             yield piece
 
 

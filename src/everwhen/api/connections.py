@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from starlette.responses import Response
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from everwhen.api.problems import SECURITY_HEADERS, problem
 
 SLOWEST = 64 << 10  # bytes a second
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
 # A chunk costs the event loop as much as some kilobytes: a body may have so many, and one more for so many bytes.
-MOST_CHUNKS, SMALLEST_CHUNK = 1_000, 64
+MOST_CHUNKS, SMALLEST_CHUNK = 250, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._owing_since = self.loop.time()
         super().on_response_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Begin an answer that ends in silence where its connection is closed; the protocol hears of that later."""
+        send = cycle.send
+
+        async def sending(message: Any) -> None:
+            cycle.disconnected = cycle.disconnected or self.transport.is_closing()
+            await send(message)
+
+        cycle.send = sending  # type: ignore[method-assign]
+        super()._start_asgi_task(cycle, app)
 
     @property
     def _is_busy(self) -> bool:

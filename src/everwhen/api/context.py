@@ -148,6 +148,11 @@ class ApiContext:
         self.sign_in_links = SignInLinks(self.runtime.clock.monotonic)
         self._places = (0, {})
 
+    def close(self) -> None:
+        """End what would go on for ever, or waits; called from any thread."""
+        self.streams.close()
+        self.shares.close()
+
     def lift_rates(self) -> None:
         """Count no requests any more: for those who send very many."""
         for rates in (self.rates, self.failures, self.anonymous, self.health_checks, self.shares.costs):

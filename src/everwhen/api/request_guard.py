@@ -85,7 +85,7 @@ class RequestGuard:
         if refusal is not None:
             status, kind, detail = refusal
             if not headers.get("expect"):  # who waits for a word before the body is told without it
-                await _passed_over(receive)
+                await pass_over_body(receive)
             answer = problem(status, kind, detail, headers=_CLOSE)
             await answer(scope, receive, send)
             return
@@ -190,7 +190,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def _passed_over(receive: Receive) -> None:
+async def pass_over_body(receive: Receive) -> None:
     """Read the rest of a refused body, up to a bound, and not for long: a client that is still sending when
     the connection is closed would see a broken one instead of the answer."""
     left = PASSED_OVER
@@ -227,7 +227,7 @@ def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Rec
             work.enter_context(low_priority())
         if seen > most:
             if not is_whole:
-                await _passed_over(receive)
+                await pass_over_body(receive)
             raise RefusedError(413, f"A body may have at most {most:,} bytes.", headers=_CLOSE)
         return message
 

@@ -29,6 +29,7 @@ MOST_WAITING = 16  # calls of one token
 MOST_LONG = 8  # long requests of one token
 PATIENCE = 5.0  # seconds
 AGAIN = 2  # seconds until a call that found no place may be repeated
+_SOON = {"retry-after": str(AGAIN)}
 
 Key = TypeVar("Key")
 
@@ -52,6 +53,16 @@ class Shares:
         self._of_owner: Counter[str | None] = Counter()
         self._long_requests: Counter[str] = Counter()
         self._waiters: list[_Waiter] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def close(self) -> None:
+        """Refuse those who wait: the service stops; called from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._refuse_waiters)
+
+    def _refuse_waiters(self) -> None:
+        for waiter in self._waiters:
+            waiter.woken.set()
 
     @asynccontextmanager
     async def admit(self, token: Token, cost: float) -> AsyncIterator[None]:
@@ -77,6 +88,10 @@ class Shares:
         finally:
             _count(self._long_requests, token.token_id, -1)
 
+    def count_long_requests(self, token_id: str) -> int:
+        """Return how many long requests of a token are read."""
+        return self._long_requests[token_id]
+
     @asynccontextmanager
     async def portion(self, token: Token) -> AsyncIterator[None]:
         """Hold a place for a part of a long request: it waits for as long as it must."""
@@ -85,6 +100,7 @@ class Shares:
 
     @asynccontextmanager
     async def _place(self, token: Token, patience: float | None = None) -> AsyncIterator[None]:
+        self._loop = asyncio.get_running_loop()
         waiter = _Waiter(token)
         self._waiters.append(waiter)
         self._wake()
@@ -94,6 +110,8 @@ class Shares:
                     await waiter.woken.wait()
             except TimeoutError:
                 raise _refused("Too many expensive calls are under way; try again.", AGAIN) from None
+            if not waiter.is_admitted:
+                raise RefusedError(503, "The service is stopping; try again.", headers=_SOON)
             yield
         finally:
             if waiter.is_admitted:
