@@ -48,6 +48,7 @@ class Shares:
 
     def __init__(self, costs: Rates) -> None:
         self.costs = costs
+        self.patience = PATIENCE
         self._running = 0
         self._of_token: Counter[str] = Counter()
         self._of_owner: Counter[str | None] = Counter()
@@ -74,7 +75,7 @@ class Shares:
             raise _refused("This token asks for much; what it has asked for lately is its share.", wait)
         if sum(waiter.token.token_id == token.token_id for waiter in self._waiters) >= MOST_WAITING:
             raise _refused("Too many expensive calls of this token wait for each other.", AGAIN)
-        async with self._place(token, PATIENCE):
+        async with self._place(token, self.patience):
             yield
 
     @contextmanager
