@@ -9,7 +9,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +20,14 @@ from fastapi.routing import APIRoute
 
 from everwhen.api.app import THREADS
 from everwhen.api.costs import declared_cost
+from everwhen.api.in_process import InProcessAnswer, call_application
 from everwhen.api.problems import RefusedError
 from everwhen.api.rates import Rates
 from everwhen.api.shares import FREE, MOST_WAITING, OF_OWNER, OF_TOKEN, PLACES, Shares
+from everwhen.cli.client import ApiError, ApiResponse, http_sender
+from everwhen.cli.client import Client as CommandClient
+from everwhen.mcp.rest import RefusedError as ToolRefusedError
+from everwhen.mcp.rest import Rest
 from everwhen.model.token import NO_LIMITS, Token
 from tests.api.serving import Service, serving
 from tests.load.attacks import YEAR
@@ -270,6 +275,63 @@ def test_long_timelines_are_refused_beyond_the_share_of_a_token(tmp_path: Path) 
         assert int(answers[-1].headers["retry-after"]) > 1_000
         day = "from=2026-01-01T00:00:00Z&to=2026-01-01T00:10:00Z"
         assert service.client(owner="b").get(f"/timeline/?{day}").status == 200
+
+
+# -- those who live with a refusal --
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[Service]:
+    """A service where each token may ask for one list of events a second."""
+    with serving(tmp_path) as service:
+        clock = service.runtime.clock.monotonic
+        service.context.shares.costs = Rates(burst=25, per_second=20, monotonic=clock)
+        yield service
+
+
+def test_a_command_that_asks_too_often_waits_as_long_as_the_service_says(narrow: Service) -> None:
+    with http_sender(narrow.url, narrow.admin.secret) as send_once:
+        statuses: list[int] = []
+
+        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ApiResponse:
+            answer = send_once(method, target, body, headers)
+            statuses.append(answer.status)
+            return answer
+
+        client = CommandClient(send)
+        for _ in range(3):
+            assert client.get("/audit/")["items"]
+        assert 429 in statuses
+        narrow.context.shares.costs = the_shares(burst=25, per_second=0.001).costs
+        client.get("/audit/")
+        with pytest.raises(ApiError) as refused:
+            client.get("/audit/")
+        assert refused.value.status == 429
+
+
+def test_a_tool_of_mcp_that_asks_too_often_waits_as_long_as_the_service_says(narrow: Service) -> None:
+    statuses: list[int] = []
+
+    async def call(
+        method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> InProcessAnswer:
+        named = {**headers, "x-api-key": narrow.admin.secret or ""}
+        answer = await call_application(narrow.app, method, target, body, named)
+        statuses.append(answer.status)
+        return answer
+
+    async def play() -> None:
+        rest = Rest(call, "")
+        for _ in range(3):
+            assert (await rest.get("/audit/"))["items"]
+        assert 429 in statuses
+        narrow.context.shares.costs = the_shares(burst=25, per_second=0.001).costs
+        await rest.get("/audit/")
+        with pytest.raises(ToolRefusedError) as refused:
+            await rest.get("/audit/")
+        assert refused.value.status == 429
+
+    played(play())
 
 
 # -- how much of the event loop they take --
