@@ -21,10 +21,11 @@ from starlette.responses import Response
 
 from everwhen.api.addresses import caller_address, counting_key
 from everwhen.api.calls import json_body
+from everwhen.api.connections import SAFE
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.rates import Rates
-from everwhen.api.request_guard import ROOT, SAFE, media_type
+from everwhen.api.request_guard import ROOT, media_type
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
 from everwhen.operations.tokens import find_session, find_token, hash_of, is_proven, record_denial

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from everwhen.api.problems import SECURITY_HEADERS, problem
 
 SLOWEST = 64 << 10  # bytes a second
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
 # A chunk costs the event loop as much as some kilobytes: a body may have so many, and one more for so many bytes.
 MOST_CHUNKS, SMALLEST_CHUNK = 250, 64
@@ -105,15 +106,23 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Begin an answer that ends in silence where its connection is closed; the protocol hears of that later."""
+        """Begin an answer that ends in silence where its connection is closed; the protocol hears of that later.
+
+        Where the client has left before it begins, nothing is read for it; what it sent to be changed is changed.
+        """
         send = cycle.send
+
+        async def answering(scope: Any, receive: Any, send: Any) -> None:
+            if scope["method"] not in SAFE or not (cycle.disconnected or self.transport.is_closing()):
+                await app(scope, receive, send)
+            cycle.disconnected = cycle.disconnected or self.transport.is_closing()
 
         async def sending(message: Any) -> None:
             cycle.disconnected = cycle.disconnected or self.transport.is_closing()
             await send(message)
 
         cycle.send = sending  # type: ignore[method-assign]
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, cast("ASGI3Application", answering))
 
     @property
     def _is_busy(self) -> bool:

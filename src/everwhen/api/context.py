@@ -159,7 +159,7 @@ class ApiContext:
             rates.unlimited = True
 
     def charge_refusal(self, token_id: str) -> None:
-        """Count a request beyond a limit of its token as many: soon its rate refuses it, and no transaction."""
+        """Count a request beyond a limit or a share of its token as many: soon its rate refuses it, before any work."""
         self.rates.charge(token_id, BEYOND_LIMIT)
 
     @property

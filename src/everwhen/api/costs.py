@@ -17,6 +17,7 @@ from anyio.to_thread import run_sync
 from starlette.responses import Response
 
 from everwhen.api.context import ApiContext
+from everwhen.api.problems import RefusedError
 from everwhen.engine.loop import low_priority
 from everwhen.operations.access import Caller
 
@@ -48,8 +49,13 @@ def expensive(
             cost = estimate
             if callable(cost):
                 cost = cost(arguments, await context.count_schedules(caller.token.owner))
-            async with context.shares.admit(caller.token, cost):
-                return await run_sync(partial(_give_way, endpoint, **arguments))
+            try:
+                async with context.shares.admit(caller.token, cost):
+                    return await run_sync(partial(_give_way, endpoint, **arguments))
+            except RefusedError as error:
+                if error.status == 429:
+                    context.charge_refusal(caller.token.token_id)
+                raise
 
         _declared[take_turn] = estimate
         return take_turn

@@ -22,7 +22,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen.api.addresses import caller_address, counting_key
-from everwhen.api.connections import SLOWEST
+from everwhen.api.connections import SAFE, SLOWEST
 from everwhen.api.problems import RefusedError, add_security_headers, problem
 from everwhen.config.settings import LOOPBACK_NAMES
 from everwhen.engine.loop import low_priority
@@ -51,7 +51,6 @@ PROOFS = ("everwhen-signature", "x-hub-signature-256", "everwhen-outcome-token")
 # A client that asks too often waits for its answer: refusals are cheap, but not free. Not many wait at once, or they
 # would take up the connections of the others.
 LATE_BY, MOST_LATE = 0.25, 500  # seconds, answers
-SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 ANY_NAME = "*"  # among the allowed hosts: somebody else looks at the Host header
 
 
