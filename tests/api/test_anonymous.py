@@ -31,7 +31,7 @@ from everwhen.web import assets
 from everwhen.web.assets import DEEPEST, FOLDER, digest_of_assets, first_modules, load_assets
 from everwhen.web.routes import PAGES, dashboard_routes
 from tests.api.serving import Answer, Client, Service, serving
-from tests.api.test_connections import HEAD, connected, is_closed, peak_memory, read_all
+from tests.api.test_connections import HEAD, PATIENT, connected, is_closed, peak_memory, read_all
 from tests.api.test_postgres_and_tls import certificate_in
 from tests.api.test_shares import loop_time
 from tests.scheduler.waiting import until
@@ -125,6 +125,7 @@ def requests_of(method: str, path: str, number: int) -> Iterator[bytes]:
     yield f"POST {odd} HTTP/1.1\r\n{body}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     yield f"GET {path} HTTP/9.9\r\n{host}\r\n".encode()
     yield f"GET {path} HTTP/1.1\r\n{host}\r\n\x16\x03\x01{mark}".encode()
+    yield f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n\x16\x03\x01{mark}\r\n\r\n".encode()
 
 
 def cut_off_requests_of(path: str, number: int) -> Iterator[bytes]:
@@ -182,6 +183,21 @@ def test_what_is_no_tls_leaves_nothing_in_the_log(tmp_path: Path, caplog: pytest
                     peer.sendall(garbage)
                     peer.shutdown(socket.SHUT_WR)
                     assert is_closed(peer)
+        assert lines_of(caplog) == []
+
+
+def test_a_client_that_leaves_while_its_requests_wait_leaves_nothing_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server told only the last of several requests that were sent at once; the first failed with a traceback."""
+    caplog.set_level(logging.INFO)
+    with serving(tmp_path) as service:
+        few(service, 0)
+        caplog.clear()
+        for _ in range(5):
+            leave(service, b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5)
+        assert fetch(service, "/nowhere").status == 429  # as late as those before it
+        assert fetch(service, "/nowhere").status == 429
         assert lines_of(caplog) == []
 
 
@@ -331,14 +347,14 @@ def test_probes_every_second_and_a_browser_with_all_its_files_pass(tmp_path: Pat
 # -- what a connection may send --
 
 
-def test_a_body_in_very_many_pieces_is_not_read(service: Service) -> None:
-    """Each costs the event loop as much as some kilobytes."""
+def test_a_body_in_very_many_pieces_is_not_read(tmp_path: Path) -> None:
+    """Each takes the event loop as long as some kilobytes; the connection is closed, although it waits for more."""
     head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-    with loop_time(service) as used, connected(service) as peer:
+    with serving(tmp_path, limits=PATIENT) as service, connected(service) as peer:
         with suppress(OSError):
-            peer.sendall(head + b"1\r\n \r\n" * 200_000)
-        assert is_closed(peer)
-    assert used[0] < 0.2
+            peer.sendall(head + b"1\r\n \r\n" * 2 * MOST_CHUNKS)
+        with suppress(ConnectionError):
+            assert peer.recv(65_536) == b""
 
 
 def test_a_body_in_many_pieces_of_some_size_is_read(service: Service) -> None:

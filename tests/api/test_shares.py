@@ -126,8 +126,9 @@ def test_a_token_and_an_owner_have_so_many_places_and_another_owner_finds_one() 
 def test_of_those_who_wait_the_owner_with_the_fewest_comes_first() -> None:
     async def play() -> list[str]:
         calls = Calls(the_shares())
-        await calls.begin(*[a_token("a", "a")] * 4, *[a_token("b", "b")] * 4, a_token("c", "c"))
-        assert calls.began == ["a", "a", "b", "b"]
+        await calls.begin(a_token("a1", "a"), a_token("a1", "a"), a_token("a2", "a"), a_token("b", "b"))
+        await calls.begin(a_token("a2", "a"), a_token("c", "c"))
+        assert calls.began == ["a1", "a1", "a2", "b"]
         await calls.end()
         began = list(calls.began)
         await calls.end_all()
@@ -358,7 +359,8 @@ def test_blank_lines_cost_the_event_loop_nothing_to_speak_of(service: Service, b
     with loop_time(service) as used:
         answer = service.admin.call("POST", "/schedules/batch/", raw=body, headers=headers)
     assert answer.status == 200
-    assert used[0] < 0.8
+    print(f"{used[0]:.3f} s of the event loop")
+    assert used[0] < 0.3
 
 
 def test_sixty_thousand_wrong_lines_are_not_looked_at(service: Service) -> None:

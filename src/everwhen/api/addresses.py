@@ -47,7 +47,7 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def counting_key(address: str) -> str:
-    """Return what the requests of an address are counted by: whoever has one address of IPv6 has a network of them.
+    """Return what the requests of an address are counted by: of IPv6 its network, all of which has one owner.
 
     >>> counting_key("203.0.113.9"), counting_key("2001:db9::7:1"), counting_key(UNKNOWN)
     ('203.0.113.9', '2001:db9::/64', 'unknown')

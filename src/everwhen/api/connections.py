@@ -106,9 +106,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Begin an answer that ends in silence where its connection is closed; the protocol hears of that later.
+        """Begin an answer; on a connection that is closed it ends without an error.
 
-        Where the client has left before it begins, nothing is read for it; what it sent to be changed is changed.
+        The server marks only the last of several pipelined requests as disconnected. A request that reads is not begun
+        when its client has left; a change is.
         """
         send = cycle.send
 

@@ -63,7 +63,7 @@ class Document:
 
 
 class Documents:
-    """What an application tells about its API; made on a thread when somebody first asks, once for all who ask."""
+    """The documents of an application, each made on a thread at the first request for it, once for all requests."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -1,9 +1,9 @@
 """The share of a process that one caller may have: of the threads, and of the processor's time.
 
-What is expensive is done by a few calls at once, fewer than there are threads, so that cheap calls always find one. Of
-these places a token has two and an owner three. Who finds none waits for a moment, and of those who wait the one whose
-owner has the fewest comes first. And the costs of a token's calls are taken from its bucket: who asks for the most that
-can be asked, again and again, gets a part of one processor. What is beyond is refused with 429 and Retry-After.
+A few expensive calls run at once, fewer than there are threads, so that cheap calls always find a thread. Of these
+places a token has two and an owner three. A call that finds no place waits for a moment; the next place is for the owner
+who has the fewest. The costs of a token's calls are also taken from a bucket, so that in the long run one token gets
+a part of one processor. What is beyond is refused with 429 and Retry-After.
 
 Everything here runs on the event loop of one application.
 """
@@ -72,7 +72,7 @@ class Shares:
             yield
             return
         if wait := self.costs.take(token.token_id, min(cost, MOST_COST)):
-            raise _refused("This token asks for much; what it has asked for lately is its share.", wait)
+            raise _refused("The calls of this token cost more than its share; try again later.", wait)
         if sum(waiter.token.token_id == token.token_id for waiter in self._waiters) >= MOST_WAITING:
             raise _refused("Too many expensive calls of this token wait for each other.", AGAIN)
         async with self._place(token, self.patience):

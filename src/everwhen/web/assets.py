@@ -64,7 +64,7 @@ _loading = Lock()
 
 
 def load_everything() -> None:
-    """Load what all answers are made of, which takes a while: once, whoever asks first."""
+    """Load what all answers are made of, which takes a while: once, for all requests."""
     with _loading, low_priority():
         digest_of_assets()
         page_modules()
