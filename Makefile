@@ -62,13 +62,14 @@ fuzz: $(STAMP) ## the long form of the generated tests
 	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600 $(foreach part,$(CHAOS),--ignore tests/$(part))
 
 # What `make chaos` runs, and `make fuzz` leaves to it.
-CHAOS := proof crash boundaries browser/test_speed.py
+CHAOS := proof crash boundaries load browser/test_speed.py
 
-chaos: $(STAMP) ## the proof (10 minutes of faults; EVERWHEN_CHAOS_SECONDS, _SEED, _REPORTS), long crash tests, every statement, a page that takes 360,000 events
+chaos: $(STAMP) ## the proof (10 minutes of faults; EVERWHEN_CHAOS_SECONDS, _SEED, _REPORTS), long crash tests, every statement, one caller against all others, a page that takes 360,000 events
 	@$(BIN)/python tools/system_packages.py
 	$(BIN)/pytest -m long tests/proof
 	$(BIN)/pytest -n $(WORKERS) -m long tests/crash --timeout 3600
 	$(BIN)/pytest -n $(WORKERS) -m long tests/boundaries --timeout 3600
+	$(BIN)/pytest -m long tests/load --timeout 3600
 	$(BIN)/pytest -m long tests/browser/test_speed.py --timeout 3600
 
 bench: $(STAMP) ## measure against peers; writes benchmarks/results/ and a chart of it

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.api.context import Rates
+from everwhen.api.rates import Rates
 from everwhen.decide.draft import Draft
 from everwhen.model.changes import Decision
 from everwhen.model.instants import MINUTE, to_datetime

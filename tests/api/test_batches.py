@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.client import HTTPResponse
 from pathlib import Path
@@ -12,9 +15,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from everwhen.api.batches import PORTION, _Portion
+from everwhen.api.batches import MOST_WRONG, PIECE, PORTION, _Lines
 from everwhen.api.json_reader import MOST_SCHEDULE
+from everwhen.api.shares import MOST_LONG
 from tests.api.serving import HTTP_RUN, Answer, Client, Service, serving
+from tests.scheduler.waiting import until
 
 GOOD: dict[str, Any] = {"every": "1h", "run": HTTP_RUN}
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -116,11 +121,57 @@ def test_who_may_not_make_schedules_is_refused_before_a_line_is_read(service: Se
     assert post(service.nobody, lines_of(GOOD)).status == 401
 
 
-@pytest.mark.parametrize("piece", [b"x" * 10_000, b"\n" * 10_000, b"x\n" * 5_000])
+@pytest.mark.parametrize("piece", [b"x" * PIECE, b"\n" * PIECE, b"x\n" * (PIECE // 2), b" " * PIECE])
 def test_what_waits_of_a_batch_is_bounded(piece: bytes) -> None:
-    portion = _Portion()
-    for _ in range(1_000):
-        portion.add(piece)
-        while portion.is_full:
-            assert len(portion.take()) <= PORTION
-        assert len(portion._rest) <= MOST_SCHEDULE and len(portion._lines) <= PORTION
+    lines = _Lines()
+    for _ in range(100):
+        found = lines.separate(piece)
+        assert len(found) <= PIECE // 2 and len(lines._rest) <= MOST_SCHEDULE
+    assert lines.separate(b"\n") or b"\n" in piece
+
+
+def test_lines_are_the_same_wherever_a_body_is_cut() -> None:
+    body = b"\n \n" + lines_of(*[{"name": "x" * length} for length in range(200)]) + b"\r\n\n{}\n"
+    for size in (1, 7, 200, len(body)):
+        lines = _Lines()
+        pieces = [body[start : start + size] for start in range(0, len(body), size)]
+        found = [line for piece in pieces for line in lines.separate(piece)]
+        assert found == [line for line in body.split(b"\n") if line.strip()]
+
+
+def test_a_batch_ends_behind_a_thousand_wrong_lines_and_says_where(service: Service) -> None:
+    raw = lines_of(GOOD, *[{**GOOD, "every": "never"}] * 5_000, GOOD)
+    found = results(post(service.admin, raw))
+    assert found[0]["problem"] is None
+    last = found.pop()["problem"]
+    assert last["status"] == 422 and f"{len(found):,} lines that are answered above" in last["detail"]
+    assert MOST_WRONG < len(found) <= MOST_WRONG + 201
+
+
+def test_a_token_sends_only_so_many_batches_at_once(service: Service) -> None:
+    """Each waits for its body; the next one is refused, and one of another token is not."""
+    token = service.client()
+    ended = threading.Event()
+
+    def body() -> Iterator[bytes]:
+        yield lines_of(GOOD)
+        ended.wait()
+
+    with ThreadPoolExecutor(MOST_LONG) as many:
+        held = [many.submit(post, token, body()) for _ in range(MOST_LONG)]
+        try:
+            until(
+                lambda: service.context.shares.count_long_requests(token_id_of(service, token)) == MOST_LONG
+            )
+            refused = post(token, lines_of(GOOD))
+            assert (refused.status, refused.problem) == (429, "too-many-requests")
+            assert int(refused.headers["retry-after"]) > 0
+            assert post(service.client(), lines_of(GOOD)).status == 200
+        finally:
+            ended.set()
+        assert [one.result().status for one in held] == [200] * MOST_LONG
+    assert post(token, lines_of(GOOD)).status == 200
+
+
+def token_id_of(service: Service, client: Client) -> str:
+    return str(client.get("/me/").fields["id"])

@@ -30,8 +30,7 @@ STREAMS = ("/events/stream/", "/messages/stream/")
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(tmp_path_factory.mktemp("contract")) as found:
-        found.context.rates.unlimited = True
-        found.context.failures.unlimited = True
+        found.context.lift_rates()
         yield found
 
 

@@ -66,7 +66,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         maker = nodes.enter_context(serving(folder, file=FILE, url=url))
         service = maker if url is None else nodes.enter_context(serving(folder, file=FILE, url=url))
         for node in (maker, service):
-            node.context.rates.unlimited = node.context.failures.unlimited = True
+            node.context.lift_rates()
         calls = calls_of(service)
         assert len(calls) > 50
         yield Scene(service, calls, things_of(maker))

@@ -46,18 +46,25 @@ def test_a_schedule_lives_on_postgres_as_on_sqlite(everwhen_on_18: PostgresDatab
         assert admin.get(f"{path}revisions/").fields["total"] == 2
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
-def test_it_speaks_tls(tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+def certificate_in(folder: Path) -> tuple[str, str]:
+    """Make a certificate for this machine; return its file and that of its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    cert, key = folder / "cert.pem", folder / "key.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
     subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
-    with serving(tmp_path, tls=(str(cert), str(key))) as service:
+    return str(cert), str(key)
+
+
+def test_it_speaks_tls(tmp_path: Path) -> None:
+    cert, key = certificate_in(tmp_path)
+    with serving(tmp_path, tls=(cert, key)) as service:
         assert service.url.startswith("https://")
         request = urllib.request.Request(
             f"{service.url}/api/v1/schedules/", headers={"Authorization": f"Bearer {service.admin.secret}"}
         )
-        context = ssl.create_default_context(cafile=str(cert))
+        context = ssl.create_default_context(cafile=cert)
         with urllib.request.urlopen(request, context=context, timeout=30) as answer:
             assert answer.status == 200
 

@@ -8,6 +8,7 @@ import re
 import socket
 import sqlite3
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha384
 from pathlib import Path
@@ -28,16 +29,21 @@ EXPECTED = {
 }
 
 
-def assert_secured(answer: Answer, about: object = None, policy: str = NOTHING) -> None:
-    found = {name: answer.headers.get(name) for name in EXPECTED}
-    assert found == EXPECTED, about
+# What everybody may read, and keep as long as it is the same.
+PUBLIC = {**EXPECTED, "cache-control": "no-cache"}
+
+
+def assert_secured(
+    answer: Answer, about: object = None, policy: str = NOTHING, expected: Mapping[str, str] = EXPECTED
+) -> None:
+    assert {name: answer.headers.get(name) for name in expected} == expected, about
     assert answer.headers["content-security-policy"] == policy, about
 
 
 def test_every_call_carries_them_whatever_it_answers(service: Service) -> None:
     client = replace(service.admin, prefix="")
     document = client.get("/api/openapi.json")
-    assert_secured(document)
+    assert_secured(document, expected=PUBLIC)
     tried = 0
     for path, methods in document.fields["paths"].items():
         for method in methods:
@@ -95,7 +101,7 @@ def test_the_documentation_loads_nothing_from_elsewhere(service: Service) -> Non
     client = replace(service.nobody, prefix="")
     page = client.get("/api/docs")
     assert page.status == 200
-    assert_secured(page, policy=f"{NOTHING}; style-src 'self'")
+    assert_secured(page, policy=f"{NOTHING}; style-src 'self'", expected=PUBLIC)
     text = page.raw.decode()
     assert "<script" not in text
     loaded = re.findall(r'<(?:link|img|iframe|object)[^>]*(?:href|src)="([^"]*)"', text)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from everwhen.api.access import MOST_OF_ANYBODY
-from everwhen.api.context import Rates
+from everwhen.api.rates import Rates
 from everwhen.model.queries import EventFilter
 from tests.api.serving import HTTP_RUN, Service, serving
 

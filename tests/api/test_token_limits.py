@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.api.context import Rates
+from everwhen.api.rates import Rates
 from everwhen.config.submission import read_submission
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, Outcome

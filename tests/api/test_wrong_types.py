@@ -44,8 +44,7 @@ NOT_TRIED = {"/api/v1/config/reload/", "/api/v1/config/diff/"}  # nobody has a f
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(tmp_path_factory.mktemp("types"), allow_code_targets=True) as found:
-        found.context.rates.unlimited = True
-        found.context.failures.unlimited = True
+        found.context.lift_rates()
         yield found
 
 

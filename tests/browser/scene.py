@@ -137,6 +137,7 @@ def played(folder: Path, *, hours: int = 6, file: str = FILE) -> Iterator[Scene]
     with serving(
         folder, file=file, url="sqlite://", clock=clock, further=dashboard_routes(), allow_private_urls=True
     ) as service:
+        service.context.lift_rates()  # by a clock that stands still nothing comes back
         notifier = Notifier(
             service.runtime, lambda: RULES, {"http": Receiver()}, node=lambda: NODE, is_threaded=False
         )

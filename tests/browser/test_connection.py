@@ -18,6 +18,7 @@ from starlette.routing import Mount
 from everwhen import Scheduler
 from everwhen.api.app import create_app
 from everwhen.api.context import ApiContext
+from everwhen.api.rates import Rates
 from everwhen.api.server import ApiServer
 from everwhen.config.settings import ApiSettings
 from everwhen.operations.tokens import create_token
@@ -85,6 +86,25 @@ def test_a_page_that_opens_while_nothing_answers_says_so_and_begins_when_asked(
         page.unroute_all()
         page.get_by_role("button", name="Try again").click()
         expect(page.get_by_role("heading", name="Nothing is scheduled yet")).to_be_visible()
+
+
+def test_a_page_that_asks_too_often_asks_again_when_the_service_says_so(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        serving(tmp_path, url="sqlite://", further=dashboard_routes()) as service,
+        opened(browser, service.url, service.admin.secret, longer=1) as context,
+    ):
+        rates = Rates(burst=25, per_second=20, monotonic=service.runtime.clock.monotonic)
+        service.context.shares.costs = rates  # for one list of events, and another a second later
+        page = context.new_page()
+        statuses: list[int] = []
+        page.on("response", lambda answer: statuses.append(answer.status))
+        for _ in range(3):
+            page.goto(f"{service.url}/audit")
+            expect(page.get_by_role("table", name="Events, newest first")).to_be_visible()
+            expect(page.get_by_role("alert")).to_have_count(0)
+        assert 429 in statuses
 
 
 def test_a_tab_whose_browser_signed_in_as_somebody_else_changes_nothing_unseen(

@@ -42,6 +42,7 @@ REST_CALL = {
     "api/routes/system.py": {
         '@router.post("/system/resume/"': '''
 @router.get("/moons/", **described("Count moons", view.Moons, "How many."))
+@cheap
 def get_moons(context: Context, _caller: Viewer) -> Response:
     """All."""
     return answer(view.Moons.made(moons=system.count_moons(context.runtime)))

@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.session import ClientRequestContext
 
-from everwhen.api.in_process import call_application
+from everwhen.api.in_process import InProcessAnswer, call_application
 from everwhen.mcp.rest import Rest
 from everwhen.mcp.server import build_server
 from tests.api.serving import Client as RestClient
@@ -28,7 +28,7 @@ EITHER = ("2026-07-28", "legacy")
 def rest_of(service: Service, secret: str) -> Rest:
     async def call(
         method: str, target: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
+    ) -> InProcessAnswer:
         return await call_application(service.app, method, target, body, {**headers, "x-api-key": secret})
 
     return Rest(call, secret, BASE)

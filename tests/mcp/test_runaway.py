@@ -164,7 +164,7 @@ def test_a_runaway_is_stopped_one_alert_is_sent_and_the_others_go_on(
     check_runs(tmp_path, agent_id)
     check_alert(service, pager)
     # Over MCP it gets the same in words. The attack has used up the rate of its token, which comes before any limit.
-    service.context.rates.unlimited = True
+    service.context.lift_rates()
     tools = Tools(service, caller)
     more = {"name": "a", "purpose": "b", "after": "1h", "message": "One more."}
     assert tools.refusal("create_schedule", **more) == "20 of 20 schedules are used: delete one."

@@ -10,7 +10,6 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, NoReturn
 
@@ -21,10 +20,12 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.responses import Response
 
 from everwhen.api.calls import json_body
-from everwhen.api.context import ApiContext, Rates, context_of
+from everwhen.api.connections import SAFE
+from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.proxies import caller_address, caller_scheme
-from everwhen.api.request_guard import ROOT, SAFE, media_type, port_of, root_of
+from everwhen.api.proxies import caller_address, caller_scheme, counting_key
+from everwhen.api.rates import Rates
+from everwhen.api.request_guard import ROOT, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import Caller
 from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
@@ -33,7 +34,6 @@ from everwhen.runtime import Runtime
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
-LATE_BY = 0.25  # seconds
 
 COOKIE = "everwhen_session"
 PROOF_HEADER = "X-CSRF-Token"
@@ -86,7 +86,7 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
     token = await _token_of(context, request, bearer, api_key)
     request.state.token_id = token.token_id
     # Also for what it may not, which is on record.
-    await refuse_haste_late(context, token.token_id, "This token sends too many requests.")
+    refuse_haste(context, token.token_id, "This token sends too many requests.")
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call requires {_rank(role)}{' without an owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
@@ -154,25 +154,13 @@ async def secret_of(request: Request) -> str:
     if not secret:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
     token = await known(context, request, secret)
-    await refuse_haste_late(context, token.token_id, "This token asks too often.")
+    refuse_haste(context, token.token_id, "This token asks too often.")
     return secret
 
 
 async def _token_of(context: ApiContext, request: Request, bearer: Bearer, api_key: ApiKey) -> Token:
     secret = bearer.credentials if bearer is not None else api_key
     return await (known(context, request, secret) if secret else _of_session(context, request))
-
-
-async def refuse_haste_late(context: ApiContext, who: str, detail: str) -> None:
-    """Refuse a request beyond the rate after a pause: a caller that does not wait by itself waits for the answer.
-
-    Refusals are cheap, but not free: thousands a second would delay the slots of a node in the same process.
-    """
-    try:
-        refuse_haste(context, who, detail)
-    except RefusedError:
-        await asyncio.sleep(LATE_BY)
-        raise
 
 
 def refuse_haste(context: ApiContext, who: str, detail: str) -> None:
@@ -209,7 +197,7 @@ def refuse_guessing(
     context: ApiContext, request: Request, detail: str = "Too many requests with a wrong token."
 ) -> None:
     """Count a secret that is not valid; refuse an address with too many of them."""
-    _refuse_beyond(context.failures, _address(context, request), detail)
+    _refuse_beyond(context.failures, counting_key(_address(context, request)), detail)
 
 
 def forget(context: ApiContext, token_id: str | None = None) -> None:

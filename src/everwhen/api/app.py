@@ -10,6 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 
 from everwhen.api import docs_page, problems
@@ -88,13 +89,14 @@ def create_app(
         title="everwhen",
         version=__version__,
         description=ABOUT,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # `docs_page` sends it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
     app.state.context = context
+    app.state.documents = docs_page.Documents(app)
     # Not as included routers: the framework looks for the route in each of those, and once more when it has found it.
     app.router.routes[:0] = [route for router in ROUTERS for route in router.routes]
     app.state.mounted = tuple(mount(app) for mount in mounts)
@@ -103,8 +105,9 @@ def create_app(
     app.add_exception_handler(SchedulerError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
     app.add_exception_handler(HTTPException, problems.on_http_error)
+    app.add_exception_handler(ClientDisconnect, problems.on_cut_off)
     app.add_exception_handler(Exception, problems.on_mistake)
-    app.add_middleware(RequestGuard, settings=context.settings, body_within=context.limits.body_within)
+    app.add_middleware(RequestGuard, context=context)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

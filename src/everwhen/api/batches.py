@@ -3,6 +3,8 @@
 In a list of JSON they are one body like any other. As NDJSON, one schedule a line, the request is read, judged, made
 and answered portion by portion, so that 16 MiB of schedules cost no more memory than some hundred of them. Most clients
 read nothing before they have sent everything: their results wait here up to a bound, and beyond it the reading waits.
+Each portion waits for its turn like an expensive call, and no line is looked at on the event loop. A request whose
+lines are wrong, one after the other, ends after a thousand of them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio.to_thread import run_sync
 from starlette.requests import Request
@@ -26,7 +28,7 @@ from everwhen.api.context import ApiContext
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.payloads import Problem
 from everwhen.api.problems import RefusedError, refusal_to_json
-from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
+from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type, pass_over_body
 from everwhen.config.submission import read_submission
 from everwhen.engine.loop import low_priority
 from everwhen.errors import SchedulerError, StoreError
@@ -39,7 +41,8 @@ from everwhen.views.shape import View
 
 MOST_VALUES_OF_MANY = 200_000  # of a list of JSON: 10,000 schedules with 20 each
 PORTION = 200  # lines
-PORTION_BYTES = 256 << 10
+PIECE = 64 << 10  # bytes that are separated into lines at once
+MOST_WRONG = 1_000  # lines of a request
 PATIENCE = 30.0  # seconds
 MOST_WAITING = 8 << 20  # bytes of results that their reader has not taken
 
@@ -80,6 +83,13 @@ def results_to_json(items: list[Fields]) -> Fields:
     return {"items": items, "total": len(items), "failed": sum(one["problem"] is not None for one in items)}
 
 
+class CreatedLines(NamedTuple):
+    """The results of some lines, as they are sent, and how many are problems."""
+
+    results: bytes
+    wrong_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Who makes schedules, and under which key they are made once."""
@@ -115,11 +125,13 @@ class Batch:
             return errors
         return submissions.create_each(self.context.runtime, readable, self.caller)
 
-    def create_lines(self, lines: Sequence[bytes | RefusedError], first: int) -> bytes:
-        """Make the schedules of some lines; the lines of their results."""
+    def create_lines(self, lines: Sequence[bytes | RefusedError], first: int) -> CreatedLines:
+        """Make the schedules of some lines; return the lines of their results."""
         wanted = [_parsed(line) for line in lines]
         digests = ["" if isinstance(line, RefusedError) else sha256(line).hexdigest() for line in lines]
-        return b"".join(map(_line, self.create(wanted, digests, first)))
+        results = self.create(wanted, digests, first)
+        wrong_count = sum(result["problem"] is not None for result in results)
+        return CreatedLines(b"".join(map(_line, results)), wrong_count)
 
     def _id(self, now: int, digest: str, number: int) -> str:
         if self.key is None:
@@ -177,6 +189,10 @@ class BatchStream(Response):
         self._batch = batch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._batch.context.shares.long_request(self._batch.caller.token):
+            await self._answer(receive, send)
+
+    async def _answer(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         results = _Results()
         sending = asyncio.create_task(results.send(send))
@@ -189,83 +205,89 @@ class BatchStream(Response):
             await sending
 
     async def _create(self, receive: Receive, results: _Results) -> None:
-        first, portion = 0, _Portion()
+        lines = _Lines()
         try:
             async for piece in _pieces(receive):
-                portion.add(piece)
-                while portion.is_full:
-                    lines = portion.take()
-                    await results.put(await run_sync(self._batch.create_lines, lines, first))
-                    first += len(lines)
-            portion.close()
-            while lines := portion.take():
-                await results.put(await run_sync(self._batch.create_lines, lines, first))
-                first += len(lines)
+                await self._create_portions(lines, piece, results)
+                if lines.wrong_count > MOST_WRONG:
+                    await results.put(_line(_result(_too_many_wrong(lines.count))))
+                    await pass_over_body(receive)
+                    return
         except (RefusedError, StoreError) as error:  # what was answered before is done
             if isinstance(error, StoreError):
                 self._batch.context.log_outage(error)
             await results.put(_line(_result(error)))
 
+    async def _create_portions(self, lines: _Lines, piece: bytes, results: _Results) -> None:
+        """Create what ends in this piece of the body, a portion at a time."""
+        token, shares = self._batch.caller.token, self._batch.context.shares
+        waiting = deque(await run_sync(lines.separate, piece))
+        while waiting and lines.wrong_count <= MOST_WRONG:
+            portion = [waiting.popleft() for _ in range(min(len(waiting), PORTION))]
+            async with shares.portion(token):
+                created = await run_sync(self._batch.create_lines, portion, lines.count)
+            lines.count += len(portion)
+            lines.wrong_count += created.wrong_count
+            await results.put(created.results)
+
+
+def _too_many_wrong(count: int) -> RefusedError:
+    return RefusedError(
+        422,
+        f"More than {MOST_WRONG:,} lines of this request are wrong. Nothing is read beyond the {count:,} lines that "
+        "are answered above; correct them, and send the rest again.",
+    )
+
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    while True:
+    """Yield the body in pieces of a bounded size that have some lines, however it comes."""
+    waiting = bytearray()
+    ends, is_whole = 0, False
+    while not is_whole:
         message = await receive()
-        if message["type"] != "http.request":
-            return  # gone; the last line may be half of one
-        yield message.get("body", b"")
-        if not message.get("more_body"):
-            yield b"\n"
-            return
+        is_gone = message["type"] != "http.request"  # the last line may be half of one
+        is_whole = is_gone or not message.get("more_body")
+        body = message.get("body", b"")
+        waiting += body
+        ends += body.count(b"\n")
+        if is_whole and not is_gone:
+            waiting += b"\n"
+        while waiting and (len(waiting) >= PIECE or ends >= PORTION or is_whole):
+            piece = bytes(waiting[:PIECE])
+            del waiting[:PIECE]
+            ends -= piece.count(b"\n")
+            yield piece
 
 
-class _Portion:
-    """Whole lines that wait to be made, and the beginning of the next one, which never grows beyond a schedule."""
+class _Lines:
+    """The lines of a request: how many there were, and the beginning of the next one, which never grows beyond a
+    schedule."""
 
     def __init__(self) -> None:
-        self._lines: deque[bytes | RefusedError] = deque()
-        self._size = 0
-        self._rest = bytearray()
+        self.count = self.wrong_count = 0
+        self._rest = b""
         self._is_dropped = False  # the rest of a line that is too long
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._lines) >= PORTION or self._size >= PORTION_BYTES
+    def separate(self, piece: bytes) -> list[bytes | RefusedError]:
+        """Return the lines that end in this piece, without blank ones."""
+        with low_priority():
+            first, *others = piece.split(b"\n")
+            if not others:
+                self._extend(first)
+                return []
+            found = [self._end_line(first), *others[:-1]]
+            self._extend(others[-1])
+            return [line for line in found if isinstance(line, RefusedError) or line.strip()]
 
-    def add(self, piece: bytes) -> None:
-        *ended, rest = piece.split(b"\n")
-        for part in ended:
-            self._extend(part)
-            self._end_line()
-        self._extend(rest)
-
-    def take(self) -> list[bytes | RefusedError]:
-        count = min(len(self._lines), PORTION)
-        lines = [self._lines.popleft() for _ in range(count)]
-        self._size -= sum(len(line) for line in lines if isinstance(line, bytes))
-        return lines
-
-    def close(self) -> None:
-        """Refuse a line without an end: the request was cut off."""
-        self._rest.clear()
+    def _end_line(self, part: bytes) -> bytes | RefusedError:
+        self._extend(part)
+        line: bytes | RefusedError = _too_large() if self._is_dropped else self._rest
+        self._rest, self._is_dropped = b"", False
+        return line
 
     def _extend(self, part: bytes) -> None:
-        if self._is_dropped:
-            return
-        if len(self._rest) + len(part) > MOST_SCHEDULE:
-            self._rest.clear()
-            self._is_dropped = True
-            return
-        self._rest += part
-
-    def _end_line(self) -> None:
-        line = bytes(self._rest)
-        self._rest.clear()
-        if self._is_dropped:
-            self._is_dropped = False
-            self._lines.append(_too_large())
-        elif line.strip():
-            self._lines.append(line)
-            self._size += len(line)
+        self._is_dropped = self._is_dropped or len(self._rest) + len(part) > MOST_SCHEDULE
+        self._rest = b"" if self._is_dropped else self._rest + part
 
 
 @dataclass(slots=True)

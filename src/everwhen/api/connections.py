@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from starlette.responses import Response
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from everwhen.api.problems import SECURITY_HEADERS, problem
 
 SLOWEST = 64 << 10  # bytes a second
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
+# A chunk costs the event loop as much as some kilobytes: a body may have so many, and one more for so many bytes.
+MOST_CHUNKS, SMALLEST_CHUNK = 250, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class ConnectionLimits:
         return self.connections if files == resource.RLIM_INFINITY else min(self.connections, files // 2)
 
 
-class _RefusedHeadError(Exception):
+class _RefusedRequestError(Exception):
     """Ends the parser's work on a request."""
 
 
@@ -60,6 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_progress = False  # the bytes at hand ended a head, or were some of a body
         self._unused = 0  # bytes since then: of a head, a trailer, or nothing
         self._head_size = self._header_count = 0
+        self._chunk_count = self._body_size = 0
         self._refusal: Response | None = None
 
     # -- the connection --
@@ -99,6 +104,26 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._owing_since = self.loop.time()
         super().on_response_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Begin an answer; on a connection that is closed it ends without an error.
+
+        The server marks only the last of several pipelined requests as disconnected. A request that reads is not begun
+        when its client has left; a change is.
+        """
+        send = cycle.send
+
+        async def answering(scope: Any, receive: Any, send: Any) -> None:
+            if scope["method"] not in SAFE or not (cycle.disconnected or self.transport.is_closing()):
+                await app(scope, receive, send)
+            cycle.disconnected = cycle.disconnected or self.transport.is_closing()
+
+        async def sending(message: Any) -> None:
+            cycle.disconnected = cycle.disconnected or self.transport.is_closing()
+            await send(message)
+
+        cycle.send = sending  # type: ignore[method-assign]
+        super()._start_asgi_task(cycle, cast("ASGI3Application", answering))
 
     @property
     def _is_busy(self) -> bool:
@@ -142,6 +167,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head_size = self._header_count = 0
+        self._chunk_count = self._body_size = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -162,16 +188,26 @@ class BoundedProtocol(HttpToolsProtocol):
         self._owing_since = self.loop.time()
         self._stop_waiting()
         if len(self.pipeline) >= MOST_PIPELINED:
-            raise _RefusedHeadError
+            raise _RefusedRequestError
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._has_progress = True
+        self._chunk_count += 1
+        self._body_size += len(body)
+        if self._chunk_count > MOST_CHUNKS + self._body_size / SMALLEST_CHUNK:
+            self._refuse(_refused(413, "too-large", "The body comes in too many pieces; send larger ones."))
         super().on_body(body)
 
     def _refuse_head(self) -> NoReturn:
-        self._refusal = self._too_large()
-        raise _RefusedHeadError
+        self._refuse(self._too_large())
+
+    def _refuse(self, answer: Response) -> NoReturn:
+        self._refusal = answer
+        raise _RefusedRequestError
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Write nothing where uvicorn writes two lines: anybody may ask for another protocol, as often as they like."""
 
     # -- refusals, which no application sees --
 

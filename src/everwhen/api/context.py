@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any
 
 from anyio.to_thread import run_sync
@@ -15,6 +16,8 @@ from starlette.requests import Request
 
 from everwhen.api.connections import ConnectionLimits
 from everwhen.api.hosting import NodeHooks
+from everwhen.api.rates import MOST_BUCKETS, Rates
+from everwhen.api.shares import Shares
 from everwhen.api.sign_in_links import SignInLinks
 from everwhen.api.streams import Streams
 from everwhen.compat.body_shapes import BODY_SHAPES
@@ -27,7 +30,7 @@ from everwhen.model.group import Groups
 from everwhen.model.queries import Entry
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
-from everwhen.operations.access import Caller, config_places
+from everwhen.operations.access import Caller, config_places, count_schedules
 from everwhen.operations.apply import config_revision
 from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.system import DATABASE_IS_SILENT, describe_fault, feed_delay, next_wake_at
@@ -38,9 +41,16 @@ from everwhen.telemetry.metrics import Metrics
 PER_SECOND, BURST = 500.0, 1_000  # of one token
 BEYOND_LIMIT = 20  # requests that one beyond a limit of its token counts as: a transaction refused it
 FAILURES_PER_MINUTE = 20  # of one address
-OUTAGES_PER_MINUTE = 2  # told in the log, of one kind
+# What an address may ask without a token, in units: 200 requests of files a second, and far fewer of what is large.
+ANONYMOUS_PER_SECOND, ANONYMOUS_BURST = 1_000.0, 5_000
+# What an address may ask of /healthz and /readyz; beyond it the answer is late, and never refused: whoever is refused
+# takes the service for dead.
+CHECKS_PER_SECOND, CHECKS_BURST = 20.0, 40
+# What expensive calls of one token may cost, in units of about a millisecond of a processor.
+COST_PER_SECOND, COST_BURST = 500.0, 15_000
+LINES_PER_MINUTE = 2  # in the log, of one kind that requests cause
 
-MOST_BUCKETS = 10_000
+COUNTED, MOST_COUNTED = 10.0, 10_000  # seconds, schedules
 READY_WITHIN = 2.0  # seconds
 SILENT_WITH_QUEUE = "the database or the broker does not answer"
 
@@ -48,36 +58,6 @@ Unready = Callable[[], str | None]
 """Why a node is not ready; None when it is. Any client may read it: it names no host and no file."""
 
 log = logging.getLogger("everwhen")
-
-
-class Rates:
-    """Token buckets: at most `burst` requests at once, and `per_second` in the long run, for each key."""
-
-    def __init__(self, *, burst: int, per_second: float, monotonic: Callable[[], float]) -> None:
-        self._burst = float(burst)
-        self._per_second = per_second
-        self._monotonic = monotonic
-        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was
-        self.unlimited = False  # for those who measure
-
-    def take(self, key: str) -> float:
-        """Take one; return 0 when it was there, else the seconds until it will be."""
-        if self.unlimited:
-            return 0.0
-        now = self._monotonic()
-        left, at = self._buckets.pop(key, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self._per_second)
-        is_there = left >= 1
-        self._buckets[key] = (left - 1 if is_there else left, now)
-        if len(self._buckets) > MOST_BUCKETS:
-            # The one that was used longest ago: by now it is the fullest, so forgetting it forgives the least.
-            del self._buckets[next(iter(self._buckets))]
-        return 0.0 if is_there else (1 - left) / self._per_second
-
-    def charge(self, key: str, amount: int) -> None:
-        """Take more for a request that was answered; at most a whole burst is owed."""
-        left, at = self._buckets.pop(key, (self._burst, self._monotonic()))
-        self._buckets[key] = (max(left - amount, -self._burst), at)
 
 
 class Readiness:
@@ -142,27 +122,44 @@ class ApiContext:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits, kw_only=True)
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
-    outages: Rates = field(init=False)
+    anonymous: Rates = field(init=False)
+    health_checks: Rates = field(init=False)
+    shares: Shares = field(init=False)
+    lines: Rates = field(init=False)
     readiness: Readiness = field(init=False)
     streams: Streams = field(init=False)
     sign_in_links: SignInLinks = field(init=False)
     known_tokens: dict[str, tuple[Token, float]] = field(default_factory=dict)  # by hash, seen then
     insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
+    _counts: dict[str | None, tuple[int, float]] = field(init=False, default_factory=dict)
     _safe_kinds: frozenset[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         limited = partial(Rates, monotonic=self.runtime.clock.monotonic)
         self.rates = limited(burst=BURST, per_second=PER_SECOND)
         self.failures = limited(burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60)
-        self.outages = limited(burst=1, per_second=OUTAGES_PER_MINUTE / 60)
+        self.anonymous = limited(burst=ANONYMOUS_BURST, per_second=ANONYMOUS_PER_SECOND)
+        self.health_checks = limited(burst=CHECKS_BURST, per_second=CHECKS_PER_SECOND)
+        self.shares = Shares(limited(burst=COST_BURST, per_second=COST_PER_SECOND))
+        self.lines = limited(burst=1, per_second=LINES_PER_MINUTE / 60)
         self.readiness = Readiness(self.runtime, self.unready, has_queue=self.node_hooks.dispatch != "local")
         self.streams = Streams(self.runtime, self.changes)
         self.sign_in_links = SignInLinks(self.runtime.clock.monotonic)
         self._places = (0, {})
 
+    def close(self) -> None:
+        """End what would go on for ever, or waits; called from any thread."""
+        self.streams.close()
+        self.shares.close()
+
+    def lift_rates(self) -> None:
+        """Count no requests any more: for those who send very many."""
+        for rates in (self.rates, self.failures, self.anonymous, self.health_checks, self.shares.costs):
+            rates.unlimited = True
+
     def charge_refusal(self, token_id: str) -> None:
-        """Count a request beyond a limit of its token as many: soon its rate refuses it, and no transaction."""
+        """Count a request beyond a limit or a share of its token as many: soon its rate refuses it, before any work."""
         self.rates.charge(token_id, BEYOND_LIMIT)
 
     @property
@@ -186,10 +183,26 @@ class ApiContext:
         """Return the groups of the configuration in force."""
         return self.rules().groups
 
+    def log_seldom(self, level: int, message: str, *about: object) -> None:
+        """Write a line that requests cause, as many as callers like to send; the same line only now and then."""
+        if not self.lines.take(f"{message} {about}"):
+            log.log(level, message, *about)
+
     def log_outage(self, error: StoreError) -> None:
-        """Say why the database does not answer, where only the runtime can read it; not once for every request."""
-        if not self.outages.take(str(error)):
-            log.warning("a request is refused, because the database does not answer: %s", error)
+        """Say why the database does not answer, where only the runtime can read it."""
+        message = "a request is refused, because the database does not answer: %s"
+        self.log_seldom(logging.WARNING, message, error)
+
+    async def count_schedules(self, owner: str | None) -> int:
+        """Return about how many schedules a caller of this owner sees, up to a bound; from a moment ago."""
+        now = self.runtime.clock.monotonic()
+        count, counted_at = self._counts.get(owner, (0, -inf))
+        if now - counted_at >= COUNTED:
+            count = await run_sync(count_schedules, self.runtime, owner, MOST_COUNTED)
+            if len(self._counts) >= MOST_BUCKETS:
+                self._counts.clear()
+            self._counts[owner] = (count, now)
+        return count
 
     def rules_for(self, caller: Caller, fields: object) -> SubmissionRules:
         """Return the rules for a submission of this caller."""

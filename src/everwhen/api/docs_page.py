@@ -1,46 +1,115 @@
-"""The page at `/api/docs`: the OpenAPI document as plain HTML, without a script, and with one style sheet of our own.
+"""The OpenAPI document, and the page at `/api/docs`: the same as plain HTML, without a script.
 
-The style sheet is part of the package and named with its digest: a style sheet of another release, or one that somebody
-changed on the way, is not taken.
+Anybody may ask for them, as often as they like. So they are made and encoded once, and sent as bytes.
+
+The style sheet of the page is part of the package and named with its digest: a style sheet of another release, or one
+that somebody changed on the way, is not taken.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
-from hashlib import sha384
+from hashlib import sha256, sha384
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter
+from anyio.to_thread import run_sync
+from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
+from starlette.routing import Route, Router
 
 from everwhen.api.problems import NOTHING
+from everwhen.api.request_guard import root_of
+from everwhen.engine.loop import low_priority
 
-router = APIRouter(include_in_schema=False)
 STYLE = (files("everwhen.api") / "static" / "docs.css").read_bytes()
 INTEGRITY = f"sha384-{b64encode(sha384(STYLE).digest()).decode()}"
 POLICY = f"{NOTHING}; style-src 'self'"
+OPENAPI, PAGE, STYLE_SHEET = "/api/openapi.json", "/api/docs", "/api/docs/style.css"
+MOST_PREFIXES = 8
 _CODE = re.compile(r"`([^`]+)`")
 
 Fields = dict[str, Any]
 
 
-@router.get("/api/docs")
-def show_docs(request: Request) -> Response:
-    state = request.app.state
-    if not hasattr(state, "docs_page"):
-        state.docs_page = render_page(request.app.openapi())
-    return HTMLResponse(state.docs_page, headers={"content-security-policy": POLICY})
+class Document:
+    """What is sent as it is: encoded and compressed once, and named by its digest."""
+
+    def __init__(self, content: bytes, media_type: str, policy: str | None = None) -> None:
+        self._forms = {"identity": content, "gzip": gzip.compress(content, 6, mtime=0)}
+        self._media_type = media_type
+        # Of both forms: a weak one.
+        self._etag = f'W/"{sha256(content).hexdigest()[:32]}"'
+        self._headers = {"cache-control": "no-cache", "vary": "accept-encoding", "etag": self._etag}
+        if policy is not None:
+            self._headers["content-security-policy"] = policy
+
+    def answer(self, request: Request) -> Response:
+        """Return the document, or that it is the one that the client has."""
+        wanted = request.headers.get("if-none-match", "")
+        if self._etag.removeprefix("W/") in wanted:
+            return Response(None, 304, self._headers)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(self._forms["identity"], 200, self._headers, self._media_type)
+        headers = {**self._headers, "content-encoding": "gzip"}
+        return Response(self._forms["gzip"], 200, headers, self._media_type)
 
 
-@router.get("/api/docs/style.css")
-def show_style() -> Response:
-    return Response(STYLE, media_type="text/css")
+class Documents:
+    """The documents of an application, each made on a thread at the first request for it, once for all requests."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._made: dict[tuple[str, str], Document] = {}
+        self._making = asyncio.Lock()
+
+    async def get(self, name: str, root: str) -> Document:
+        """Return a document for an application that is mounted under that path."""
+        async with self._making:
+            if (name, root) not in self._made:
+                if (
+                    len(self._made) >= 2 * MOST_PREFIXES
+                ):  # a host may take a prefix from the path of a request
+                    self._made.clear()
+                self._made[name, root] = await run_sync(self._make, name, root)
+            return self._made[name, root]
+
+    def _make(self, name: str, root: str) -> Document:
+        with low_priority():
+            document = self._app.openapi()
+            if name == PAGE:
+                return Document(render_page(document).encode(), "text/html", POLICY)
+            if root:
+                document = {**document, "servers": [{"url": root}]}
+            text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+            return Document(text.encode(), "application/json")
+
+
+async def send_openapi(request: Request) -> Response:
+    documents: Documents = request.app.state.documents
+    return (await documents.get(OPENAPI, root_of(request.scope))).answer(request)
+
+
+async def send_page(request: Request) -> Response:
+    documents: Documents = request.app.state.documents
+    return (await documents.get(PAGE, "")).answer(request)
+
+
+_STYLE_SHEET = Document(STYLE, "text/css")
+
+
+async def send_style(request: Request) -> Response:
+    return _STYLE_SHEET.answer(request)
+
+
+router = Router([Route(OPENAPI, send_openapi), Route(PAGE, send_page), Route(STYLE_SHEET, send_style)])
 
 
 def render_page(document: Fields) -> str:

@@ -13,10 +13,11 @@ LOOPBACK = ("127.0.0.1", 0)
 
 
 class InProcessAnswer(NamedTuple):
-    """Status and body of an answer."""
+    """Status and body of an answer, and in how many seconds a refused request may be repeated."""
 
     status: int
     body: bytes
+    retry_after: int | None = None
 
 
 async def call_application(
@@ -57,4 +58,5 @@ async def call_application(
 
     await app(scope, receive, send)
     body_parts = (one.get("body", b"") for one in answered[1:])
-    return InProcessAnswer(answered[0]["status"], b"".join(body_parts))
+    retry_after = dict(answered[0]["headers"]).get(b"retry-after")
+    return InProcessAnswer(answered[0]["status"], b"".join(body_parts), retry_after and int(retry_after))

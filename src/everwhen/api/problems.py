@@ -99,6 +99,13 @@ async def on_refusal(_request: Request, error: Exception) -> Response:
     return _answered(refusal_to_json(error), error.headers)
 
 
+async def on_cut_off(request: Request, _error: Exception) -> Response:
+    """Take note of a client that left before its body was there; nobody gets this answer."""
+    context = request.app.state.context
+    context.log_seldom(logging.INFO, "a client left before the body of its request was there")
+    return problem(400, "malformed", "The body of the request ended early.", headers={"connection": "close"})
+
+
 async def on_http_error(_request: Request, error: Exception) -> Response:
     """Answer what the framework itself refuses: an unknown path, an unknown method."""
     assert isinstance(error, HTTPException)

@@ -1,9 +1,9 @@
-"""What trusted proxies forward about a caller: its address, and the scheme that it used."""
+"""Where a request comes from, and what trusted proxies forward of it: the address of a caller, and its scheme."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import HTTPConnection
 
@@ -45,6 +45,17 @@ def caller_scheme(connection: HTTPConnection, trusted: Sequence[Network]) -> str
     forwarded = ",".join(connection.headers.getlist("x-forwarded-proto"))
     first = forwarded.partition(",")[0].strip().lower()
     return first if first in ("http", "https") else "https"
+
+
+def counting_key(address: str) -> str:
+    """Return what the requests of an address are counted by: whoever has one address of IPv6 has a network of them.
+
+    >>> counting_key("203.0.113.9"), counting_key("2001:db9::7:1"), counting_key(UNKNOWN)
+    ('203.0.113.9', '2001:db9::/64', 'unknown')
+    """
+    if ":" not in address:
+        return address
+    return str(IPv6Network((address.partition("%")[0], 64), strict=False))
 
 
 def _peer_of(connection: HTTPConnection) -> IPv4Address | IPv6Address | None:

@@ -1,8 +1,11 @@
-"""What happens to a request before anything is looked up: which host it means, where it comes from, how long it is.
+"""What happens to a request before anything is looked up: which host it means, where it comes from, how long it is,
+and how often its sender asks.
 
 A page in somebody's browser may send requests here; it cannot choose the Host and Origin headers. So a Host that is
 not one of this service's names is refused (a foreign name that leads here), and so is a change with another Origin:
 another scheme, host or port. Two Host headers are refused: a proxy in front may have looked at the other one.
+
+Requests without a token are counted by address. A request that brings one is counted by its token, or as a guess.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from ipaddress import ip_address
+from math import ceil
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from anyio import move_on_after
@@ -17,11 +22,14 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everwhen.api.connections import SLOWEST
+from everwhen.api.connections import SAFE, SLOWEST
 from everwhen.api.problems import RefusedError, add_security_headers, problem
-from everwhen.api.proxies import caller_scheme
-from everwhen.config.settings import LOOPBACK_NAMES, ApiSettings
+from everwhen.api.proxies import caller_address, caller_scheme, counting_key
+from everwhen.config.settings import LOOPBACK_NAMES
 from everwhen.engine.loop import low_priority
+
+if TYPE_CHECKING:
+    from everwhen.api.context import ApiContext
 
 ROOT = "/api/v1"
 PREFIX = f"{ROOT}/"
@@ -35,7 +43,15 @@ PATIENCE = 2.0  # seconds
 _CLOSE = {"connection": "close"}
 # Whoever asks these knows an address, not a name, and learns one word.
 ANY_HOST = frozenset(("/healthz", "/readyz"))
-SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+# What a request without a token takes of the units of its address: less with a proof of its own, which is checked, and
+# more where the answer is large.
+UNITS, UNITS_WITH_PROOF = 5, 2
+UNITS_OF_LARGE = {"/api/openapi.json": 100, "/api/docs": 100, "/metrics": 25}
+TOKENS = ("authorization", "x-api-key", "cookie")
+PROOFS = ("everwhen-signature", "x-hub-signature-256", "everwhen-outcome-token")
+# A client that asks too often waits for its answer: refusals are cheap, but not free. Not many wait at once, or they
+# would take up the connections of the others.
+LATE_BY, MOST_LATE = 0.25, 500  # seconds, answers
 ANY_NAME = "*"  # among the allowed hosts: somebody else looks at the Host header
 PORTS = {"http": 80, "https": 443}
 OTHER_ORIGIN = (
@@ -45,12 +61,13 @@ OTHER_ORIGIN = (
 
 
 class RequestGuard:
-    """Refuses what does not mean this service; lets paths end with or without a slash; counts bodies."""
+    """Refuses what does not mean this service, or comes too often; adds a slash to the end of paths; counts bodies."""
 
-    def __init__(self, app: ASGIApp, settings: ApiSettings, body_within: float) -> None:
+    def __init__(self, app: ASGIApp, context: ApiContext) -> None:
         self._app = app
-        self._body_within = body_within
-        self._settings = settings
+        self._context = context
+        self._late = 0
+        self._settings = settings = context.settings
         self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)}
         # `.example.com` stands for all names below it, as Django has it.
         self._endings = tuple(name for name in self._names if name.startswith(".") and len(name) > 1)
@@ -59,21 +76,62 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers, send = Headers(scope=scope), add_security_headers(send)
+        headers, send = Headers(scope=scope), self._refuse_late(add_security_headers(send))
         path = path_below_root(scope)
+        if path in ANY_HOST:
+            await self._delay_checks(scope)
+        elif wait := self._wait_of_anonymous(scope, path, headers):
+            detail = "Too many requests without a token come from this address."
+            more = {**_CLOSE, "retry-after": str(ceil(wait))}
+            await problem(429, "too-many-requests", detail, headers=more)(scope, receive, send)
+            return
         most = self._most(path, headers)
         refusal = self._refusal(HTTPConnection(scope), path, most)
         if refusal is not None:
             status, kind, detail = refusal
             if not headers.get("expect"):  # who waits for a word before the body is told without it
-                await _passed_over(receive)
+                await pass_over_body(receive)
             answer = problem(status, kind, detail, headers=_CLOSE)
             await answer(scope, receive, send)
             return
         if path.startswith(PREFIX) and not path.endswith("/"):
             scope = {**scope, "path": f"{scope['path']}/", "raw_path": (scope.get("raw_path") or b"") + b"/"}
         with ExitStack() as work:
-            await self._app(scope, _bounded(receive, most, self._body_within, work), send)
+            await self._app(scope, _bounded(receive, most, self._context.limits.body_within, work), send)
+
+    def _wait_of_anonymous(self, scope: Scope, path: str, headers: Headers) -> float:
+        """Count a request without a token; return how many seconds its address has to wait, if it has to."""
+        if path.startswith(PREFIX) and any(name in headers for name in TOKENS):
+            return 0.0
+        units = UNITS_WITH_PROOF if any(name in headers for name in PROOFS) else UNITS
+        return self._context.anonymous.take(self._counting_key(scope), UNITS_OF_LARGE.get(path, units))
+
+    def _counting_key(self, scope: Scope) -> str:
+        return counting_key(caller_address(HTTPConnection(scope), self._settings.trusted_proxies))
+
+    async def _delay_checks(self, scope: Scope) -> None:
+        """Answer late where an address checks the health of the service all the time."""
+        if self._context.health_checks.take(self._counting_key(scope)):
+            await self._be_late()
+
+    def _refuse_late(self, send: Send) -> Send:
+        """Return a `send` that keeps a client waiting that asks too often."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 429:
+                await self._be_late()
+            await send(message)
+
+        return sending
+
+    async def _be_late(self) -> None:
+        if self._late >= MOST_LATE:
+            return
+        self._late += 1
+        try:
+            await asyncio.sleep(LATE_BY)
+        finally:
+            self._late -= 1
 
     def _most(self, path: str, headers: Headers) -> int:
         """Return how many bytes the body may have; a batch of lines is never held as a whole."""
@@ -161,7 +219,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def _passed_over(receive: Receive) -> None:
+async def pass_over_body(receive: Receive) -> None:
     """Read the rest of a refused body, up to a bound, and not for long: a client that is still sending when
     the connection is closed would see a broken one instead of the answer."""
     left = PASSED_OVER
@@ -198,7 +256,7 @@ def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Rec
             work.enter_context(low_priority())
         if seen > most:
             if not is_whole:
-                await _passed_over(receive)
+                await pass_over_body(receive)
             raise RefusedError(413, f"A body may have at most {most:,} bytes.", headers=_CLOSE)
         return message
 

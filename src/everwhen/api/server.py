@@ -83,7 +83,7 @@ class ApiServer:
         """Take no more requests, let those under way end, close streams."""
         self._server.should_exit = True
         context: ApiContext = self._app.state.context
-        context.streams.close()  # they would go on for ever
+        context.close()
         if self._thread is not None:
             self._thread.join(self._stop_within + 5)
         if self._socket is not None:

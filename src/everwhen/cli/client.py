@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,14 +23,16 @@ TIMEOUT = 60.0
 PAGE = 500
 BY_KEY = "/schedules/key/"
 GENERATED_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TRIES, LONGEST_WAIT = 5, 10  # of a request that comes too often; seconds
 MOST_NAMES = 500  # of schedules, each a call; a longer list shows ids after that
 
 
 class ApiResponse(NamedTuple):
-    """Status and body of a response."""
+    """Status and body of a response, and in how many seconds a refused request may be repeated."""
 
     status: int
     body: bytes
+    retry_after: int | None = None
 
     @property
     def fields(self) -> Any:
@@ -107,12 +110,23 @@ class Client:
         target = f"{PREFIX}{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
         raw = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         sent = {"content-type": "application/json"} if raw is not None else {}
-        answer = self._send(method, target, raw, {**sent, **(headers or {})})
+        answer = self._send_again(method, target, raw, {**sent, **(headers or {})})
         if answer.status == 404 and (meant := self._path_meant(path)) not in (None, path):
             return self.call(method, str(meant), body, query, headers)
         if answer.status >= 400:
             raise ApiError(answer.status, self._complaint(answer, path))
         return answer
+
+    def _send_again(
+        self, method: str, target: str, raw: bytes | None, headers: Mapping[str, str]
+    ) -> ApiResponse:
+        """Send a request, and once more where it came too soon; a request that is refused so has done nothing."""
+        for _ in range(TRIES - 1):
+            answer = self._send(method, target, raw, headers)
+            if answer.status != 429 or answer.retry_after is None or answer.retry_after > LONGEST_WAIT:
+                return answer
+            time.sleep(answer.retry_after)
+        return self._send(method, target, raw, headers)
 
     def _path_meant(self, path: str) -> str | None:
         """Return the path with the id of the schedule that its key or name means; None for other paths."""
@@ -222,7 +236,9 @@ def http_sender(url: str, token: str | None, patience: float = TIMEOUT) -> Itera
         try:
             connection.request(method, base + target, body, sent)
             response = connection.getresponse()
-            return ApiResponse(response.status, response.read())
+            retry_after = response.getheader("retry-after", "")
+            wait = int(retry_after) if retry_after.isdecimal() else None
+            return ApiResponse(response.status, response.read(), wait)
         except (OSError, HTTPException) as error:
             raise SchedulerError(
                 f"no answer from {shown_url(url)}: {str(error) or type(error).__name__};"

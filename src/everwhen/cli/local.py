@@ -241,6 +241,7 @@ def _application(runtime: Runtime, token: Token, path: Path, *, allow_code: bool
 
     secret = secrets.token_hex(16)
     context.authenticate(secret, token)
+    context.lift_rates()  # there is nobody else to be served
     return create_app(context), secret
 
 

@@ -132,14 +132,21 @@ class Wake:
 #
 # A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick queries the database a dozen
 # times, and would wait that long after each answer. And ten thousand new schedules are a million objects without a
-# cycle among them: a garbage collection over all of them would stop every thread for a quarter of a second.
+# cycle among them: a garbage collection over all of them would stop every thread for a quarter of a second. So only
+# the youngest objects are collected. Without any collection, callers who keep such work going, one request after the
+# other, would let the garbage of all others grow.
 
 
 SHARE = 0.0001  # seconds
+YOUNG_ONLY = (
+    100_000,
+    50,
+    1_000_000,
+)  # a pass over the youngest takes some milliseconds; the oldest are left alone
 
 _guard = threading.Lock()
 _at_work = 0
-_usual = 0.0
+_usual = (0.0, gc.get_threshold())
 
 
 @contextmanager
@@ -148,9 +155,9 @@ def low_priority() -> Iterator[None]:
     global _at_work, _usual  # noqa: PLW0603 - the interpreter has one such interval for all threads
     with _guard:
         if not _at_work:
-            _usual = sys.getswitchinterval()
-            sys.setswitchinterval(min(_usual, SHARE))
-            gc.disable()
+            _usual = sys.getswitchinterval(), gc.get_threshold()
+            sys.setswitchinterval(min(_usual[0], SHARE))
+            gc.set_threshold(*YOUNG_ONLY)
         _at_work += 1
     try:
         yield
@@ -158,5 +165,6 @@ def low_priority() -> Iterator[None]:
         with _guard:
             _at_work -= 1
             if not _at_work:
-                gc.enable()
-                sys.setswitchinterval(_usual)
+                switch_interval, thresholds = _usual
+                gc.set_threshold(*thresholds)
+                sys.setswitchinterval(switch_interval)

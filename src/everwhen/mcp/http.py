@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from everwhen.api.access import secret_of
 from everwhen.api.app import Mounted
-from everwhen.api.in_process import LOOPBACK, call_application
+from everwhen.api.in_process import LOOPBACK, InProcessAnswer, call_application
 from everwhen.api.proxies import caller_scheme
 from everwhen.api.request_guard import ROOT, root_of
 from everwhen.mcp.rest import Rest
@@ -72,7 +72,7 @@ def _rest_of(app: FastAPI, ctx: Context) -> Rest:
 
     async def call(
         method: str, target: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
+    ) -> InProcessAnswer:
         named = {**sent, **headers, "x-api-key": secret}
         return await call_application(app, method, target, body, named, client=client, root_path=root)
 

@@ -7,13 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+import anyio
+
+from everwhen.api.in_process import InProcessAnswer
 from everwhen.errors import SchedulerError
 
 PREFIX = "/api/v1"
 CLIENT_HEADER, MCP = "Everwhen-Client", "mcp"
 Fields = dict[str, Any]
-Call = Callable[[str, str, bytes | None, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
-"""Carry one request: method, path with query, body, headers. Return status and body."""
+Call = Callable[[str, str, bytes | None, Mapping[str, str]], Awaitable[InProcessAnswer]]
+"""Carry one request: method, path with query, body, headers."""
+TRIES, LONGEST_WAIT = 3, 10  # of a request that comes too often; seconds
 
 
 class RefusedError(SchedulerError):
@@ -52,10 +56,21 @@ class Rest(NamedTuple):
         target = f"{PREFIX}{path}{'?' + urlencode(asked) if asked else ''}"
         raw = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
         sent = {CLIENT_HEADER: MCP, **({"content-type": "application/json"} if raw is not None else {})}
-        status, answer = await self.call(method, target, raw, {**sent, **(headers or {})})
-        if status >= 400:
-            raise _refusal(status, answer)
-        return json.loads(answer) if answer else None
+        answer = await self._call_again(method, target, raw, {**sent, **(headers or {})})
+        if answer.status >= 400:
+            raise _refusal(answer.status, answer.body)
+        return json.loads(answer.body) if answer.body else None
+
+    async def _call_again(
+        self, method: str, target: str, raw: bytes | None, headers: Mapping[str, str]
+    ) -> InProcessAnswer:
+        """Send a request, and once more where it came too soon; a request that is refused so has done nothing."""
+        for _ in range(TRIES - 1):
+            answer = await self.call(method, target, raw, headers)
+            if answer.status != 429 or answer.retry_after is None or answer.retry_after > LONGEST_WAIT:
+                return answer
+            await anyio.sleep(answer.retry_after)
+        return await self.call(method, target, raw, headers)
 
 
 def path_of(schedule_id: str, *more: str) -> str:

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 
-from everwhen.api.in_process import call_application
+from everwhen.api.in_process import InProcessAnswer, call_application
 from everwhen.mcp.rest import Rest
 from everwhen.mcp.server import build_server
 
@@ -37,14 +37,14 @@ class OpenConnection(Protocol):
 def serve_service(connect: OpenConnection, token: str, base: str) -> None:
     """Serve until standard input ends; the tools call a running service."""
 
-    def asked(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def asked(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> InProcessAnswer:
         with connect() as send:
             answer = send(method, target, body, headers)
-        return answer.status, answer.body
+        return InProcessAnswer(answer.status, answer.body, answer.retry_after)
 
     async def call(
         method: str, target: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
+    ) -> InProcessAnswer:
         return await anyio.to_thread.run_sync(asked, method, target, body, headers)
 
     _serve(Rest(call, token, base))
@@ -55,7 +55,7 @@ def serve_application(app: ASGIApp, token: str, base: str | None) -> None:
 
     async def call(
         method: str, target: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, bytes]:
+    ) -> InProcessAnswer:
         return await call_application(app, method, target, body, {**headers, "x-api-key": token})
 
     _serve(Rest(call, token, base))

@@ -314,6 +314,11 @@ def _total_in(counted: FacetCounts | None, wanted: ScheduleFilter) -> int | None
     return by_status.get(states[0], 0) if len(states) == 1 else None
 
 
+def count_schedules(runtime: Runtime, owner: str | None, most: int) -> int:
+    """Return how many schedules there are, of an owner if one is named; counting stops at `most`."""
+    return store_of(runtime).catalogue.count(ScheduleFilter(owner=owner), most=most)
+
+
 def visible_to(wanted: ScheduleFilter, caller: Caller) -> ScheduleFilter | None:
     """Return the filter for what the caller may see of what is wanted; None: nothing."""
     owner, confined = caller.token.owner, caller.token.confined

@@ -202,7 +202,7 @@ class MountedApi:
     def _close_streams(self) -> None:
         """End the streams: they would go on for ever, and keep a server from stopping; and what the parts need."""
         for served in self._served.values():
-            served.context.streams.close()
+            served.context.close()
             if served.parts is not None:
                 served.parts.end()
 

@@ -16,8 +16,10 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from posixpath import normpath
+from threading import Lock
 from typing import NamedTuple
 
+from everwhen.engine.loop import low_priority
 from everwhen.web.smaller import shrink
 
 _MEDIA_TYPES = {
@@ -27,6 +29,7 @@ _MEDIA_TYPES = {
     "txt": "text/plain; charset=utf-8",
 }
 FOLDER = "assets"
+DEEPEST = 4  # folders in the address of a page: its name, and an id
 _PAGE = re.compile(r'^"?([\w/-]*)"?:\(\)=>import\("\./(pages/\w+\.js)"\)', re.MULTILINE)
 _IMPORT = re.compile(r'^(?:import|export)\b[^"\n]*"(\.\.?/[^"]+\.js)"|\bfrom"(\./[^"]+\.js)"', re.MULTILINE)
 
@@ -55,6 +58,20 @@ def _sent(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
             yield from _sent(entry, f"{path}/")
         else:
             yield path, shrink(path, entry.read_bytes())
+
+
+_loading = Lock()
+
+
+def load_everything() -> None:
+    """Load what all answers are made of, which takes a while: once, for all requests."""
+    with _loading, low_priority():
+        digest_of_assets()
+        page_modules()
+
+
+def are_loaded() -> bool:
+    return bool(page_modules.cache_info().currsize)
 
 
 @cache
@@ -90,13 +107,17 @@ def modules_of(path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def page(path: str) -> bytes:
+def page(path: str) -> bytes | None:
     """Return the one HTML page, for an address below the root of the dashboard; it begins with a slash.
 
-    Its references are relative. So the same page works under every prefix, also behind a proxy that removes it.
+    Its references are relative. So the same page works under every prefix, also behind a proxy that removes it. There
+    is one for each depth: None beyond those that an address of the dashboard has.
     """
+    depth = path.count("/") - 1
+    if depth > DEEPEST:
+        return None
     name, _, rest = path.removeprefix("/").partition("/")
-    return _page(path.count("/") - 1, page_modules().get(f"{name}/" if rest else name))
+    return _page(depth, page_modules().get(f"{name}/" if rest else name))
 
 
 @cache

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyio.to_thread import run_sync
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from everwhen.web.assets import FOLDER, digest_of_assets, load_assets, page
+from everwhen.web.assets import FOLDER, are_loaded, digest_of_assets, load_assets, load_everything, page
 
 PAGES = (
     "schedules",
@@ -55,7 +56,14 @@ def dashboard_routes() -> Sequence[BaseRoute]:
     )
 
 
+async def _load() -> None:
+    """Read the files on a thread, where nobody has done so."""
+    if not are_loaded():
+        await run_sync(load_everything)
+
+
 async def send_asset(request: Request) -> Response:
+    await _load()
     asset = load_assets().get(request.path_params["path"])
     # A page that was opened before an upgrade asks for files that are gone; it is told to load itself again.
     if asset is None or request.path_params["digest"] != digest_of_assets():
@@ -69,7 +77,10 @@ async def send_asset(request: Request) -> Response:
 
 
 async def send_page(request: Request) -> Response:
+    await _load()
     root: str = request.scope.get("root_path", "").rstrip("/")
-    path: str = request.scope["path"].removeprefix(root)
+    content = page(request.scope["path"].removeprefix(root))
+    if content is None:
+        raise HTTPException(404)
     headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
-    return Response(page(path), headers=headers, media_type="text/html")
+    return Response(content, headers=headers, media_type="text/html")

@@ -22,6 +22,7 @@ from everwhen.api.calls import (
     nothing,
     row_in,
 )
+from everwhen.api.costs import cheap, expensive, page_cost
 from everwhen.api.payloads import Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
 from everwhen.errors import SchedulerError
@@ -57,6 +58,7 @@ class SilenceBody(Shape):
 
 
 @router.get("/alerts/", **described("List alerts", AlertList, "A page."))
+@expensive(page_cost)
 def list_alerts(
     context: Context,
     caller: Viewer,
@@ -74,6 +76,7 @@ def list_alerts(
 
 
 @router.get("/alerts/deliveries/", **described("List messages of alerts", AlertDeliveryList, "A page."))
+@cheap
 def list_alert_deliveries(
     context: Context,
     caller: Viewer,
@@ -87,6 +90,7 @@ def list_alert_deliveries(
 
 
 @router.get("/alerts/rules/", **described("List rules of alerts", AlertRuleList, "All."))
+@cheap
 def list_alert_rules(context: Context, _caller: GlobalViewer) -> Response:
     """Returns the rules of `notify` in the configuration file, each with its last message."""
     found = alerts.list_rules(context.runtime, context.node_hooks.alert_rules())
@@ -97,6 +101,7 @@ def list_alert_rules(context: Context, _caller: GlobalViewer) -> Response:
     "/alerts/rules/{rule}/test/",
     **described("Send a sample", AlertDelivery, "The message, and whether it was delivered.", 404),
 )
+@cheap
 def test_alert_rule(context: Context, _caller: GlobalOperator, rule: RuleName) -> Response:
     """Sends it through the real channel. `state` says whether it was delivered, `answer` what the receiver answered."""
     found = alerts.find_rule(context.node_hooks.alert_rules(), rule)
@@ -107,6 +112,7 @@ def test_alert_rule(context: Context, _caller: GlobalOperator, rule: RuleName) -
 
 
 @router.get("/alerts/silences/", **described("List silences", SilenceList, "Those in force."))
+@cheap
 def list_silences(context: Context, caller: Viewer) -> Response:
     """Returns the schedules and groups whose alerts are held."""
     found = alerts.list_silences(context.runtime, caller)
@@ -114,6 +120,7 @@ def list_silences(context: Context, caller: Viewer) -> Response:
 
 
 @router.post("/alerts/silences/", **described("Silence alerts", Silence, "The silence.", 404, status=201))
+@cheap
 def silence_alerts(context: Context, caller: Operator, body: SilenceBody) -> Response:
     """Holds the alerts of one schedule or group for a duration such as `2h`; those still open then are reported."""
     try:
@@ -127,6 +134,7 @@ def silence_alerts(context: Context, caller: Operator, body: SilenceBody) -> Res
 @router.delete(
     "/alerts/silences/{silence_id}/", **described("End a silence", None, "It is over.", 404, status=204)
 )
+@cheap
 def end_silence(context: Context, caller: Operator, silence_id: AlertId) -> Response:
     """Takes effect at once: alerts that are open are reported."""
     alerts.end_silence(context.runtime, silence_id, caller)
@@ -134,12 +142,14 @@ def end_silence(context: Context, caller: Operator, silence_id: AlertId) -> Resp
 
 
 @router.get("/alerts/{alert_id}/", **described("Get an alert", Alert, "The alert.", 404))
+@cheap
 def get_alert(context: Context, caller: Viewer, alert_id: AlertId) -> Response:
     """Returns the alert with its evidence."""
     return answer(Alert.of(alerts.get_alert(context.runtime, alert_id, caller)))
 
 
 @router.post("/alerts/{alert_id}/ack/", **described("Acknowledge an alert", Alert, "The alert.", 404))
+@cheap
 def acknowledge_alert(context: Context, caller: Operator, alert_id: AlertId) -> Response:
     """Stops its repetitions; its end is reported all the same."""
     return answer(Alert.of(alerts.acknowledge_alert(context.runtime, alert_id, caller)))

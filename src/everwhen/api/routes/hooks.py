@@ -28,6 +28,7 @@ from starlette.responses import Response
 from everwhen.api.access import OperatorOrProof, counted_body, refuse_haste, refuse_proof, unauthenticated
 from everwhen.api.calls import Context, ScheduleId, described, fired, make_router
 from everwhen.api.context import ApiContext, context_of
+from everwhen.api.costs import cheap
 from everwhen.api.json_reader import parse_json
 from everwhen.api.payloads import HOOK_BODY
 from everwhen.api.problems import RefusedError
@@ -54,7 +55,6 @@ _UNIX = re.compile(r"[0-9]{1,12}")
 _BEGINS_LIKE_OURS = re.compile(rb"[0-9]{1,12}\.")
 NO_PROOF = "This signature is not right for this schedule, or the schedule takes none."
 
-log = logging.getLogger("everwhen")
 router = make_router("hooks")
 
 
@@ -103,7 +103,9 @@ def _add_call(name: str, path: str, kind: Kind, about: str) -> None:
         return _fired(context, schedule_id, hook_request, kind)
 
     call = {**_CALL, "summary": f"Fire a {kind} schedule"}
-    router.post(f"/{path}/{{schedule_id}}/", **call, name=name, description=about, openapi_extra=_BODY)(fire)
+    router.post(f"/{path}/{{schedule_id}}/", **call, name=name, description=about, openapi_extra=_BODY)(
+        cheap(fire)
+    )
 
 
 _add_call(
@@ -168,13 +170,13 @@ def _proven(
         refuse_proof(context, hook_request.request, "signature", str(error))
     if not signatures:
         raise unauthenticated("Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.")
-    scheme, key = _signed(find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
+    scheme, key = _signed(context, find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
     if key is None:
         refuse_proof(context, hook_request.request, "signature", NO_PROOF)
     refuse_haste(context, f"hook:{schedule_id}", "This hook is called too often.")
 
     def permit(schedule: Schedule) -> None:  # again where it is fired: the secret may have been changed since
-        if _signed(schedule, signatures, hook_request.body) != (scheme, key):
+        if _signed(context, schedule, signatures, hook_request.body) != (scheme, key):
             raise UnknownScheduleError(schedule_id)
 
     # Ours has a time in it and is too old to come again long before it is forgotten; GitHub's is good for ever.
@@ -182,13 +184,13 @@ def _proven(
 
 
 def _signed(
-    schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
+    context: ApiContext, schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
 ) -> tuple[Scheme, str | None]:
     """The one scheme that the schedule takes, and what names the request, if it is signed that way."""
     if schedule is None:  # which takes as long
         return "everwhen", signatures.get("everwhen", UNSIGNED).key("", body)
     scheme, reference = _signing(schedule.definition)
-    return scheme, signatures.get(scheme, UNSIGNED).key(_resolved(schedule, reference), body)
+    return scheme, signatures.get(scheme, UNSIGNED).key(_resolved(context, schedule, reference), body)
 
 
 def _signing(definition: Definition) -> tuple[Scheme, str]:
@@ -199,12 +201,13 @@ def _signing(definition: Definition) -> tuple[Scheme, str]:
     return ("github" if fields.get("signature") == "github" else "everwhen"), fields.get("secret") or ""
 
 
-def _resolved(schedule: Schedule, reference: str) -> str:
+def _resolved(context: ApiContext, schedule: Schedule, reference: str) -> str:
     """Return what the requests of a schedule are signed with; nothing when it takes none, or it is not known here."""
     try:
         return str(Secrets().resolve(reference))
     except UnresolvedError as error:
-        log.warning("no signature of %s can be checked: %s", schedule.state.schedule_id, error)
+        message = "no signature of %s can be checked: %s"
+        context.log_seldom(logging.WARNING, message, schedule.state.schedule_id, error)
         return ""
 
 

@@ -24,6 +24,7 @@ from everwhen.api.calls import (
     make_router,
     row_in,
 )
+from everwhen.api.costs import cheap, expensive, job_page_cost
 from everwhen.api.payloads import AwareInstant, Line, Shape
 from everwhen.api.problems import InvalidError, RefusedError
 from everwhen.errors import UnknownJobError
@@ -63,6 +64,7 @@ class OutcomeBody(Shape):
 
 
 @router.get("/jobs/", **described("List jobs", view.JobList, "A page."))
+@expensive(job_page_cost)
 def list_jobs(
     context: Context,
     caller: Viewer,
@@ -98,6 +100,7 @@ def list_jobs(
 
 
 @router.get("/jobs/{job_id}/", **described("Get a job", view.JobInDetail, "The job.", 404))
+@cheap
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """The current state of the job."""
     job = job_access.get_job(context.runtime, job_id, caller)
@@ -111,6 +114,7 @@ _AS_TEXT = "As JSON, or as plain text with `Accept: text/plain`."
     "/jobs/{job_id}/log/",
     **described("What a job printed", view.Log, _AS_TEXT, 404, media_type="text/plain"),
 )
+@expensive(10)
 def get_job_log(
     context: Context,
     caller: Viewer,
@@ -140,6 +144,7 @@ def _wants_text(accept: str) -> bool:
 
 
 @router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", view.Job, "The job, cancelled.", 404))
+@cheap
 def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
     return answer(view.Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
@@ -149,6 +154,7 @@ def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     "/jobs/{job_id}/rerun/",
     **described("Run a job again", view.Fired, "The new job, or why there is none.", 404, 409, status=202),
 )
+@cheap
 def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
     """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
     if_running = (body or RerunBody()).if_running
@@ -160,6 +166,7 @@ def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody
     **described("Report the outcome of a job", view.Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
+@cheap
 def report_outcome(
     request: Request,
     context: Context,

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from everwhen.api.access import GlobalOperator, Viewer
 from everwhen.api.calls import Context, JsonBody, answer, described, make_router, nothing, request_body
 from everwhen.api.context import ApiContext
+from everwhen.api.costs import cheap
 from everwhen.api.payloads import QUIET_HOURS_BODY, QUIET_HOURS_CHANGE
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import ROOT, root_of
@@ -34,6 +35,7 @@ NIGHTS = {
 
 
 @router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
+@cheap
 def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     """Sorted by id. Every token may see them, because schedules refer to them."""
     entries = quiet_hours.list_entries(context.runtime)
@@ -45,6 +47,7 @@ def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     **described("Create quiet hours", QuietHours, "The new policy.", 409, status=201),
     openapi_extra=request_body(QUIET_HOURS_BODY, {"nights": NIGHTS}),
 )
+@cheap
 def create_quiet_hours(
     request: Request, context: Context, _caller: GlobalOperator, body: JsonBody
 ) -> Response:
@@ -62,6 +65,7 @@ def create_quiet_hours(
 
 
 @router.get("/quiet-hours/{policy_id}/", **described("Get quiet hours", QuietHours, "The policy.", 404))
+@cheap
 def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> Response:
     """One policy."""
     entry = quiet_hours.get_entry(context.runtime, policy_id)
@@ -73,6 +77,7 @@ def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> R
     **described("Change quiet hours", QuietHours, "The policy, changed.", 404, 409),
     openapi_extra=request_body(QUIET_HOURS_CHANGE, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
 )
+@cheap
 def update_quiet_hours(
     context: Context, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody
 ) -> Response:
@@ -92,6 +97,7 @@ def update_quiet_hours(
     "/quiet-hours/{policy_id}/",
     **described("Delete quiet hours", None, "The quiet hours are deleted.", 404, 409, status=204),
 )
+@cheap
 def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
     """Refused while schedules use them, and when the configuration file defines them."""
     quiet_hours.delete_own_quiet_hours(context.runtime, policy_id)

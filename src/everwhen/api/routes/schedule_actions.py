@@ -35,6 +35,7 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext
+from everwhen.api.costs import cheap, expensive, many_ids_cost, page_cost
 from everwhen.api.payloads import AwareInstant, Identifier, Line, Shape
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.policy import IfRunning
@@ -99,6 +100,7 @@ class ManyIds(Shape):
 @router.post(
     "/schedules/{schedule_id}/pause/", **described("Pause a schedule", Schedule, "The schedule, paused.", 404)
 )
+@cheap
 def pause_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None
 ) -> Response:
@@ -123,6 +125,7 @@ def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBod
     "/schedules/{schedule_id}/resume/",
     **described("Resume a schedule", Schedule, "The schedule, active.", 404, 412, 428),
 )
+@cheap
 def resume_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None
 ) -> Response:
@@ -136,6 +139,7 @@ def resume_schedule(
     "/schedules/{schedule_id}/review/",
     **described("Get what waits for approval", Review, "What an approval of this revision would allow.", 404),
 )
+@expensive(10)
 def review_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """Returns what the revision would fire and spend, and how it differs from the one that fired before. The schedule
     must wait for approval."""
@@ -146,6 +150,7 @@ def review_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -
     "/schedules/{schedule_id}/approve/",
     **described("Approve a revision of a schedule", Schedule, "The schedule, approved.", 404, 412),
 )
+@cheap
 def approve_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody
 ) -> Response:
@@ -165,6 +170,7 @@ def approve_schedule(
         status=204,
     ),
 )
+@cheap
 def decline_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
 ) -> Response:
@@ -178,6 +184,7 @@ def decline_schedule(
     "/schedules/{schedule_id}/revive/",
     **described("Start a dead or done schedule again", Schedule, "The schedule, active.", 404, 428),
 )
+@cheap
 def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries are counted from zero again."""
     permit = submissions.permit_revival(caller)
@@ -190,6 +197,7 @@ def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId)
     "/schedules/{schedule_id}/trigger/",
     **described("Run a schedule now", Fired, "The job, or the reason why there is none.", 404, status=202),
 )
+@cheap
 def trigger_schedule(
     context: Context,
     caller: Operator,
@@ -222,6 +230,7 @@ def trigger_schedule(
         404,
     ),
 )
+@expensive(100)
 def backfill_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody
 ) -> Response:
@@ -259,6 +268,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
 @router.post(
     "/schedules/batch-pause/", **described("Pause many schedules", ManyResults, "One result per id.")
 )
+@expensive(many_ids_cost)
 def pause_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each schedule is paused independently: the result of one that cannot be paused has the problem."""
     return _many(context, caller, body.schedule_ids, lambda each: _pause(context, caller, each, PauseBody()))
@@ -267,6 +277,7 @@ def pause_schedules(context: Context, caller: Operator, body: ManyIds) -> Respon
 @router.post(
     "/schedules/batch-resume/", **described("Resume many schedules", ManyResults, "One result per id.")
 )
+@expensive(many_ids_cost)
 def resume_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Each schedule is resumed independently: the result of one that cannot be resumed has the problem."""
 
@@ -286,6 +297,7 @@ def resume_schedules(context: Context, caller: Operator, body: ManyIds) -> Respo
         status=204,
     ),
 )
+@expensive(many_ids_cost)
 def delete_schedules(context: Context, caller: Operator, body: ManyIds) -> Response:
     """Unknown ids, and those of other owners, are ignored. A schedule of the configuration file refuses the call."""
     found = []
@@ -320,6 +332,7 @@ ScheduleName = Annotated[
 @agents_router.get(
     "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
 )
+@expensive(page_cost)
 def list_agent_schedules(
     context: Context,
     caller: Viewer,
@@ -341,6 +354,7 @@ def list_agent_schedules(
     "/agents/{name}/schedules/{schedule}/enable/",
     **described("Enable a schedule of an agent", Schedule, "The schedule, active.", 404, 428),
 )
+@cheap
 def enable_agent_schedule(
     context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
 ) -> Response:
@@ -354,6 +368,7 @@ def enable_agent_schedule(
     "/agents/{name}/schedules/{schedule}/disable/",
     **described("Disable a schedule of an agent", Schedule, "The schedule, paused.", 404),
 )
+@cheap
 def disable_agent_schedule(
     context: Context, caller: Operator, name: AgentName, schedule: ScheduleName
 ) -> Response:

@@ -22,6 +22,7 @@ from everwhen.api.calls import (
     request_body,
     row_in,
 )
+from everwhen.api.costs import cheap, expensive, job_page_cost, slots_cost, statistics_cost
 from everwhen.api.payloads import SCHEDULE_BODY, AwareInstant
 from everwhen.config.submission import read_submission
 from everwhen.model.limits import FOR_EVER
@@ -52,6 +53,7 @@ PREVIEW_EXAMPLES = {
     ),
     openapi_extra=request_body(SCHEDULE_BODY, PREVIEW_EXAMPLES),
 )
+@expensive(slots_cost)
 def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit: Count = 10) -> Response:
     """Takes any trigger with its constraints; `run` may be left out. Nothing is stored."""
     fields = _with_a_target(body.fields)
@@ -75,6 +77,7 @@ def _with_a_target(fields: Any) -> Any:
 @router.get(
     "/upcoming/", **described("List the next slots of all schedules", view.UpcomingList, "The soonest first.")
 )
+@expensive(slots_cost)
 def list_upcoming(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
     """The slots of all schedules that the token may see."""
     visible = visible_to(ScheduleFilter(), caller)
@@ -91,6 +94,7 @@ def list_upcoming(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT
         404,
     ),
 )
+@expensive(slots_cost)
 def list_schedule_upcoming(
     context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10
 ) -> Response:
@@ -104,6 +108,7 @@ def list_schedule_upcoming(
     "/schedules/{schedule_id}/slots/",
     **described("List the slots of a schedule", view.SlotList, "A page of the ledger, newest first.", 404),
 )
+@expensive(job_page_cost)
 def list_schedule_slots(
     context: Context,
     caller: Viewer,
@@ -123,6 +128,7 @@ def list_schedule_slots(
         "Explain why a slot fired, or why not", view.Explanation, "One sentence, and the evidence.", 404
     ),
 )
+@expensive(5)
 def explain_schedule(
     context: Context,
     caller: Viewer,
@@ -143,6 +149,7 @@ def explain_schedule(
     "/schedules/{schedule_id}/stats/",
     **described("Show how the last jobs ended", Stats, "Outcomes and durations.", 404),
 )
+@expensive(statistics_cost)
 def get_schedule_stats(
     context: Context,
     caller: Viewer,
@@ -169,6 +176,7 @@ def get_schedule_stats(
     "/schedules/{schedule_id}/revisions/",
     **described("List the revisions of a schedule", RevisionList, "Newest first.", 404),
 )
+@cheap
 def list_schedule_revisions(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """Every definition of the schedule, with the time since when it was in force."""
     uid = uid_for(context.runtime, schedule_id, caller)

@@ -50,6 +50,7 @@ from everwhen.api.calls import (
     shown,
 )
 from everwhen.api.context import ApiContext, context_of
+from everwhen.api.costs import cheap, expensive, many_bodies_cost, schedule_page_cost
 from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BATCH, SCHEDULE_BODY, model_of
 from everwhen.api.problems import KEY_PATTERN, InvalidError
 from everwhen.api.request_guard import NDJSON, ROOT, root_of
@@ -81,6 +82,7 @@ Facets = Annotated[
 
 
 @router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
+@expensive(schedule_page_cost)
 def list_schedules(
     context: Context,
     caller: Viewer,
@@ -204,6 +206,7 @@ creating_router = make_router("schedules", route_class=CreatingRoute)
     **described("Create a schedule", Schedule, "The new schedule.", 404, 409, status=201),
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
+@cheap
 def create_schedule(
     request: Request, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -240,6 +243,7 @@ _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
     responses=_BATCH_ANSWERS,
     openapi_extra=_BATCH,
 )
+@expensive(many_bodies_cost)
 def create_schedules(
     context: Context,
     caller: Operator,
@@ -321,6 +325,7 @@ def _digest(body: Body) -> str:
     "/schedules/key/{key}/",
     **described("Get a schedule by your own key", Schedule, "The schedule.", 404),
 )
+@cheap
 def get_schedule_by_key(
     context: Context,
     caller: Viewer,
@@ -344,6 +349,7 @@ def get_schedule_by_key(
     },
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
+@cheap
 def put_schedule(
     request: Request,
     context: Context,
@@ -372,6 +378,7 @@ def put_schedule(
 
 
 @router.get("/schedules/{schedule_id}/", **described("Get a schedule", Schedule, "The schedule.", 404))
+@cheap
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
     return shown(context, caller, schedule_id)
@@ -384,6 +391,7 @@ def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> R
         SCHEDULE_BODY, {"slower": {"interval_seconds": 172800}, "no jitter": {"jitter": None}}
     ),
 )
+@cheap
 def update_schedule(
     context: Context, caller: Operator, schedule_id: ScheduleId, body: ScheduleJson, if_match: IfMatch = None
 ) -> Response:
@@ -413,6 +421,7 @@ def update_schedule(
         status=204,
     ),
 )
+@cheap
 def delete_schedule(
     context: Context,
     caller: Operator,

@@ -25,6 +25,7 @@ from everwhen.api.calls import (
     row_in,
 )
 from everwhen.api.context import ApiContext
+from everwhen.api.costs import cheap, event_page_cost, expensive, page_cost
 from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import AwareInstant
 from everwhen.api.problems import InvalidError
@@ -56,6 +57,7 @@ Behind = Annotated[
 
 
 @router.get("/audit/", **described("List events", AuditList, "A page.", 404))
+@expensive(event_page_cost)
 def list_audit(
     context: Context,
     caller: Viewer,
@@ -123,6 +125,7 @@ def _listed_after(
 
 
 @router.get("/messages/", **described("List messages", MessageList, "A page."))
+@expensive(page_cost)
 def list_messages(
     context: Context,
     caller: Viewer,
@@ -177,6 +180,7 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
     "/events/stream/",
     **described("Follow events", None, _ENDLESS, media_type="text/event-stream"),
 )
+@cheap
 async def stream_events(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
     """Events are sent in the order of their commits. A reader that is too slow is disconnected, and continues with the
     last id.
@@ -191,6 +195,7 @@ async def stream_events(listener: Annotated[StreamRequest, Depends(_listener)]) 
     "/messages/stream/",
     **described("Follow messages", None, _ENDLESS, media_type="text/event-stream"),
 )
+@cheap
 async def stream_messages(listener: Annotated[StreamRequest, Depends(_listener)]) -> Response:
     """Messages are sent in the order of their commits. To a viewer, secrets in their content are masked."""
     streams = listener.streams

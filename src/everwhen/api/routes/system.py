@@ -22,6 +22,7 @@ from everwhen.api.access import (
 )
 from everwhen.api.calls import Context, answer, described, make_router
 from everwhen.api.context import ApiContext
+from everwhen.api.costs import cheap, expensive
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
 from everwhen.model.limits import BreakerState
@@ -44,6 +45,7 @@ _FRESH = {"cache-control": "no-store"}
     "/system/status/",
     **described("Show the status of the system", view.SystemStatus, "Loop, queue, nodes, breakers."),
 )
+@cheap
 def get_system_status(context: Context, caller: GlobalViewer) -> Response:
     """The status covers the whole service, so the token must have no owner."""
     found = system.system_status(context.runtime, caller)
@@ -57,6 +59,7 @@ def get_system_status(context: Context, caller: GlobalViewer) -> Response:
 @router.post(
     "/system/pause/", **described("Pause the whole system", view.Switch, "Nothing fires, nothing is claimed.")
 )
+@cheap
 def pause_system(context: Context, caller: GlobalOperator) -> Response:
     """Running jobs continue. A system that is paused already stays paused."""
     schedules.pause_system(context.runtime, by=caller.actor)
@@ -64,6 +67,7 @@ def pause_system(context: Context, caller: GlobalOperator) -> Response:
 
 
 @router.post("/system/resume/", **described("Resume the system", view.Switch, "The system runs again."))
+@cheap
 def resume_system(context: Context, caller: GlobalOperator) -> Response:
     """Slots that were due during the pause do not fire."""
     schedules.resume_system(context.runtime, by=caller.actor)
@@ -86,6 +90,7 @@ Beginning = Annotated[str | None, Query(description="The first letters of an id 
     "/find/",
     **described("Find a schedule by id, key or name", view.ScheduleNames, "More than one: it is ambiguous."),
 )
+@expensive(5)
 def find_schedule(
     context: Context, caller: Viewer, schedule: MeantSchedule = "", beginning: Beginning = None
 ) -> Response:
@@ -111,6 +116,7 @@ Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitio
 
 
 @breakers_router.get("/breakers/", **described("List breakers", view.BreakerList, "All."))
+@expensive(5)
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
     """Sorted by key; only breakers that have counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
@@ -123,6 +129,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
     "/breakers/{key}/",
     **described("Get a breaker", view.BreakerWithTransitions, "The breaker and its latest transitions.", 404),
 )
+@cheap
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
     breaker, transitions = breakers.find_breaker(context.runtime, key, caller, limit=limit)
@@ -134,6 +141,7 @@ def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transi
     "/breakers/{key}/reset/",
     **described("Close a breaker by hand", view.BreakerWithTransitions, "The breaker, closed.", 404),
 )
+@cheap
 def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
     """The schedules that it stopped fire again. A closed breaker stays closed."""
     breakers.find_breaker(context.runtime, key, caller, limit=1)
@@ -145,6 +153,7 @@ def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Respon
 
 
 @breakers_router.get("/budgets/", **described("List budgets", view.BudgetList, "All that the token may see."))
+@expensive(5)
 def list_budgets(context: Context, caller: Viewer) -> Response:
     """Those of groups and owners by name, as the configuration declares them, then those of tokens."""
     found = budgets.list_budgets(context.runtime, caller)
@@ -166,7 +175,8 @@ class ReloadBody(Shape):
         "What a reload would change", view.Diff, "By schedule, with the firings of the next 7 days.", 409
     ),
 )
-def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
+@expensive(200)
+def diff_config(context: Context, caller: GlobalAdmin) -> Response:
     """Nothing is stored. A file with mistakes is refused, with a list of them."""
     if context.node_hooks.read is None:
         _refuse()
@@ -178,6 +188,7 @@ def diff_config(context: Context, _caller: GlobalAdmin) -> Response:
 @config_router.post(
     "/config/reload/", **described("Reload the configuration file", view.Reloaded, "What it changed.", 409)
 )
+@expensive(200)
 def reload_config(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and nothing changes."""
     if context.node_hooks.reload is None:
@@ -199,6 +210,7 @@ def _refuse() -> NoReturn:
     response_model=None,
     responses={200: {"model": model_of(view.Health), "description": "It answers."}},
 )
+@cheap
 async def get_health() -> Response:
     """The database is not checked: a restart of the process would not bring it back."""
     return answer(view.health_to_json("ok", None), headers=_FRESH)
@@ -216,6 +228,7 @@ async def get_health() -> Response:
         503: {"model": model_of(view.Health), "description": "It does not; `reason` says why."},
     },
 )
+@cheap
 async def get_readiness(context: Context) -> Response:
     """Not ready when the loop has completed no evaluation for ten check intervals, or a schedule is overdue."""
     reason = await context.readiness.reason()
@@ -231,6 +244,7 @@ async def get_readiness(context: Context) -> Response:
     response_model=None,
     responses={200: {"description": "In the requested format.", "content": {"text/plain": {}}}},
 )
+@cheap
 def get_metrics(context: Context, request: Request) -> Response:
     """Counts of the whole database, and figures of this process; requests at the same time share one count."""
     text, media_type = context.metrics.text(request.headers.get("accept", ""))

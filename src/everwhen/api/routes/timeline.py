@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from everwhen.api.access import Viewer
 from everwhen.api.calls import Context, StatusWord, Word, answer, described, make_router
+from everwhen.api.costs import expensive, timeline_cost
 from everwhen.api.payloads import AwareInstant
 from everwhen.api.routes.schedules import state_filter
 from everwhen.model.instants import SECOND, instant_of
@@ -22,6 +23,7 @@ router = make_router("history")
 @router.get(
     "/timeline/", **described("Show past and future slots", view.Timeline, "Bars, or how many there are.")
 )
+@expensive(timeline_cost)
 def get_timeline(
     context: Context,
     caller: Viewer,

@@ -24,6 +24,7 @@ from everwhen.api.access import (
 )
 from everwhen.api.calls import Context, answer, described, make_router, nothing
 from everwhen.api.context import ApiContext
+from everwhen.api.costs import cheap
 from everwhen.api.payloads import MODELS, Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
 from everwhen.api.request_guard import root_of
@@ -87,6 +88,7 @@ class TokenBody(Shape):
 
 
 @router.get("/tokens/", **described("List tokens", TokenList, "All."))
+@cheap
 def list_tokens(context: Context, caller: Admin) -> Response:
     """Newest first, including revoked tokens. A token with an owner sees the tokens of its owner."""
     items = [Token.of(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
@@ -94,6 +96,7 @@ def list_tokens(context: Context, caller: Admin) -> Response:
 
 
 @router.post("/tokens/", **described("Create a token", NewToken, "The token, with its secret.", status=201))
+@cheap
 def create_token(context: Context, caller: Admin, body: TokenBody) -> Response:
     """Only this answer contains the secret. A token with an owner creates tokens of that owner."""
     made = tokens.create_token(
@@ -127,6 +130,7 @@ def _seconds(duration: Any) -> int | None:
         status=204,
     ),
 )
+@cheap
 def revoke_token(
     context: Context,
     caller: Admin,
@@ -140,6 +144,7 @@ def revoke_token(
 
 
 @router.get("/me/", **described("Show the token of this request", Me, "The token that asks."))
+@cheap
 def get_me(context: Context, caller: Viewer, request: Request) -> Response:
     """What this token may do; in a session, also the proof that was sent."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
@@ -166,6 +171,7 @@ class SessionBody(Shape):
     **described("Begin a session", Me, "Who it is; the cookie is set.", status=201),
     openapi_extra={"security": []},
 )
+@cheap
 async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
     """For browsers: the cookie replaces the token for 12 hours, together with `csrf_token` in the header X-CSRF-Token.
     Only this answer has that proof; the cookie alone opens nothing."""
@@ -183,6 +189,7 @@ class LinkBody(Shape):
     **described("Begin a session with a link", Me, "The token; the cookie is set.", status=201),
     openapi_extra={"security": []},
 )
+@cheap
 async def begin_linked_session(request: Request, context: Context, body: LinkBody) -> Response:
     """`everwhen up` prints the link on a terminal. It works once, for ten minutes, in the process that printed it. The
     session belongs to an admin token that lives as long as the session."""
@@ -203,6 +210,7 @@ async def _begun(request: Request, context: ApiContext, token: model.Token) -> R
 
 
 @router.delete("/session/", **described("End a session", None, "It is over.", status=204))
+@cheap
 def end_session(request: Request, context: Context, caller: Viewer) -> Response:
     """The cookie opens nothing any more. The token stays good."""
     secret = session_in(request)

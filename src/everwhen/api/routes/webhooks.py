@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import Context, answer, described, make_router, nothing, refuse_masks
+from everwhen.api.costs import cheap
 from everwhen.api.payloads import Identifier, Line, Shape
 from everwhen.operations import webhooks
 from everwhen.operations.webhooks import WebhookChanges
@@ -47,6 +48,7 @@ class EventWebhookChanges(Shape):
 
 
 @router.get("/webhooks/", **described("List webhooks", EventWebhookList, "All."))
+@cheap
 def list_webhooks(context: Context, caller: Viewer) -> Response:
     """Returns the newest first. A token with an owner sees the webhooks of its owner."""
     found = webhooks.list_webhooks(context.runtime, caller)
@@ -57,6 +59,7 @@ def list_webhooks(context: Context, caller: Viewer) -> Response:
     "/webhooks/",
     **described("Create a webhook", NewEventWebhook, "The webhook, with its secret.", status=201),
 )
+@cheap
 def create_webhook(context: Context, caller: Operator, body: EventWebhookBody) -> Response:
     """The URL gets the events from now on, at least once each, signed as requests to `/hooks/` are."""
     refuse_masks({"url": body.url})
@@ -68,12 +71,14 @@ def create_webhook(context: Context, caller: Operator, body: EventWebhookBody) -
 
 
 @router.get("/webhooks/{webhook_id}/", **described("Get a webhook", EventWebhook, "The webhook.", 404))
+@cheap
 def get_webhook(context: Context, caller: Viewer, webhook_id: WebhookId) -> Response:
     """Returns how far it has got, and what went wrong."""
     return answer(EventWebhook.of(webhooks.get_webhook(context.runtime, webhook_id, caller)))
 
 
 @router.patch("/webhooks/{webhook_id}/", **described("Change a webhook", EventWebhook, "The webhook.", 404))
+@cheap
 def change_webhook(
     context: Context, caller: Operator, webhook_id: WebhookId, body: EventWebhookChanges
 ) -> Response:
@@ -87,6 +92,7 @@ def change_webhook(
     "/webhooks/{webhook_id}/",
     **described("Delete a webhook", None, "Nothing more is sent.", 404, status=204),
 )
+@cheap
 def delete_webhook(context: Context, caller: Operator, webhook_id: WebhookId) -> Response:
     """What it has not got yet is not sent."""
     webhooks.delete_webhook(context.runtime, webhook_id, caller)

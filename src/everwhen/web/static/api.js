@@ -49,13 +49,22 @@ async function isAnother() {
   return Boolean(me.value) && me.value.csrf_token !== before;
 }
 
+// A request that comes too often is refused, and has done nothing: it is sent again when the service says so.
+const TRIES = 3, LONGEST_WAIT = 10;
+async function ask(url, options, tries = TRIES) {
+  const answer = await fetch(url, options), wait = Number(answer.headers.get("retry-after"));
+  if (answer.status !== 429 || tries <= 1 || !wait || wait > LONGEST_WAIT) return answer;
+  await new Promise((done) => { setTimeout(done, wait * 1000); });
+  return ask(url, options, tries - 1);
+}
+
 export async function call(method, path, { query, body, headers, signal: abort, isBlob } = {}) {
   const sent = proven({ accept: "application/json", ...headers });
   if (body !== undefined) sent["content-type"] = "application/json";
   if (method !== "GET" && me.value?.csrf_token) sent["x-csrf-token"] = me.value.csrf_token;
   let answer, text;
   try {
-    answer = await fetch(apiUrl(path, query), { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin", signal: abort, cache: "no-store" });
+    answer = await ask(apiUrl(path, query), { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin", signal: abort, cache: "no-store" });
     if (isBlob && answer.ok) return await answer.blob();
     text = await answer.text();
   } catch (error) {

@@ -1,0 +1,37 @@
+"""Token buckets: how much anybody may ask, and how much of it is there again after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+MOST_BUCKETS = 10_000
+
+
+class Rates:
+    """Token buckets: for each key at most `burst` at once, and `per_second` in the long run; requests or costs."""
+
+    def __init__(self, *, burst: int, per_second: float, monotonic: Callable[[], float]) -> None:
+        self._burst = float(burst)
+        self._per_second = per_second
+        self._monotonic = monotonic
+        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was
+        self.unlimited = False
+
+    def take(self, key: str, amount: float = 1) -> float:
+        """Take so much; return 0 when it was there, else the seconds until it will be."""
+        if self.unlimited:
+            return 0.0
+        now = self._monotonic()
+        left, at = self._buckets.pop(key, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        is_there = left >= amount
+        self._buckets[key] = (left - amount if is_there else left, now)
+        if len(self._buckets) > MOST_BUCKETS:
+            # The one that was used longest ago: by now it is the fullest, so forgetting it forgives the least.
+            del self._buckets[next(iter(self._buckets))]
+        return 0.0 if is_there else (amount - left) / self._per_second
+
+    def charge(self, key: str, amount: int) -> None:
+        """Take more for a request that was answered; at most a whole burst is owed."""
+        left, at = self._buckets.pop(key, (self._burst, self._monotonic()))
+        self._buckets[key] = (max(left - amount, -self._burst), at)
