@@ -18,6 +18,7 @@ from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome, OutcomeStatus, OutputGap, OutputPiece, OutputStream
+from everwhen.model.share import Share
 from everwhen.target import Nowhere, Output, Run, StopFlag, Stream
 
 # `abandoned`: the node stops and gives up its lease; the node that runs the job again reports its outcome.
@@ -43,6 +44,10 @@ class Running:
     ending: Ending | None = None
     is_over: bool = False
     before: list[Running] = field(default_factory=list)  # older copies of the same job: have to end first
+
+    @property
+    def share(self) -> Share:
+        return Share(self.claimed.definition.owner, self.claimed.definition.group)
 
     @property
     def held(self) -> Held:

@@ -70,6 +70,7 @@ class ServiceOptions:
     queues: Sequence[str] | None = None  # whose jobs it claims; None: all
     check_interval: float = 1.0
     max_workers: int = 8
+    max_workers_per_owner: int | None = None  # one less than max_workers
     lease: float = LEASE
     retention: Retention = field(default_factory=Retention)
     approval_ttl: float = APPROVAL_TTL
@@ -441,6 +442,7 @@ class Service:
             node=self.node,
             queues=self.options.queues,
             max_workers=self.options.max_workers,
+            max_workers_per_owner=self.options.max_workers_per_owner,
             wake=self._worker_wake,
             on_settled=self._scheduler_wake,
             observer=self.options.observer,

@@ -12,7 +12,8 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
@@ -25,6 +26,7 @@ from everwhen.engine.running import Ending, OutputBook, Running, failed_by, run_
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import JobEnd, Outcome, drifted
+from everwhen.model.share import Share, WorkersInUse
 from everwhen.store.slots import Slots
 from everwhen.target import Observer, Several, StopFlag, Target
 
@@ -50,6 +52,7 @@ class Worker:
         node: str,
         queues: Sequence[str] | None = None,
         max_workers: int = 8,
+        max_workers_per_owner: int | None = None,
         wake: Wake | None = None,
         on_settled: Wake | None = None,
         observer: Observer | None = None,
@@ -60,11 +63,14 @@ class Worker:
         self.node = node
         self._queues = queues
         self._max_workers = max_workers
+        # So that a late comer finds a worker, however long the jobs of another owner run.
+        self._most_per_owner = max_workers_per_owner or max(max_workers - 1, 1)
         self._wake = wake or Wake()
         self._on_settled = on_settled
         self._observer = observer or Several()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
+        self._in_use: Counter[Share] = Counter()  # workers, by those of `_running`
         self._lock = threading.Lock()
         self._left = threading.Condition()  # notified when a job that is waited for is over
         self._is_async: dict[str, bool] = {}  # by kind of target
@@ -112,11 +118,14 @@ class Worker:
 
     def _exchange(self, ended: Sequence[Ended]) -> int:
         """Settle and claim in one transaction; ended jobs make room for new ones in it."""
-        over = sum(not outcome.is_still_running for _, outcome in ended)
-        free = max(self._max_workers - len(self._running) + over, 0)
+        over = [running for running, outcome in ended if not outcome.is_still_running]
+        free = max(self._max_workers - len(self._running) + len(over), 0)
         now, ends = self._clock.now(), _ends(ended)
         with self._claiming(), self._settling(ended):
-            done = self._slots.exchange(now, ends, node=self.node, limit=free, queues=self._queues)
+            in_use = self._workers_in_use(over)
+            done = self._slots.exchange(
+                now, ends, node=self.node, limit=free, queues=self._queues, in_use=in_use
+            )
         self._let_go(ended, done.settled)
         if done.is_sooner and self._on_settled is not None:
             self._on_settled.set()
@@ -154,7 +163,9 @@ class Worker:
         now, wanted = self._clock.now(), self._wanted[0] if self._wanted else None
         with self._claiming():
             if wanted is None:
-                claimed = self._slots.claim_jobs(now, node=self.node, limit=free, queues=self._queues)
+                claimed = self._slots.claim_jobs(
+                    now, node=self.node, limit=free, queues=self._queues, in_use=self._workers_in_use()
+                )
             else:
                 found = self._slots.claim_job(now, node=self.node, job_id=wanted)
                 claimed = [] if found is None else [found]
@@ -162,6 +173,18 @@ class Worker:
         if wanted is not None and claimed:
             self._wanted.remove(wanted)
         return len(claimed)
+
+    def _workers_in_use(self, over: Iterable[Running] = ()) -> WorkersInUse:
+        """Return which workers are taken, also by claimed jobs that have not begun, without those of ended jobs."""
+        with self._lock:
+            in_use = self._in_use - Counter(running.share for running in over)
+        return WorkersInUse(in_use, self._most_per_owner)
+
+    def _forget(self, held: Iterable[Held]) -> None:
+        """Free the workers of these jobs; the caller has the lock."""
+        for one in held:
+            if (running := self._running.pop(one, None)) is not None:
+                self._in_use[running.share] -= 1
 
     def serve_also(self, queues: Collection[str]) -> None:
         """Claim jobs of these queues, too, from now on; from any thread."""
@@ -238,16 +261,13 @@ class Worker:
                 "%d job(s) were %s: they are given back, and run again unless on_lost is fail", count, word
             )
         with self._lock:
-            for one in held:
-                self._running.pop(one, None)
+            self._forget(held)
 
     def _let_go(self, ended: Sequence[Ended], counted: int) -> None:
         if counted < len(ended):
             log.warning("%d job(s) ended here after others had taken them over", len(ended) - counted)
         with self._lock:
-            for running, outcome in ended:
-                if not outcome.is_still_running:
-                    self._running.pop(running.held, None)
+            self._forget(running.held for running, outcome in ended if not outcome.is_still_running)
         for running, outcome in ended:
             if outcome.is_still_running:
                 self._await_work(running, outcome)
@@ -262,7 +282,7 @@ class Worker:
         self._wake.set()
 
     def seconds_to_next(self, at_most: float) -> float:
-        ready_at = self._slots.next_ready_at(self._queues)
+        ready_at = self._slots.next_ready_at(self._queues, self._workers_in_use())
         if ready_at is None or len(self._running) >= self._max_workers:
             return at_most
         return min(max((ready_at - self._clock.now()) / 1_000_000, 0.01), at_most)
@@ -327,7 +347,7 @@ class Worker:
         except StoreError as error:  # the rest is rescued when the lease is given up or expires
             log.error("Error during the last settlement: %s", error)
         with self._lock:
-            self._running.clear()
+            self._forget(tuple(self._running))
 
     def leave_at_once(self) -> None:
         """Give back the running jobs without waiting for their end; from any thread."""
@@ -368,13 +388,14 @@ class Worker:
             for older in self._running.values():
                 if older.run.job_id in newer:
                     newer[older.run.job_id].before.append(older)
-            self._running.update({running.held: running for running in batch})
+            for running in batch:
+                self._running[running.held] = running
+                self._in_use[running.share] += 1
         try:
             self._loop.call(self._begin, batch)  # one hand-over for the whole batch
         except BaseException:  # no thread can be started
             with self._lock:
-                for running in batch:
-                    del self._running[running.held]
+                self._forget(running.held for running in batch)
             raise
 
     def _begin(self, batch: Sequence[Running]) -> None:
