@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -142,6 +142,12 @@ SCENES = st.builds(
 )
 
 
+def fields_of(share: Share, scene: Scene) -> dict[str, Any]:
+    owner = {} if share.owner is None else {"owner": share.owner}
+    limit = scene.capacity.get(share.group or "")
+    return owner if limit is None else {**owner, "max_concurrent": limit}
+
+
 @pytest.fixture
 def nodes(runtime: Tenant) -> list[Tenant]:
     return [runtime, runtime.neighbour("second")]
@@ -159,8 +165,7 @@ def test_each_owner_begins_its_part_of_the_free_workers(nodes: list[Tenant], sce
             group=share.group and f"{share.group}{node.now}",
             every="3000d",
             if_running="queue",  # else a slot beyond the limit of its group is held
-            **({} if share.owner is None else {"owner": share.owner}),
-            **({} if share.group not in scene.capacity else {"max_concurrent": scene.capacity[share.group]}),
+            **fields_of(share, scene),
         )
         for share, count in scene.ready.items()
         for number in range(count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -160,8 +161,10 @@ class OutputBook:
             self._changed[waiting.stream] = waiting
             if self._thread is None:
                 self._closing.clear()
-                self._thread = threading.Thread(target=self._serve, name="everwhen-output", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name="everwhen-output", daemon=True)
+                with contextlib.suppress(RuntimeError):  # none can be started now: the next piece tries again
+                    thread.start()
+                    self._thread = thread
 
     def flush(self) -> None:
         """Write the waiting pieces; on StoreError they keep waiting."""

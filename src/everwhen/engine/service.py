@@ -334,6 +334,7 @@ class Service:
     def _sign_off(self, left: int) -> None:
         if self.is_scheduler:
             self._record("scheduler.stopped", {"jobs_still_running": left})
+        self.worker.sign_off()
         self.lease.give_up()
 
     def _end_jobs(self, deadline: float) -> int:
@@ -356,7 +357,8 @@ class Service:
             reason = self._stall() if self.is_scheduler else self._staleness()
             if reason is None and broker is not None:
                 broker.ping()  # it has to answer, also when there is nothing to hand over
-            return reason
+            unfit = self.worker.fitness.unfit if self.is_worker else None
+            return str(unfit) if reason is None and unfit is not None else reason
         except (StoreError, QueueError) as error:
             return describe_fault(error)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from everwhen.model.claim import ClaimedJob, Held
-from everwhen.model.events import Event
+from everwhen.model.events import Event, EventType
+from everwhen.model.host_fault import HostFault
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
@@ -24,7 +25,13 @@ from everwhen.store.job_rows import JOB, READY
 from everwhen.store.lanes import Lane
 from everwhen.store.load import schedules_of, system_paused_at
 from everwhen.store.ready import ShareWindow, next_ready_of_others
-from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
+from everwhen.store.rescue import (
+    give_jobs_back,
+    give_unbegun_back,
+    put_orphans_back,
+    rescue_found,
+    rescue_jobs,
+)
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.settle import EXTERNAL_OVER, end_overdue, settle_jobs, take_report
 from everwhen.store.tick import TickReport, evaluate, evaluate_one
@@ -56,7 +63,10 @@ INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat
 VALUES (:node::text, :version::text, :is_scheduler, :is_worker, :now::instant, :now::instant, :skew, :migration)
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now::instant, clock_skew = :skew, lost_at = NULL""")
 _SIGN_OFF = Statement("""
-UPDATE nodes SET stopped_at = :now::instant, heartbeat_at = :now::instant WHERE node = :node::text""")
+UPDATE nodes SET stopped_at = :now::instant, heartbeat_at = :now::instant, unfit = NULL, unfit_since = NULL
+WHERE node = :node::text""")
+_NOTE_FITNESS = Statement("""
+UPDATE nodes SET unfit = :fault::text, unfit_since = :since::instant WHERE node = :node::text""")
 _LAST_HEARTBEAT = Statement("SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler")
 # idx_jobs_unreleased: jobs that the node has not released would have no owner without its row.
 _FORGET_NODE = Statement("""
@@ -277,6 +287,31 @@ class Slots(StorePart):
             return 0
         give = rescue_found if is_lost else give_jobs_back
         return self._store.write(Lane.SETTLE, lambda tx: give(tx, found, now))
+
+    def give_unbegun_back(self, now: int, *, node: str, held: Collection[Held], fault: HostFault) -> int:
+        """Requeue jobs that the host let this node not begin: this counts as no attempt; return how many."""
+        with self._store.look() as tx:
+            found = [
+                job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) in held
+            ]
+        if not found:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: give_unbegun_back(tx, found, now, fault=fault))
+
+    def note_fitness(self, now: int, *, node: str, fault: HostFault | None, since: int) -> None:
+        """Record that a node can begin no jobs since some instant, or (None) that it can again."""
+        kind: EventType = "node.fit" if fault is None else "node.unfit"
+        detail = (
+            {"node": node, "since": since}
+            if fault is None
+            else {"node": node, "fault": fault, "since": since}
+        )
+
+        def note(tx: Transaction) -> None:
+            tx.run(_NOTE_FITNESS, node=node, fault=fault, since=None if fault is None else since)
+            tx.insert_events([Event(kind, now, detail=detail)])
+
+        self._store.write(Lane.SETTLE, note)
 
     def cancel_requests(self, node: str) -> list[str]:
         """Return the ids of jobs that this node runs and that were cancelled since."""
