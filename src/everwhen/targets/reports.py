@@ -136,6 +136,8 @@ class ReportFiles:
 
     def __init__(self) -> None:
         self._folder: str | None = None
+        with contextlib.suppress(OSError):
+            tempfile.gettempdir()  # found once, by writing a file: later there may be no descriptor for that
 
     def new_path(self) -> str:
         if self._folder is None:
