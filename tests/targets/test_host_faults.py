@@ -18,27 +18,40 @@ from tests.targets.http_server import a_server, status
 from tests.targets.plugins import put_plugin
 from tests.targets.running import perform
 
+KINDS = ("command", "plugin", "agent", "agent with work", "isolated", "imported", "http", "workflow")
 
-def test_no_kind_of_target_fails_because_its_node_has_no_descriptor_left(tmp_path: Path) -> None:
-    put_plugin(tmp_path / "plugins")
-    (tmp_path / "inbox").mkdir()
-    (tmp_path / "inbox" / "item.md").write_text("work")
+
+def starved(folder: Path, *names: str) -> dict[str, list[str | None]]:
+    """Return for each kind the fault of the host and the outcome without a descriptor, and the status with some."""
     with a_server(status(200)) as server:
         ended = subprocess.run(
-            [sys.executable, "-m", "tests.targets.starved", str(tmp_path), server.url],
+            [sys.executable, "-m", "tests.targets.starved", str(folder), server.url, *names],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
             timeout=120,
             check=True,
         )
-    found = json.loads(ended.stdout)
-    named = found.pop("http by name")  # nobody has that name: a failure when there is a socket to ask with
-    assert named[0] == "descriptors", named
-    assert {name: fault for name, (fault, *_) in found.items()} == dict.fromkeys(found, "descriptors"), found
-    after = {name: status for name, (*_, status) in found.items()}
-    assert after == dict.fromkeys(found, "succeeded"), found
-    assert not any((tmp_path / "inbox").glob("item.md"))  # its item was released, and worked on then
+    found: dict[str, list[str | None]] = json.loads(ended.stdout)
+    return found
+
+
+def test_no_kind_of_target_fails_because_its_node_has_no_descriptor_left(tmp_path: Path) -> None:
+    put_plugin(tmp_path / "plugins")
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox" / "item.md").write_text("work")
+    found = starved(tmp_path, *KINDS)
+    assert {name: fault for name, (fault, *_) in found.items()} == dict.fromkeys(KINDS, "descriptors"), found
+    assert {name: status for name, (*_, status) in found.items()} == dict.fromkeys(KINDS, "succeeded"), found
+    assert not (tmp_path / "inbox" / "item.md").exists()  # it was released, and worked on then
+
+
+def test_a_name_that_cannot_be_resolved_without_a_descriptor_is_no_failure(tmp_path: Path) -> None:
+    """With one it is: nobody has that name."""
+    assert starved(tmp_path, "http by name")["http by name"][::2] == [
+        "descriptors",
+        "failed",
+    ]
 
 
 @pytest.mark.parametrize(
