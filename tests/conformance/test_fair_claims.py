@@ -208,7 +208,7 @@ def check_parts(
     assert all(count >= 0 for count in left.values())
     assert not began - waiting
 
-    def room(owner: str | None, begun: int = 0) -> int:
+    def remaining(owner: str | None, begun: int = 0) -> int:
         mine = sum(n for share, n in held.items() if share.owner == owner) + begun
         return MOST if owner is None or most_per_owner is None else most_per_owner - mine
 
@@ -218,21 +218,21 @@ def check_parts(
             for share, n in waiting.items()
             if share.owner == owner
         )
-        return max(min(jobs, room(owner)), 0)
+        return max(min(jobs, remaining(owner)), 0)
 
     present = {share.owner for share in waiting}
     part = free // max(len([owner for owner in present if eligible(owner)]), 1)
     for owner in present:
         own = {share: n for share, n in began.items() if share.owner == owner}
         count = sum(own.values())
-        assert room(owner, count) >= 0
+        assert remaining(owner, count) >= 0
         blocked = all(
             not n - began[share] or left.get(share.group or "", 1) == 0
             for share, n in waiting.items()
             if share.owner == owner
         )
         assert count >= min(eligible(owner), part) or blocked, (owner, count, part)
-        has_more = not blocked and room(owner, count) > 0
+        has_more = not blocked and remaining(owner, count) > 0
         assert not has_more or len(claimed) == free, "a worker stays free while a job could begin"
         for share, n in waiting.items():  # of the groups of an owner, none is behind one that began a job
             if share.owner == owner and n > began[share] and left.get(share.group or "", 1):

@@ -48,7 +48,7 @@ def test_trials_come_after_growing_pauses_up_to_the_longest(clock: ManualClock) 
     fitness = Fitness(clock, trial, jitter=lambda: 0.0)
     begun = clock.monotonic()
     fitness.note("descriptors")
-    assert fitness.room(8, 0) == 0
+    assert fitness.count_claimable(8, 0) == 0
     wait_until_fit(fitness, clock)
     times = [begun, *trial.begun_at]
     pauses = [round(after - before) for before, after in pairwise(times)]
@@ -66,7 +66,7 @@ def test_no_pause_is_longer_than_the_longest_whatever_its_jitter(clock: ManualCl
     fitness.close()
 
 
-def test_the_last_fault_is_the_one_that_is_told_and_its_beginning_stays(clock: ManualClock) -> None:
+def test_the_last_fault_is_shown_and_since_when_the_node_is_unfit(clock: ManualClock) -> None:
     fitness = Fitness(clock, Refused(1), jitter=lambda: 0.0)
     fitness.note("descriptors")
     since = clock.now()
@@ -78,14 +78,14 @@ def test_the_last_fault_is_the_one_that_is_told_and_its_beginning_stays(clock: M
 
 def test_a_node_that_can_begin_jobs_again_begins_with_one_and_soon_with_all(clock: ManualClock) -> None:
     fitness = Fitness(clock, Refused())
-    assert fitness.room(8, 0) == 8
+    assert fitness.count_claimable(8, 0) == 8
     fitness.note("descriptors")
     wait_until_fit(fitness, clock)
-    assert [fitness.room(8, 0), fitness.room(7, 1)] == [1, 0]
+    assert [fitness.count_claimable(8, 0), fitness.count_claimable(7, 1)] == [1, 0]
     clock.advance(2)
-    assert fitness.room(8, 0) == 4
+    assert fitness.count_claimable(8, 0) == 4
     clock.advance(timedelta(seconds=SLOW_START))
-    assert fitness.room(1_000, 0) == 1_000
+    assert fitness.count_claimable(1_000, 0) == 1_000
     fitness.close()
 
 

@@ -328,7 +328,7 @@ def _refuse_references(submitted: DocumentNode) -> None:
 def _refuse_long_timeout(
     node: DocumentNode, rules: SubmissionRules, current: Definition | None = None
 ) -> None:
-    """Refuse a timeout beyond the submitter's longest; one that is stored already, or a default, is no submission."""
+    """Refuse a timeout beyond the submitter's longest; one that is stored already, or a default, does not count."""
     value = node.value.get("timeout")
     if value is None or rules.max_timeout is None:
         return

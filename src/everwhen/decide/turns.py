@@ -34,7 +34,7 @@ def take_turns(
     `may_begin` is asked again for a job that has waited for its turn: the jobs before it may have taken its place.
     """
     present = {(plan.definition.owner, plan.definition.group) for plan in plans.values()}
-    if len(present) < 2 and all(_room_of(owner, in_use) >= free for owner, _ in present):
+    if len(present) < 2 and all(_remaining_of(owner, in_use) >= free for owner, _ in present):
         return (job for job in jobs if may_begin(job))
     return _take_turns_of_owners(_jobs_by_share(jobs, plans), in_use, may_begin, free)
 
@@ -56,12 +56,12 @@ def _jobs_by_share(jobs: Sequence[Job], plans: Mapping[tuple[str, int], Plan]) -
 def _take_turns_of_owners(
     shares: Mapping[Share, Sequence[Place]], in_use: WorkersInUse, may_begin: MayBegin, free: int
 ) -> Iterator[Job]:
-    groups: dict[str | None, list[_Line]] = {}
+    groups: dict[str | None, list[_Contender]] = {}
     for share, places in shares.items():
-        line = _Line(_only_free(places, may_begin), in_use.of_share.get(share, 0))
+        line = _Contender(_only_free(places, may_begin), in_use.of_share.get(share, 0))
         groups.setdefault(share.owner, []).append(line)
     owners = [
-        _Line(_in_turn(lines, may_begin), in_use.of_owner(owner), _room_of(owner, in_use))
+        _Contender(_in_turn(lines, may_begin), in_use.of_owner(owner), _remaining_of(owner, in_use))
         for owner, lines in groups.items()
     ]
     return (job for _, job in _in_turn(owners, may_begin, free))
@@ -71,27 +71,27 @@ def _only_free(places: Sequence[Place], may_begin: MayBegin) -> Iterator[Place]:
     return (place for place in places if may_begin(place[1]))
 
 
-def _room_of(owner: str | None, in_use: WorkersInUse) -> float:
+def _remaining_of(owner: str | None, in_use: WorkersInUse) -> float:
     """Return how many workers more the owner may have."""
     if owner is None or in_use.most_per_owner is None:
         return inf
     return max(in_use.most_per_owner - in_use.of_owner(owner), 0)
 
 
-class _Line:
+class _Contender:
     """The jobs of one owner, or of one of its groups, of which the first waits for its turn."""
 
-    def __init__(self, places: Iterator[Place], workers: int, room: float = inf) -> None:
+    def __init__(self, places: Iterator[Place], workers: int, most: float = inf) -> None:
         self.workers = workers
         self.taken = 0
         self._places = places
-        self._room = room
+        self._most = most
         self.first: Place | None = None
         self.advance()
 
     def advance(self) -> None:
         """Move on to the next job that may begin now."""
-        self.first = next(self._places, None) if self.taken < self._room else None
+        self.first = next(self._places, None) if self.taken < self._most else None
 
     def turn(self, equal_part: int) -> tuple[bool, int, int]:
         """Return what decides whose turn is next: the smallest."""
@@ -99,7 +99,7 @@ class _Line:
         return self.taken >= equal_part, self.workers + self.taken, self.first[0]
 
 
-def _in_turn(lines: Sequence[_Line], may_begin: MayBegin, free: int = 0) -> Iterator[Place]:
+def _in_turn(lines: Sequence[_Contender], may_begin: MayBegin, free: int = 0) -> Iterator[Place]:
     """Yield the jobs of the lines by turns; of so many free workers each line has an equal part, if it needs it."""
     waiting = [line for line in lines if line.first is not None]
     equal_part = free // len(waiting) if waiting else 0
@@ -125,7 +125,7 @@ def choose_shares(ready: Sequence[tuple[Share, int]], in_use: WorkersInUse, most
     """
     groups: dict[str | None, list[tuple[int, int, Share]]] = {}
     for share, ready_at in ready:
-        if in_use.has_room(share.owner):
+        if in_use.may_have_more(share.owner):
             groups.setdefault(share.owner, []).append((in_use.of_share.get(share, 0), ready_at, share))
     ranked = []
     for owner, waiting in groups.items():

@@ -27,7 +27,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 JITTER = 0.25  # of a pause: the nodes of one host do not try together
 SLOW_START = 10.0  # seconds: by then any number of jobs may run at once again
 WELL_AFTER = 60.0  # seconds without a fault, after which pauses begin anew
-TRIAL_TAKES = 10.0  # at most
+LONGEST_TRIAL = 10.0  # seconds
 SPARE_PIPES = 3  # what a run needs beside the pipes of its process: its guardian, its watch, a report
 LOOK_AGAIN = 0.05
 
@@ -79,7 +79,7 @@ class Trial:
                 )
         except (OSError, RuntimeError, MemoryError) as error:
             return host_fault_of(error) or "program"
-        self._until = now + TRIAL_TAKES
+        self._until = now + LONGEST_TRIAL
         return None
 
     def end(self, now: float) -> tuple[HostFault | None] | None:
@@ -133,7 +133,7 @@ class Fitness:
             self._wait(now)
         log.error("%s", self.unfit)
 
-    def room(self, free: int, running: int) -> int:
+    def count_claimable(self, free: int, running: int) -> int:
         """Return how many jobs the node may claim now, of so many free workers."""
         with self._lock:
             if self.unfit is not None:

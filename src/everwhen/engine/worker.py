@@ -129,7 +129,7 @@ class Worker:
     def _free_workers(self, over: int = 0) -> int:
         """Return how many jobs may be claimed, when so many of the running ones are over."""
         running = len(self._running) - over
-        return self.fitness.room(max(self._max_workers - running, 0), running)
+        return self.fitness.count_claimable(max(self._max_workers - running, 0), running)
 
     def _see_to_fitness(self) -> None:
         """Try whether jobs can begin again, where they could not; record when that changes."""

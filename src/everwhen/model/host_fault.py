@@ -1,4 +1,4 @@
-"""Faults of the host: why a node could not begin a job. They are no failure of the job, and no attempt."""
+"""Faults of the host: why a node could not begin a job. They count neither as a failure nor as an attempt."""
 
 from __future__ import annotations
 

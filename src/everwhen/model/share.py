@@ -27,7 +27,7 @@ class WorkersInUse(NamedTuple):
     def of_owner(self, owner: str | None) -> int:
         return sum(count for share, count in self.of_share.items() if share.owner == owner)
 
-    def has_room(self, owner: str | None) -> bool:
+    def may_have_more(self, owner: str | None) -> bool:
         """Return whether the owner may have one worker more."""
         return owner is None or self.most_per_owner is None or self.of_owner(owner) < self.most_per_owner
 
@@ -35,7 +35,7 @@ class WorkersInUse(NamedTuple):
     def is_any_full(self) -> bool:
         """Return whether some owner has all the workers that it may have."""
         owners = {share.owner for share in self.of_share}
-        return self.most_per_owner is not None and not all(map(self.has_room, owners))
+        return self.most_per_owner is not None and not all(map(self.may_have_more, owners))
 
 
 NONE_IN_USE = WorkersInUse()

@@ -27,7 +27,7 @@ from everwhen.store.load import (
     with_jobs,
 )
 from everwhen.store.publish import publish_claimed
-from everwhen.store.ready import Look, ShareWindow, look_for_ready
+from everwhen.store.ready import SeenReady, ShareWindow, look_for_ready
 from everwhen.store.records import ReadyQuery
 from everwhen.store.transaction import Transaction
 
@@ -79,7 +79,7 @@ def take_jobs(
 
 
 def load_ready(
-    tx: Transaction, look: Look, shared: Shared
+    tx: Transaction, look: SeenReady, shared: Shared
 ) -> tuple[list[Job], dict[str, ScheduleCounters], dict[tuple[str, int], Plan]]:
     """Return the jobs of a look that are still ready, with the counters of their schedules and with their plans."""
     now, queues = look.query.now, look.query.queues

@@ -38,7 +38,7 @@ class ShareWindow:
         return shares
 
 
-class Look(NamedTuple):
+class SeenReady(NamedTuple):
     """What a claim looks at: the query, the hints for its locks, and the jobs where nothing has to be locked.
 
     `is_edge`: there may be more ready jobs than it sees.
@@ -50,7 +50,7 @@ class Look(NamedTuple):
     is_edge: bool
 
 
-def look_for_ready(tx: Snapshot, query: ReadyQuery, in_use: WorkersInUse, window: ShareWindow) -> Look:
+def look_for_ready(tx: Snapshot, query: ReadyQuery, in_use: WorkersInUse, window: ShareWindow) -> SeenReady:
     """Look at ready jobs, those that have been ready the longest; where not all can be seen, at those of each share."""
     look = _look(tx, query)
     if not look.is_edge:
@@ -64,10 +64,10 @@ def look_for_ready(tx: Snapshot, query: ReadyQuery, in_use: WorkersInUse, window
     return _look(tx, query._replace(shares=shares, limit=-(-query.limit // max(len(shares), 1))))
 
 
-def _look(tx: Snapshot, query: ReadyQuery) -> Look:
+def _look(tx: Snapshot, query: ReadyQuery) -> SeenReady:
     peeked = tx.peek_ready(query)
     jobs = [] if peeked else tx.ready_jobs(query)
-    return Look(query, peeked, jobs, is_edge=len(peeked or jobs) >= query.limit)
+    return SeenReady(query, peeked, jobs, is_edge=len(peeked or jobs) >= query.limit)
 
 
 def next_ready_of_others(
@@ -76,6 +76,6 @@ def next_ready_of_others(
     """Return when the earliest job may start of an owner that may have a worker more."""
     ready = window.read(tx, ReadyQuery(now + FAR_AHEAD, MOST_SHARES, queues))
     return min(
-        (at for share, at in ready if at is not None and in_use.has_room(parse_share(share).owner)),
+        (at for share, at in ready if at is not None and in_use.may_have_more(parse_share(share).owner)),
         default=None,
     )
