@@ -131,6 +131,13 @@ def budget_unmeasured(world: Watched) -> Iterator[None]:
     world.scheduler.advance("1m")
 
 
+def node_unfit(world: Watched) -> Iterator[None]:
+    slots, clock = store_of(world.scheduler.runtime).slots, world.scheduler.clock
+    slots.note_fitness(clock.now(), node="n1", fault="descriptors", since=clock.now())
+    yield
+    slots.note_fitness(clock.now(), node="n1", fault=None, since=clock.now())
+
+
 def stalled(world: Watched) -> Iterator[None]:
     clock = world.scheduler.clock
 
@@ -202,6 +209,7 @@ STORIES: dict[str, Story] = {
     "budget.unmeasured": budget_unmeasured,
     "scheduler.stalled": stalled,
     "node.lost": node_lost,
+    "node.unfit": node_unfit,
     "scheduler.clock_stepped": clock_stepped,
     "config.rejected": config_rejected,
     "alert.failed": alert_failed,

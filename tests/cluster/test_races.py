@@ -160,10 +160,9 @@ def test_what_became_ready_behind_a_claims_peek_is_left_to_the_next(
         runtime.add(f"{group}.s", every="24h", group=group, max_concurrent=5)
     runtime.step()
     late = runtime.state("late.s").uid
-    for name in ("peek_ready", "peek_deliverable"):
-        peek = getattr(PostgresTransaction, name)
-        without_late = lambda *given, peek=peek, **keys: [h for h in peek(*given, **keys) if h.uid != late]  # noqa: E731
-        monkeypatch.setattr(PostgresTransaction, name, without_late)
+    peek = PostgresTransaction.peek_ready
+    without_late = lambda *given: [hint for hint in peek(*given) if hint.uid != late]  # noqa: E731
+    monkeypatch.setattr(PostgresTransaction, "peek_ready", without_late)
 
     def take() -> list[str]:
         if claim == "claim":

@@ -128,7 +128,7 @@ def test_o4_a_thousand_that_wait_for_a_place_do_not_hide_the_one_behind_them(run
     runtime.step()
     runtime.add("free", every="24h")
     runtime.step()
-    assert [len(send(runtime, limit=5)) for _ in range(3)] == [1, 1, 0]
+    assert [len(send(runtime, limit=5)) for _ in range(2)] == [2, 0]
 
 
 def test_o1_of_a_line_one_goes_and_the_next_when_it_has_ended(runtime: Tenant) -> None:

@@ -55,6 +55,70 @@ def test_a_node_never_rescues_what_it_runs_itself(runtime: Tenant) -> None:
     assert runtime.settle(claimed) == 1
 
 
+def give_unbegun_back(runtime: Tenant, *claimed: ClaimedJob) -> int:
+    held = {(one.job.job_id, one.job.fence) for one in claimed}
+    return runtime.runtime.slots.give_unbegun_back(runtime.now, node=runtime.node, held=held, fault="memory")
+
+
+def test_a_job_that_its_host_could_not_begin_is_given_back_as_no_attempt(runtime: Tenant) -> None:
+    """However often: it counts as no rescue, and no `on_lost` ends it."""
+    runtime.add_many(
+        ["g.a", "g.b"],
+        group="g",
+        max_concurrent=1,
+        every="24h",
+        if_running="queue",
+        on_lost="fail",
+        max_retries=2,
+    )
+    runtime.step()
+    before = runtime.jobs("g.a")[0].job_id
+    for _ in range(5):
+        (claimed,) = runtime.claim()
+        assert claimed.job.attempt == 1
+        assert give_unbegun_back(runtime, claimed) == 1
+        assert give_unbegun_back(runtime, claimed) == 0
+        assert runtime.settle(claimed, outcome=FAILED) == 0
+    jobs = [runtime.jobs(name)[0] for name in ("g.a", "g.b")]
+    assert [(job.status, job.attempt, job.rescues, job.node) for job in jobs] == [("queued", 0, 0, None)] * 2
+    assert [runtime.state(name).running_jobs for name in ("g.a", "g.b")] == [0, 0]
+    assert runtime.events("g.a", "job.lost") == []
+    assert {event.detail["fault"] for event in runtime.events(None, "job.rescued")} == {"memory"}
+    ran = []
+    while claimed_now := runtime.claim():
+        ran += [one.job for one in claimed_now]
+        runtime.settle(*claimed_now)
+    assert sorted((job.job_id == before, job.attempt) for job in ran) == [(False, 1), (True, 1)]
+    assert [runtime.state(name).run_count for name in ("g.a", "g.b")] == [1, 1]
+    assert [runtime.state(name).error_count for name in ("g.a", "g.b")] == [0, 0]
+
+
+def test_the_probe_of_a_breaker_that_its_host_could_not_begin_stays_the_probe(runtime: Tenant) -> None:
+    rule = {"threshold": 1, "reset_after": "1m"}
+    runtime.add("a", every="1m", circuit_breaker=rule)
+    runtime.step()
+    runtime.run(FAILED)
+    runtime.wait_and_step("2m")
+    (probe,) = runtime.claim()
+    assert give_unbegun_back(runtime, probe) == 1
+    (breaker,) = runtime.runtime.ledger.breakers()
+    assert (breaker.state, breaker.probe_job_id) == ("half_open", probe.job.job_id)
+    (again,) = runtime.claim()
+    assert (again.job.job_id, again.job.is_probe, again.job.attempt) == (probe.job.job_id, True, 1)
+    runtime.settle(again)
+    (breaker,) = runtime.runtime.ledger.breakers()
+    assert breaker.state == "closed"
+
+
+def test_a_job_that_was_cancelled_before_its_host_could_begin_it_stays_cancelled(runtime: Tenant) -> None:
+    runtime.add("a", every="24h")
+    runtime.step()
+    (claimed,) = runtime.claim()
+    runtime.cancel(claimed.job.job_id)
+    give_unbegun_back(runtime, claimed)
+    assert (runtime.statuses("a"), runtime.state("a").running_jobs) == (["cancelled"], 0)
+
+
 def test_a_node_puts_back_what_it_claimed_and_does_not_hold_and_nothing_else(runtime: Tenant) -> None:
     runtime.add_many(["a", "b", "c"], every="24h", on_lost="fail")
     runtime.step()

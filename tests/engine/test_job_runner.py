@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -14,9 +15,12 @@ from everwhen.engine.job_runner import Claim, JobRunner
 from everwhen.engine.ticker import Ticker
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.host_fault import before_target
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter
 from everwhen.operations.jobs import cancel_job, get_output
 from everwhen.store.opened import store_of
+from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.wiring import Stack, open_stack
 from tests.engine.test_worker import Away, Blocking, add, has_status, job_of, running_jobs
@@ -65,6 +69,31 @@ def test_a_delivered_job_runs_and_is_settled_and_its_node_leaves_no_row(stack: S
     assert (job.attempt, job.node, running_jobs(stack, "a")) == (1, job_runner.node, 0)
     assert b"here" in b"".join(piece.data for piece in get_output(stack.runtime, job.job_id))
     assert nodes(stack) == []
+
+
+def test_a_job_that_the_host_does_not_let_begin_is_put_back_and_begins_with_the_next_message(
+    stack: Stack,
+) -> None:
+    class Starved:
+        """Its first run meets a host without descriptors."""
+
+        runs = 0
+
+        async def run(self, spec: str, run: Run) -> Outcome:
+            self.runs += 1
+            with before_target():
+                if self.runs == 1:
+                    raise OSError(errno.EMFILE, "Too many open files")
+            return SUCCEEDED
+
+    add(stack, "a", "command", {"argv": ["true"]})
+    fire(stack)
+    with a_job_runner(stack, {"command": Starved()}) as job_runner:
+        assert job_runner.run(claim_of(stack, "a"))  # which returns when a trial has succeeded
+        job = job_of(stack, "a")
+        assert (job.status, job.attempt, job.rescues, running_jobs(stack, "a")) == ("queued", 0, 0, 0)
+        assert job_runner.run(claim_of(stack, "a"))
+    assert (job_of(stack, "a").status, job_of(stack, "a").attempt) == ("succeeded", 1)
 
 
 def test_several_jobs_are_carried_by_the_same_node_and_a_new_block_is_another(stack: Stack) -> None:

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from everwhen.store.dialect import EARLIEST, Statement
-from everwhen.store.job_rows import NEXT_READY
+from everwhen.store.job_rows import NEXT_READY, SHARES
 from everwhen.store.ledger import RUNNING_SINCE
 from everwhen.store.postgres.adapters import At
-from everwhen.store.postgres.snapshot import PEEK_READY
+from everwhen.store.postgres.snapshot import PEEK_READY, PEEK_SHARES
 from everwhen.store.requests import WAITING
 from everwhen.wiring import Stack, open_stack
 
@@ -47,7 +47,7 @@ def test_a_claim_looks_at_the_first_of_a_herd_and_not_at_all_of_it(stack: Stack)
         connection.execute("VACUUM (ANALYZE) jobs")  # it is known to be empty
         connection.execute(_HERD, (At(now),))
         values = {"now": At(now), "mark": At(EARLIEST), "queues": None}
-        assert pages_read(connection, PEEK_READY, {**values, "limit": 10}) < 40
+        assert pages_read(connection, PEEK_READY[False], {**values, "limit": 10}) < 40
         assert pages_read(connection, NEXT_READY, values) < 20
 
 
@@ -75,3 +75,29 @@ def test_who_reads_the_ledger_may_go_through_whole_tables(stack: Stack) -> None:
         assert [connection.execute(f"SHOW {name}").fetchall()[0][0] for name in names] == ["on", "on"]
     with stack.database.connection() as connection:
         assert connection.execute("SHOW enable_seqscan").fetchall()[0][0] == "off"
+
+
+_OF_OWNERS = """
+INSERT INTO jobs (job_id, uid, schedule_id, revision, number, retry, origin, status, slot_at, due_at, is_ready,
+    is_counted, queue, created_at, ready_at, share)
+SELECT 'job-' || n, 'u' || n, 'herd', 1, 1, 0, 'manual', 'queued', now(), now(), true, true, 'default', now(),
+    %s + n * interval '1 microsecond', CASE WHEN n > 20000 THEN '["bob", null]' ELSE '["ann", null]' END
+FROM generate_series(1, 20003) AS n"""
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_claim_finds_the_jobs_of_an_owner_behind_those_of_another_without_reading_them(
+    stack: Stack, is_known: bool
+) -> None:
+    now = stack.runtime.clock.now()
+    with stack.database.connection() as connection:
+        connection.execute("VACUUM (ANALYZE) jobs")  # it is known to be empty
+        connection.execute(_OF_OWNERS, (At(now),))
+        if is_known:
+            connection.execute("ANALYZE jobs")
+        values = {"mark": At(EARLIEST), "until": At(now + 10**9), "queues": None, "limit": 10}
+        shares = {**values, "start": ""}
+        peek = {**values, "shares": ['["bob", null]', '["ann", null]']}
+        for is_delivery in (False, True):
+            assert pages_read(connection, SHARES[is_delivery], shares) < 60
+            assert pages_read(connection, PEEK_SHARES[is_delivery], peek) < 160

@@ -27,6 +27,7 @@ from everwhen.errors import StoreError, SubmissionError
 from everwhen.installed_kinds import safe_kinds
 from everwhen.model.fast_values import replaced
 from everwhen.model.group import Groups
+from everwhen.model.instants import SECOND
 from everwhen.model.queries import Entry
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
@@ -218,6 +219,7 @@ class ApiContext:
             groups=caller.usable_groups(around.groups),
             owner=caller.token.owner,
             may_refer=caller.may_run_code,
+            max_timeout=None if caller.token.owner is None else self.settings.max_timeout * SECOND,
             bodies=BODY_SHAPES,
             # To look whether a function is there is to import its module, which runs it.
             python_fault=around.python_fault if caller.may_run_code else None,

@@ -180,6 +180,7 @@ class NodeProcess:
                 queues=options.queues,
                 check_interval=settings.check_interval,
                 max_workers=settings.max_workers,
+                max_workers_per_owner=settings.max_workers_per_owner,
                 lease=settings.lease,
                 when_cut_off=settings.when_cut_off,
                 retention=settings.retention,

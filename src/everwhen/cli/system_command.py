@@ -157,7 +157,9 @@ def _breakers(found: list[dict[str, Any]]) -> str | Text:
 def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
     ended = "stopped" if node["stopped_at"] else "lost" if node["lost_at"] else "silent"
     beat = away(node["heartbeat_at"]) if node["is_alive"] else ended
-    style = "" if node["is_alive"] else "dim" if node["stopped_at"] else "red"
+    is_unfit = node["is_alive"] and node["unfit"] is not None
+    beat = f"unfit: {node['unfit']}" if is_unfit else beat
+    style = "red" if is_unfit else "" if node["is_alive"] else "dim" if node["stopped_at"] else "red"
     skew = Text(f"{node['clock_skew']:+.3f}s", "yellow" if abs(node["clock_skew"]) > 2 else "")
     since = datetime_text(node["started_at"])
     return Text(node["id"], style), node["role"], node["version"], beat, skew, since

@@ -286,6 +286,10 @@ SERVICE = Record(
         "misfire_grace": Key(GRACE, "How late a slot may fire before it counts as missed.", "auto"),
         "catch_up_stagger": Key(DURATION_OR_NONE, "The pause between catch-up jobs.", "0s"),
         "max_workers": Key(Number(1, 1_000), "How many jobs this node runs at once.", 8),
+        "max_workers_per_owner": Key(
+            Number(1, 1_000),
+            "How many of them the jobs of one owner may have; one less than max_workers where it is not set.",
+        ),
         "shutdown_timeout": Key(DURATION_OR_NONE, "How long a stop waits for jobs.", "30s"),
         "lease": Key(DURATION, "How long a silent node keeps its jobs.", "30s"),
         "when_cut_off": Key(
@@ -327,6 +331,9 @@ API = Record(
             SIZE, "The largest payload of a schedule, and the largest body of a webhook.", "64KiB"
         ),
         "max_body": Key(SIZE, "The largest body of any request; a batch as NDJSON may have 16MiB.", "1MiB"),
+        "max_timeout": Key(
+            DURATION, "The longest timeout that a caller whose token has an owner may set.", "1h"
+        ),
         "tls": Key(
             Record(
                 {

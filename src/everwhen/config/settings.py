@@ -51,6 +51,7 @@ class Settings:
     misfire_grace: str | int = "auto"
     catch_up_stagger: float = 0.0
     max_workers: int = 8
+    max_workers_per_owner: int | None = None
     shutdown_timeout: float = 30.0
     lease: float = 30.0
     when_cut_off: WhenCutOff = "continue"
@@ -144,6 +145,7 @@ class ApiSettings:
     mcp: bool = False
     max_payload: int = 64 << 10
     max_body: int = 1 << 20
+    max_timeout: int = 3_600  # seconds
     tls: tuple[str, str] | None = None  # certificate and key
     trusted_proxies: tuple[Network, ...] = ()
     insecure: bool = False
@@ -184,6 +186,8 @@ def api_settings_of(fields: Mapping[str, Any] | None, environ: Mapping[str, str]
     for key in ("max_payload", "max_body"):
         if key in chosen:
             chosen[key] = parse_size(chosen[key])
+    if "max_timeout" in chosen:
+        chosen["max_timeout"] = seconds_of(chosen["max_timeout"])
     if "tls" in chosen:
         chosen["tls"] = (chosen["tls"]["cert"], chosen["tls"]["key"])
     if "url" in chosen:

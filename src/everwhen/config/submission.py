@@ -21,11 +21,12 @@ from everwhen.config.sections.general import group_in, read_schedule
 from everwhen.config.sections.groups import read_agents
 from everwhen.config.sections.policies import read_quiet_hours
 from everwhen.config.target_fields import RUN
-from everwhen.errors import SubmissionError, TimetableError, shown
-from everwhen.model.declare import Declared
+from everwhen.errors import SchedulerError, SubmissionError, TimetableError, shown
+from everwhen.model.declare import Declared, timeout_of
 from everwhen.model.defaults import PROTECTIONS, Shape
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition, settled_fields
 from everwhen.model.group import RESERVED, Workflow, is_longer, tenant_of
+from everwhen.model.instants import duration_text
 from everwhen.model.kinds import NAME, NO_NAME, Key, MapOf, Record
 from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
@@ -90,6 +91,7 @@ class SubmissionRules(Rules):
     workflows: dict[str, Workflow] = field(default_factory=dict)
     budgets: dict[str, Fields] = field(default_factory=dict)
     may_refer: bool = True  # to the environment of the workers, as in ${NAME}
+    max_timeout: int | None = None  # the longest that the submitter may set, in microseconds
     bodies: BodyShapes = GENERAL_BODIES
 
 
@@ -151,6 +153,7 @@ def read_new(
     submitted = _submitted(fields, rules)
     before = len(submitted.report.found)
     translated = rules.bodies.translate(submitted)
+    _refuse_long_timeout(translated.node, rules)
     return _judged(
         translated, before, schedule_id, rules, may_be_past=may_be_past, target=target, group=group
     )
@@ -181,6 +184,7 @@ def read_change(
     stored = settled_fields(current)
     translated = rules.bodies.translate(submitted, stored)
     block = translated.node.value
+    _refuse_long_timeout(translated.node, rules, current)
     if is_new_trigger := any(key in block for key in (*TRIGGER_KEYS, "type")):
         is_interval = isinstance(current.trigger, Every | EveryMonth)
         others = (*TRIGGER_KEYS, "type", *(() if is_interval else ("interval_from",)))
@@ -319,6 +323,25 @@ def _refuse_references(submitted: DocumentNode) -> None:
     for key in ("run", "ping", "secret"):
         for path in references_in(submitted.value.get(key), (key,)):
             submitted.complain(fault, *path)
+
+
+def _refuse_long_timeout(
+    node: DocumentNode, rules: SubmissionRules, current: Definition | None = None
+) -> None:
+    """Refuse a timeout beyond the submitter's longest; one that is stored already, or a default, does not count."""
+    value = node.value.get("timeout")
+    if value is None or rules.max_timeout is None:
+        return
+    try:
+        timeout = timeout_of(value, 0)
+    except SchedulerError:  # reported where it is declared
+        return
+    is_longer = timeout is None or timeout > rules.max_timeout
+    if is_longer and (current is None or timeout != current.timeout):
+        most = duration_text(rules.max_timeout)
+        node.complain(
+            f"is longer than {most}, the most that a token with an owner may set (api.max_timeout)", "timeout"
+        )
 
 
 def as_submitted(path: str, spelled: Mapping[str, str]) -> str:

@@ -126,6 +126,7 @@ INHIBITING = frozenset(
     (
         "scheduler.stalled",
         "node.lost",
+        "node.unfit",
         "breaker.opened",
         "budget.reached",
         "schedule.died",
@@ -137,7 +138,7 @@ INHIBITING = frozenset(
 def explains(cause: Alert, alert: Alert) -> bool:
     """Check whether one open alert is the cause of another, which is then listed in its message and not sent."""
     match cause.class_:
-        case "scheduler.stalled" | "node.lost":
+        case "scheduler.stalled" | "node.lost" | "node.unfit":
             return alert.class_ in _OF_OUTAGES
         case "breaker.opened":
             return alert.class_ == "schedule.failing" and alert.details.get("breaker") == cause.subject

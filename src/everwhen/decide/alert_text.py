@@ -18,6 +18,7 @@ from everwhen.model.alerts import Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
 from everwhen.model.event_details import readable_details
 from everwhen.model.generated_keys import is_generated
+from everwhen.model.host_fault import MEANINGS
 from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_of, to_datetime
 from everwhen.model.one_line import one_line
 from everwhen.model.spending import Usage
@@ -193,6 +194,8 @@ def sentence_of(alert: Alert) -> str:
             return "an open transaction delays the feed of events"
         case "node.lost":
             return "a node was lost"
+        case "node.unfit":
+            return f"a node can begin no jobs: {MEANINGS.get(details['fault'], 'an error of its host')}"
         case "scheduler.clock_stepped":
             return f"the clock was set by {details.get('seconds', 0):+.0f} s"
         case "config.rejected":

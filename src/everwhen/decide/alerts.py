@@ -170,8 +170,17 @@ def closings_of(event: Event) -> list[AlertClosing]:
         ):  # a program may declare schedules beside the file
             return closing("config.rejected", "configuration", "a good configuration was loaded")
         case "scheduler.recovered" | "scheduler.stopped" | "node.lost":
-            how = {"scheduler.recovered": "ready again", "scheduler.stopped": "stopped"}
-            return closing("scheduler.stalled", _text(event, "node"), how.get(event.type, "lost"))
+            how = {"scheduler.recovered": "ready again", "scheduler.stopped": "stopped"}.get(
+                event.type, "lost"
+            )
+            gone = (
+                []
+                if event.type == "scheduler.recovered"
+                else closing("node.unfit", _text(event, "node"), how)
+            )
+            return [*closing("scheduler.stalled", _text(event, "node"), how), *gone]
+        case "node.fit":
+            return closing("node.unfit", _text(event, "node"), "it can begin jobs again")
         case "schedule.approved" | "schedule.declined" | "schedule.expired":
             return closing("schedule.approval_requested", event.uid, event.type.partition(".")[2])
         case "alert.sent":

@@ -8,10 +8,12 @@ its schedule when it begins; one that a budget refuses waits for the refill, or 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide import budgets
+from everwhen.decide.turns import take_turns
 from everwhen.model import row_changes
 from everwhen.model.claim import ORDINARY, ClaimedJob, ScheduleCounters, Start
 from everwhen.model.instants import SECOND
@@ -19,6 +21,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.policy import Budget
 from everwhen.model.schedule import Plan
+from everwhen.model.share import NONE_IN_USE, WorkersInUse
 
 LOOK_AGAIN = SECOND
 
@@ -46,22 +49,19 @@ def claim(
     node: str,
     limit: int,
     now: int,
+    in_use: WorkersInUse = NONE_IN_USE,
 ) -> Claims:
-    """Claim up to `limit` of the ready jobs in order; each claim updates `counters` and `shared`."""
+    """Claim up to `limit` of the ready jobs, by turns of their owners; each claim updates `counters` and `shared`."""
     claims = Claims([], [], [], [], [])
-    for job in in_line(jobs):
-        if len(claims.taken) == limit:
-            break
-        plan = plans[job.uid, job.revision]
+
+    def may_begin(job: Job) -> bool:
         if not is_its_turn(job, counters) or not has_place(job, shared):
-            continue
+            return False
+        return not put_off(job, plans[job.uid, job.revision], claims, shared, now)
+
+    for job in islice(take_turns(in_line(jobs), plans, in_use, may_begin, free=limit), limit):
+        plan = plans[job.uid, job.revision]
         if job.origin == "retry":
-            if (waits_until := breaker_wait(job, plan, shared, now)) is not None:
-                claims.postponed.append((job, waits_until))
-                continue
-            if (refusal := refusal_of(job, plan, shared, now)) is not None:
-                claims.refused.append((job, refusal))
-                continue
             job = _charged(job, plan, claims, shared, now)
         is_probe = _count(job, plan, shared, now)
         counts = counters.get(job.uid)
@@ -104,6 +104,29 @@ def has_place(job: Job, shared: Shared, under_way: int = 0) -> bool:
     if job.capacity_key is None or job.capacity_limit is None:
         return True
     return shared.limit(job.capacity_key).running + under_way < job.capacity_limit
+
+
+class PutOff(Protocol):
+    """Where retries that may not begin now are collected."""
+
+    @property
+    def postponed(self) -> list[tuple[Job, int]]: ...
+
+    @property
+    def refused(self) -> list[tuple[Job, budgets.Refusal]]: ...
+
+
+def put_off(job: Job, plan: Plan, collected: PutOff, shared: Shared, now: int) -> bool:
+    """Return whether a retry has to wait for its breaker or a budget; then it is collected."""
+    if job.origin != "retry":
+        return False
+    if (waits_until := breaker_wait(job, plan, shared, now)) is not None:
+        collected.postponed.append((job, waits_until))
+        return True
+    if (refusal := refusal_of(job, plan, shared, now)) is not None:
+        collected.refused.append((job, refusal))
+        return True
+    return False
 
 
 def _charged(job: Job, plan: Plan, claims: Claims, shared: Shared, now: int) -> Job:

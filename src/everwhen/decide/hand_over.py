@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from everwhen.decide.budgets import Refusal
-from everwhen.decide.claim import breaker_wait, has_place, in_line, is_its_turn, refusal_of
+from everwhen.decide.claim import has_place, in_line, is_its_turn, put_off
+from everwhen.decide.turns import take_turns
 from everwhen.model.claim import ScheduleCounters
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, job_id
@@ -19,6 +20,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE
 from everwhen.model.queue import Link, link_id
 from everwhen.model.schedule import Plan, Schedule
+from everwhen.model.share import NONE_IN_USE
 from everwhen.model.values import BOUND
 
 
@@ -51,27 +53,26 @@ def hand_over(
     limit: int,
     now: int,
 ) -> HandOver:
-    """Choose up to `limit` of the ready jobs in order; each choice updates `under_way`."""
+    """Choose up to `limit` of the ready jobs, by turns of their owners; each choice updates `under_way`."""
     chosen = HandOver([], [], [], [])
-    for job in in_line(jobs):
+
+    def may_go(job: Job) -> bool:
+        sent = under_way.of_key.get(job.capacity_key or "", 0)
+        if not is_its_turn(job, counters, under_way.lines) or not has_place(job, shared, sent):
+            return False
+        return not put_off(job, plans[job.uid, job.revision], chosen, shared, now)
+
+    for job in take_turns(in_line(jobs), plans, NONE_IN_USE, may_go, free=limit):
+        if plans[job.uid, job.revision].definition.target.kind == MESSAGE:
+            chosen.messages.append(job)
+            continue
+        chosen.given.append(job)
+        key = job.capacity_key or ""
+        under_way.of_key[key] = under_way.of_key.get(key, 0) + 1
+        if job.line == "own":
+            under_way.lines.add(job.uid)
         if len(chosen.given) == limit:
             break
-        plan, key = plans[job.uid, job.revision], job.capacity_key or ""
-        sent = under_way.of_key.get(key, 0)
-        if not is_its_turn(job, counters, under_way.lines) or not has_place(job, shared, sent):
-            continue
-        is_retry = job.origin == "retry"
-        if is_retry and (waits_until := breaker_wait(job, plan, shared, now)) is not None:
-            chosen.postponed.append((job, waits_until))
-        elif is_retry and (refusal := refusal_of(job, plan, shared, now)) is not None:
-            chosen.refused.append((job, refusal))
-        elif plan.definition.target.kind == MESSAGE:
-            chosen.messages.append(job)
-        else:
-            chosen.given.append(job)
-            under_way.of_key[key] = sent + 1
-            if job.line == "own":
-                under_way.lines.add(job.uid)
     return chosen
 
 

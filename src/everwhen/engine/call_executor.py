@@ -46,11 +46,11 @@ class CallExecutor:
         """Run the call on a thread; start another thread when none is idle."""
         future: Future[T] = Future()
         with self._guard:
-            self._work.put((future, work))
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
-                number = len(self._threads) + 1
-                self._threads.append(_JobThread(f"everwhen-job-{number}", self._work, self._idle))
-                self._threads[-1].start()
+                thread = _JobThread(f"everwhen-job-{len(self._threads) + 1}", self._work, self._idle)
+                thread.start()  # first: a call for which there is no thread must not be left in the queue
+                self._threads.append(thread)
+            self._work.put((future, work))
         return future
 
     def is_on_own_thread(self) -> bool:
@@ -160,11 +160,15 @@ class LoopThread:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._serve, args=(self._loop,), name=self._name, daemon=True
-            )
-            self._thread.start()
+            loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._serve, args=(loop,), name=self._name, daemon=True)
+            self._loop = loop  # the thread ends when it is not the current one
+            try:
+                self._thread.start()
+            except BaseException:
+                self._loop = self._thread = None
+                loop.close()
+                raise
         return self._loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:

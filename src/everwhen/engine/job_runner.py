@@ -38,6 +38,7 @@ from everwhen.target import Observer, Target
 
 LOOK_FOR_CANCELS = 0.5
 LOOK_AGAIN = 1.0
+UNFIT_FOR = 45.0
 ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 LOOP_END = 10.0
 
@@ -61,6 +62,7 @@ class JobRunner:
         when_cut_off: WhenCutOff = "continue",
     ) -> None:
         self._wake = Wake()
+        self._clock = runtime.clock
         self.lease = Lease(runtime, role="worker", seconds=lease, service=name)
         self._worker = Worker(
             store_of(runtime).slots,
@@ -116,7 +118,19 @@ class JobRunner:
                 log.error("Error during settlement: %s", error)
                 self._gone.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+        self._await_fitness()
         return True
+
+    def _await_fitness(self) -> None:
+        """Keep the queue from giving this process another message while the host lets it begin no job.
+
+        Not for longer than the queue grants a job beyond its own timeout.
+        """
+        fitness, clock = self._worker.fitness, self._clock
+        until = clock.monotonic() + UNFIT_FOR
+        while fitness.unfit is not None and clock.monotonic() < until:
+            fitness.step(0)
+            self._gone.wait(fitness.seconds_to_next(LOOK_AGAIN))
 
     def _begun(self, claim: Claim) -> bool:
         """Claim and begin a job. When that fails, put it back without counting a rescue: the claim may be committed."""

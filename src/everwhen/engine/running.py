@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -18,6 +19,7 @@ from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome, OutcomeStatus, OutputGap, OutputPiece, OutputStream
+from everwhen.model.share import Share
 from everwhen.target import Nowhere, Output, Run, StopFlag, Stream
 
 # `abandoned`: the node stops and gives up its lease; the node that runs the job again reports its outcome.
@@ -43,6 +45,10 @@ class Running:
     ending: Ending | None = None
     is_over: bool = False
     before: list[Running] = field(default_factory=list)  # older copies of the same job: have to end first
+
+    @property
+    def share(self) -> Share:
+        return Share(self.claimed.definition.owner, self.claimed.definition.group)
 
     @property
     def held(self) -> Held:
@@ -156,8 +162,10 @@ class OutputBook:
             self._changed[waiting.stream] = waiting
             if self._thread is None:
                 self._closing.clear()
-                self._thread = threading.Thread(target=self._serve, name="everwhen-output", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name="everwhen-output", daemon=True)
+                with contextlib.suppress(RuntimeError):  # none can be started now: the next piece tries again
+                    thread.start()
+                    self._thread = thread
 
     def flush(self) -> None:
         """Write the waiting pieces; on StoreError they keep waiting."""

@@ -70,6 +70,7 @@ class ServiceOptions:
     queues: Sequence[str] | None = None  # whose jobs it claims; None: all
     check_interval: float = 1.0
     max_workers: int = 8
+    max_workers_per_owner: int | None = None  # one less than max_workers
     lease: float = LEASE
     retention: Retention = field(default_factory=Retention)
     approval_ttl: float = APPROVAL_TTL
@@ -333,6 +334,7 @@ class Service:
     def _sign_off(self, left: int) -> None:
         if self.is_scheduler:
             self._record("scheduler.stopped", {"jobs_still_running": left})
+        self.worker.sign_off()
         self.lease.give_up()
 
     def _end_jobs(self, deadline: float) -> int:
@@ -355,7 +357,8 @@ class Service:
             reason = self._stall() if self.is_scheduler else self._staleness()
             if reason is None and broker is not None:
                 broker.ping()  # it has to answer, also when there is nothing to hand over
-            return reason
+            unfit = self.worker.fitness.unfit if self.is_worker else None
+            return str(unfit) if reason is None and unfit is not None else reason
         except (StoreError, QueueError) as error:
             return describe_fault(error)
 
@@ -441,6 +444,7 @@ class Service:
             node=self.node,
             queues=self.options.queues,
             max_workers=self.options.max_workers,
+            max_workers_per_owner=self.options.max_workers_per_owner,
             wake=self._worker_wake,
             on_settled=self._scheduler_wake,
             observer=self.options.observer,

@@ -12,23 +12,32 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from everwhen.clock import Clock
 from everwhen.engine.call_executor import CallExecutor, LoopThread
+from everwhen.engine.fitness import Fitness, Unfit
 from everwhen.engine.loop import LOOK_AGAIN, Loop, Wake
 from everwhen.engine.running import Ending, OutputBook, Running, failed_by, run_of
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
-from everwhen.model.outcome import JobEnd, Outcome, drifted
+from everwhen.model.host_fault import HostFault, NotBegunError, before_target, host_fault_of
+from everwhen.model.outcome import JobEnd, Outcome, drifted, not_begun
+from everwhen.model.share import Share, WorkersInUse
 from everwhen.store.slots import Slots
 from everwhen.target import Observer, Several, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
+# Why a job is given back and not settled: interrupted because the node stops, lost with its lease, or not begun.
+Return = Literal["interrupted", "lost"] | HostFault
+_RETURNS = {"interrupted": "were interrupted", "lost": "were lost with the lease of this node"}
+MOST_UNBEGUN = 20  # times that the host lets one job not begin
+MOST_COUNTED = 10_000
 T = TypeVar("T")
 
 SETTLED_AT_ONCE = 500
@@ -50,6 +59,7 @@ class Worker:
         node: str,
         queues: Sequence[str] | None = None,
         max_workers: int = 8,
+        max_workers_per_owner: int | None = None,
         wake: Wake | None = None,
         on_settled: Wake | None = None,
         observer: Observer | None = None,
@@ -60,11 +70,14 @@ class Worker:
         self.node = node
         self._queues = queues
         self._max_workers = max_workers
+        # So that a late comer finds a worker, however long the jobs of another owner run.
+        self._most_per_owner = max_workers_per_owner or max(max_workers - 1, 1)
         self._wake = wake or Wake()
         self._on_settled = on_settled
         self._observer = observer or Several()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
+        self._in_use: Counter[Share] = Counter()  # workers, by those of `_running`
         self._lock = threading.Lock()
         self._left = threading.Condition()  # notified when a job that is waited for is over
         self._is_async: dict[str, bool] = {}  # by kind of target
@@ -74,8 +87,10 @@ class Worker:
         self._looked_external_at = float("-inf")
         self._may_have_orphans = False
         self._wanted: list[str] = []
-        # Ended here and not settled: interrupted because the node stops, or lost with its lease (`is_lost`).
-        self._returned: queue.SimpleQueue[tuple[Running, bool]] = queue.SimpleQueue()
+        self._returned: queue.SimpleQueue[tuple[Running, Return]] = queue.SimpleQueue()
+        self.fitness = Fitness(clock)
+        self._recorded_unfit: Unfit | None = None
+        self._not_begun: Counter[str] = Counter()  # how often the host let a job not begin
         self._stopping = StopFlag()
         self._is_over = False
 
@@ -102,21 +117,47 @@ class Worker:
 
     def step(self) -> bool:
         """Settle ended jobs, then claim ready ones; return True when something was done."""
+        self._see_to_fitness()
         done = self.end_overdue() + self.put_orphans_back()
         if not self._returned.empty():
             self._give_returned_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
             return bool(done + self._exchange(_drained(self._ended, SETTLED_AT_ONCE)))
         done += self.settle()
-        return bool(done + self._claim(self._max_workers - len(self._running)))
+        return bool(done + self._claim(self._free_workers()))
+
+    def _free_workers(self, over: int = 0) -> int:
+        """Return how many jobs may be claimed, when so many of the running ones are over."""
+        running = len(self._running) - over
+        return self.fitness.count_claimable(max(self._max_workers - running, 0), running)
+
+    def _see_to_fitness(self) -> None:
+        """Try whether jobs can begin again, where they could not; record when that changes."""
+        self.fitness.step(len(self._running))
+        unfit, recorded = self.fitness.unfit, self._recorded_unfit
+        if unfit == recorded:
+            return
+        since = unfit.since if unfit is not None else recorded.since if recorded is not None else 0
+        fault = None if unfit is None else unfit.fault
+        self._slots.note_fitness(self._clock.now(), node=self.node, fault=fault, since=since)
+        self._recorded_unfit = unfit
+
+    def sign_off(self) -> None:
+        """Record the end of a time in which this node could begin no jobs: it stops."""
+        if (recorded := self._recorded_unfit) is not None:
+            self._slots.note_fitness(self._clock.now(), node=self.node, fault=None, since=recorded.since)
+            self._recorded_unfit = None
 
     def _exchange(self, ended: Sequence[Ended]) -> int:
         """Settle and claim in one transaction; ended jobs make room for new ones in it."""
-        over = sum(not outcome.is_still_running for _, outcome in ended)
-        free = max(self._max_workers - len(self._running) + over, 0)
+        over = [running for running, outcome in ended if not outcome.is_still_running]
+        free = self._free_workers(len(over))
         now, ends = self._clock.now(), _ends(ended)
         with self._claiming(), self._settling(ended):
-            done = self._slots.exchange(now, ends, node=self.node, limit=free, queues=self._queues)
+            in_use = self._workers_in_use(over)
+            done = self._slots.exchange(
+                now, ends, node=self.node, limit=free, queues=self._queues, in_use=in_use
+            )
         self._let_go(ended, done.settled)
         if done.is_sooner and self._on_settled is not None:
             self._on_settled.set()
@@ -154,7 +195,9 @@ class Worker:
         now, wanted = self._clock.now(), self._wanted[0] if self._wanted else None
         with self._claiming():
             if wanted is None:
-                claimed = self._slots.claim_jobs(now, node=self.node, limit=free, queues=self._queues)
+                claimed = self._slots.claim_jobs(
+                    now, node=self.node, limit=free, queues=self._queues, in_use=self._workers_in_use()
+                )
             else:
                 found = self._slots.claim_job(now, node=self.node, job_id=wanted)
                 claimed = [] if found is None else [found]
@@ -162,6 +205,18 @@ class Worker:
         if wanted is not None and claimed:
             self._wanted.remove(wanted)
         return len(claimed)
+
+    def _workers_in_use(self, over: Iterable[Running] = ()) -> WorkersInUse:
+        """Return which workers are taken, also by claimed jobs that have not begun, without those of ended jobs."""
+        with self._lock:
+            in_use = self._in_use - Counter(running.share for running in over)
+        return WorkersInUse(in_use, self._most_per_owner)
+
+    def _forget(self, held: Iterable[Held]) -> None:
+        """Free the workers of these jobs; the caller has the lock."""
+        for one in held:
+            if (running := self._running.pop(one, None)) is not None:
+                self._in_use[running.share] -= 1
 
     def serve_also(self, queues: Collection[str]) -> None:
         """Claim jobs of these queues, too, from now on; from any thread."""
@@ -220,34 +275,37 @@ class Worker:
     def _give_returned_back(self) -> None:
         returned = _drained(self._returned)
         try:
-            for is_lost in (False, True):
-                self._give_back({one.held for one, was_lost in returned if was_lost == is_lost}, is_lost)
+            for why in {why for _, why in returned}:
+                self._give_back({one.held for one, reason in returned if reason == why}, why)
         except BaseException:  # giving a job back twice changes nothing
             for one in returned:
                 self._returned.put(one)
             raise
 
-    def _give_back(self, held: Collection[Held], is_lost: bool = False) -> None:
+    def _give_back(self, held: Collection[Held], why: Return = "interrupted") -> None:
         """Let other nodes run these jobs again: no process waits for their outcome here any more."""
         if not held:
             return
-        count = self._slots.give_back(self._clock.now(), node=self.node, held=held, is_lost=is_lost)
+        now = self._clock.now()
+        match why:
+            case "interrupted" | "lost":
+                count = self._slots.give_back(now, node=self.node, held=held, is_lost=why == "lost")
+                end = "and run again unless on_lost is fail"
+            case _:
+                count = self._slots.give_unbegun_back(now, node=self.node, held=held, fault=why)
+                end = "and begin where they can"
         if count:
-            word = "lost with the lease of this node" if is_lost else "interrupted"
             log.warning(
-                "%d job(s) were %s: they are given back, and run again unless on_lost is fail", count, word
+                "%d job(s) %s: they are given back, %s", count, _RETURNS.get(why, "could not begin"), end
             )
         with self._lock:
-            for one in held:
-                self._running.pop(one, None)
+            self._forget(held)
 
     def _let_go(self, ended: Sequence[Ended], counted: int) -> None:
         if counted < len(ended):
             log.warning("%d job(s) ended here after others had taken them over", len(ended) - counted)
         with self._lock:
-            for running, outcome in ended:
-                if not outcome.is_still_running:
-                    self._running.pop(running.held, None)
+            self._forget(running.held for running, outcome in ended if not outcome.is_still_running)
         for running, outcome in ended:
             if outcome.is_still_running:
                 self._await_work(running, outcome)
@@ -262,8 +320,11 @@ class Worker:
         self._wake.set()
 
     def seconds_to_next(self, at_most: float) -> float:
-        ready_at = self._slots.next_ready_at(self._queues)
-        if ready_at is None or len(self._running) >= self._max_workers:
+        at_most = self.fitness.seconds_to_next(at_most)
+        if self.fitness.unfit is not None:
+            return at_most
+        ready_at = self._slots.next_ready_at(self._queues, self._workers_in_use())
+        if ready_at is None or not self._free_workers():
             return at_most
         return min(max((ready_at - self._clock.now()) / 1_000_000, 0.01), at_most)
 
@@ -327,7 +388,7 @@ class Worker:
         except StoreError as error:  # the rest is rescued when the lease is given up or expires
             log.error("Error during the last settlement: %s", error)
         with self._lock:
-            self._running.clear()
+            self._forget(tuple(self._running))
 
     def leave_at_once(self) -> None:
         """Give back the running jobs without waiting for their end; from any thread."""
@@ -354,6 +415,7 @@ class Worker:
         self._loop.finish([close for close in closers if close is not None])
         self._call_executor.close()
         self._output.close()
+        self.fitness.close()
 
     # -- on the event loop --
 
@@ -368,14 +430,26 @@ class Worker:
             for older in self._running.values():
                 if older.run.job_id in newer:
                     newer[older.run.job_id].before.append(older)
-            self._running.update({running.held: running for running in batch})
+            for running in batch:
+                self._running[running.held] = running
+                self._in_use[running.share] += 1
         try:
             self._loop.call(self._begin, batch)  # one hand-over for the whole batch
-        except BaseException:  # no thread can be started
-            with self._lock:
+        except BaseException as error:
+            fault = host_fault_of(error)  # no thread can be started
+            if fault is not None:
                 for running in batch:
-                    del self._running[running.held]
+                    self._return_unbegun(running, fault)
+                return
+            with self._lock:
+                self._forget(running.held for running in batch)
             raise
+
+    def _return_unbegun(self, running: Running, fault: HostFault) -> None:
+        self.fitness.note(fault)
+        self._returned.put((running, fault))
+        running.is_over = True
+        self._wake.set()
 
     def _begin(self, batch: Sequence[Running]) -> None:
         loop = asyncio.get_running_loop()
@@ -416,8 +490,12 @@ class Worker:
                 self._is_async[target.kind] = inspect.iscoroutinefunction(adapter.run)
             if self._is_async[target.kind]:
                 return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
-            work = partial(adapter.run, target.spec, running.run)
-            return await running.run.until_cancelled(self._call_executor.hand_over(partial(_guarded, work)))
+            work = partial(_guarded, partial(adapter.run, target.spec, running.run))
+            with before_target():
+                handed = self._call_executor.hand_over(work)
+            return await running.run.until_cancelled(handed)
+        except NotBegunError as error:
+            return not_begun(error.fault, error)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
 
@@ -427,8 +505,10 @@ class Worker:
         outcome = running.outcome()
         if running.is_left_behind:
             outcome = outcome._replace(is_still_running=True)
-        if outcome.is_interrupted or outcome.status == "lost":
-            self._returned.put((running, outcome.status == "lost"))
+        if outcome.host_fault is not None and self._may_try_again(running):
+            self._return_unbegun(running, outcome.host_fault)
+        elif outcome.is_interrupted or outcome.status == "lost":
+            self._returned.put((running, "lost" if outcome.status == "lost" else "interrupted"))
         elif running.ending != "abandoned":
             if outcome.awaits is None:  # else it has not ended
                 self._notify(self._observer.ended, running.run, outcome)
@@ -438,6 +518,14 @@ class Worker:
             with self._left:
                 self._left.notify_all()
         self._wake.set()
+
+    def _may_try_again(self, running: Running) -> bool:
+        """Count a job that did not begin; False for one that meets such a fault however often the host has recovered:
+        then the fault is its own."""
+        if len(self._not_begun) > MOST_COUNTED:
+            self._not_begun.clear()
+        self._not_begun[running.run.job_id] += 1
+        return self._not_begun[running.run.job_id] <= MOST_UNBEGUN
 
     def _notify(self, tell: Callable[..., None], *what: object) -> None:
         """Call an observer; one that fails (a closed terminal) must not affect the worker."""
@@ -464,6 +552,8 @@ def _guarded(work: Callable[[], object]) -> Outcome:
     """Run a blocking target on its thread, and return an outcome whatever it raises."""
     try:
         outcome = work()
+    except NotBegunError as error:
+        return not_begun(error.fault, error)
     except BaseException as error:
         return failed_by(error)
     assert isinstance(outcome, Outcome)

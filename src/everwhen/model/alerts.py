@@ -51,6 +51,7 @@ CLASSES: Mapping[str, AlertClass] = {
     "scheduler.stalled": AlertClass("critical", "STALLED"),
     "scheduler.feed_delayed": AlertClass("warning", "FEED DELAYED"),
     "node.lost": AlertClass("warning", "NODE LOST", is_fact=True),
+    "node.unfit": AlertClass("error", "NODE UNFIT"),
     "scheduler.clock_stepped": AlertClass("warning", "CLOCK SET", is_fact=True),
     "config.rejected": AlertClass("warning", "CONFIG REJECTED"),
     "alert.failed": AlertClass("error", "ALERT FAILED"),

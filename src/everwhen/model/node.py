@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from everwhen.model.host_fault import HostFault
 from everwhen.model.instants import MINUTE
 
 Role = Literal["up", "scheduler", "worker"]
@@ -14,7 +15,9 @@ MOST_SKEW = 2_000_000  # clocks that are synchronised now and then differ by les
 
 
 class Node(NamedTuple):
-    """One start of one process. `clock_skew`: its clock minus the database's, at its last heartbeat."""
+    """One start of one process. `clock_skew`: its clock minus the database's, at its last heartbeat. `unfit`: why its
+    host lets it begin no jobs.
+    """
 
     node: str
     version: str
@@ -25,6 +28,8 @@ class Node(NamedTuple):
     clock_skew: int = 0
     stopped_at: int | None = None
     lost_at: int | None = None
+    unfit: HostFault | None = None
+    unfit_since: int | None = None
 
     @property
     def is_alive(self) -> bool:

@@ -6,6 +6,7 @@ from itertools import dropwhile
 from typing import Literal, NamedTuple
 
 from everwhen.model.cost import Cost
+from everwhen.model.host_fault import HostFault
 
 OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
@@ -37,7 +38,8 @@ class Outcome(NamedTuple):
     worker reports its end. `awaits`: the work continues in another system, which reports the outcome with the
     token that has this hash. `is_interrupted`: a signal ended the process; while its node stops that is not a failure,
     and the job is run again. `events`: the events of the run, a line of JSON each; they are kept with its output.
-    `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do.
+    `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do. `host_fault`: the host could not
+    begin the job, of whose target nothing has run; the job is given back, uncounted.
     """
 
     status: OutcomeStatus
@@ -52,6 +54,7 @@ class Outcome(NamedTuple):
     is_interrupted: bool = False
     events: str = ""
     cost: Cost | None = None
+    host_fault: HostFault | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -60,6 +63,11 @@ class Outcome(NamedTuple):
 
 
 SUCCEEDED = Outcome("succeeded")
+
+
+def not_begun(fault: HostFault, error: BaseException) -> Outcome:
+    """Return the outcome of a job that the host could not begin."""
+    return Outcome("failed", error=str(error), host_fault=fault)
 
 
 _TRACEBACK = "Traceback (most recent call last):"

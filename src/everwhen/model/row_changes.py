@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob
 from everwhen.model.schedule import Plan, State
+from everwhen.model.share import share_key
 
 _NAME = re.compile(r"[a-z_]+")
 
@@ -123,7 +124,7 @@ JOB_STARTED = RowChange(
 JOB_INSERTED = tuple(
     """job_id schedule_row uid schedule_id revision number retry origin slot_at due_at not_before is_ready is_counted
     is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at
-    cost_reserved ready_at""".split()
+    cost_reserved share ready_at""".split()
 )
 # What the other columns hold then.
 JOB_QUEUED = RowChange({"status": "'queued'", "rescues": "0", "fence": "0", "cancel_requested": "False"})
@@ -159,6 +160,7 @@ def job_row(job: NewJob, state: State, plan: Plan, now: int) -> tuple[object, ..
         job.line,
         now,
         job.cost_reserved,
+        share_key(definition.owner, definition.group),
         (job.not_before or now) if job.is_ready else None,
     )
 

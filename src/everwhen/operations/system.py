@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from everwhen.errors import QueueError, StoreError, StoreFault
 from everwhen.model.events import Hold
+from everwhen.model.host_fault import MEANINGS
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.limits import Breaker
 from everwhen.model.node import SILENT, Node
@@ -161,6 +162,11 @@ def list_problems(
     problems = [] if found.paused_at is not None else _problems_of_nodes(found, unready, dispatch)
     if broker is not None:
         problems.append(f"the broker of {dispatch} does not answer: {broker}")
+    problems += [
+        f"node {node.node} can begin no jobs: {MEANINGS[node.unfit]}; it claims none, and tries again"
+        for node in found.nodes
+        if is_alive(node, found.now) and node.unfit is not None
+    ]
     if found.disk is not None and found.disk.free_percent < LEAST_DISK:
         problems.append(f"the disk of the database is nearly full: {found.disk.free_percent} % is free")
     if found.feed_delay is not None:

@@ -11,7 +11,8 @@ from everwhen.model.claim import ClaimedJob, ScheduleCounters
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Plan, Schedule
+from everwhen.model.share import NONE_IN_USE, WorkersInUse
 from everwhen.store.commit import commit_decisions, write_shared, write_starts
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import IS_OURS, JOB
@@ -26,6 +27,8 @@ from everwhen.store.load import (
     with_jobs,
 )
 from everwhen.store.publish import publish_claimed
+from everwhen.store.ready import SeenReady, ShareWindow, look_for_ready
+from everwhen.store.records import ReadyQuery
 from everwhen.store.transaction import Transaction
 
 # idx_jobs_outstanding
@@ -39,33 +42,55 @@ UPDATE jobs AS j SET not_before = v.not_before FROM batch AS v(not_before, row_i
 
 
 def take_jobs(
-    tx: Transaction, now: int, *, node: str, limit: int, queues: Sequence[str] | None
+    tx: Transaction,
+    now: int,
+    *,
+    node: str,
+    limit: int,
+    queues: Sequence[str] | None,
+    in_use: WorkersInUse = NONE_IN_USE,
+    window: ShareWindow | None = None,
 ) -> list[ClaimedJob] | None:
     """Claim up to `limit` jobs for a node; None when others took all that it saw, so that the caller may try again."""
     if system_paused_at(tx) is not None:
         return []
     # Read a few more than are wanted, and many more only where some of the first may not be claimed.
     is_first = True
-    for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
-        peeked = tx.peek_ready(now, limit=look, queues=queues)
-        shared = hold(tx, peeked, wait=is_first)  # later keys come after those that are locked already
+    for look_at in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
+        look = look_for_ready(tx, ReadyQuery(now, look_at, queues), in_use, window or ShareWindow())
+        shared = hold(tx, look.peeked, wait=is_first)  # later keys come after those that are locked already
         is_first = False
-        counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
-        ready = tx.ready_jobs(now, limit=look, queues=queues)
-        is_edge = len(ready) == look
-        jobs = seen_before(ready, peeked)
-        counters |= tx.counters({job.uid for job in jobs} - counters.keys())
-        if is_edge:
-            jobs = with_those_beyond(tx, jobs, counters, now, queues)
-        add_shared(tx, shared, (), jobs, wait=False)
-        known = plans_to_claim(tx, shared, jobs, wait=False)
-        free = claimable(shared, jobs, known)
-        claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
-        if len(claims.taken) == limit or not is_edge:
+        jobs, counters, known = load_ready(tx, look, shared)
+        claims = claim(
+            claimable(shared, jobs, known),
+            known,
+            counters,
+            shared,
+            node=node,
+            limit=limit,
+            now=now,
+            in_use=in_use,
+        )
+        if len(claims.taken) == limit or not look.is_edge:
             break
-    if len(jobs) < len(peeked) and not (claims.taken or claims.postponed or claims.refused):
+    if len(jobs) < len(look.peeked) and not (claims.taken or claims.postponed or claims.refused):
         return None
     return write_claims(tx, claims, shared, now)
+
+
+def load_ready(
+    tx: Transaction, look: SeenReady, shared: Shared
+) -> tuple[list[Job], dict[str, ScheduleCounters], dict[tuple[str, int], Plan]]:
+    """Return the jobs of a look that are still ready, with the counters of their schedules and with their plans."""
+    now, queues = look.query.now, look.query.queues
+    counters = tx.counters({seen.uid for seen in look.peeked}) if look.peeked else {}
+    ready = tx.ready_jobs(look.query) if look.peeked else look.jobs
+    jobs = seen_before(ready, look.peeked)
+    counters |= tx.counters({job.uid for job in jobs} - counters.keys())
+    if look.is_edge:
+        jobs = with_those_beyond(tx, jobs, counters, now, queues)
+    add_shared(tx, shared, (), jobs, wait=False)
+    return jobs, counters, plans_to_claim(tx, shared, jobs, wait=False)
 
 
 def take_job(tx: Transaction, now: int, *, node: str, job_id: str) -> ClaimedJob | None:

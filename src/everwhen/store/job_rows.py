@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
@@ -17,7 +18,7 @@ from everwhen.model.outcome import Outcome, OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import JOB_INSERTED
 from everwhen.store.dialect import EARLIEST, DuplicateError, Insert, Queries, Statement
-from everwhen.store.records import JOB_ENDED, Finished, JobLine, LockHint, Row
+from everwhen.store.records import JOB_ENDED, Finished, JobLine, LockHint, ReadyQuery, Row
 from everwhen.store.schedule_rows import IS_PAUSED
 
 JOB = ", ".join(Job._fields)
@@ -32,19 +33,10 @@ CAN_START = """
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
 # The queues of one program contain an @; only workers that name such a queue take its jobs (model/values.py).
 IS_OURS = "(:queues::texts IS NULL AND strpos(queue, '@') = 0 OR queue = ANY(:queues::texts))"
-READY = Statement(f"""
-SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now::instant AND {IS_OURS} AND {CAN_START}
-ORDER BY ready_at, row_id LIMIT :limit""")
-# idx_jobs_ready, from the mark on.
-NEXT_READY = Statement(f"""
-SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= :mark::instant AND NOT {IS_PAUSED}
-    AND {IS_OURS} AND {CAN_START} ORDER BY ready_at LIMIT 1)""")
-
-# -- jobs that can be handed over to a queue --
-
-# idx_jobs_ready; idx_jobs_handed_key and idx_jobs_outstanding: jobs that are handed over count as running.
+# Jobs that can be handed over to a queue. idx_jobs_handed_key and idx_jobs_outstanding: jobs that are handed over count
+# as running.
 _IS_SENT = "sent.handed_over_at IS NOT NULL AND sent.status = 'queued'"
-CAN_GO = f"""
+_CAN_GO = f"""
     handed_over_at IS NULL AND strpos(queue, '@') = 0 AND {CAN_START}
     AND (capacity_limit IS NULL OR capacity_limit >
         coalesce((SELECT running FROM limits WHERE key = jobs.capacity_key), 0)
@@ -53,15 +45,55 @@ CAN_GO = f"""
     AND (line IS NULL OR line <> 'own' OR NOT EXISTS (
         SELECT 1 FROM jobs sent WHERE sent.uid = jobs.uid AND sent.status IN ('queued', 'running') AND sent.line = 'own'
             AND {_IS_SENT}))"""
-_DELIVERABLE = Statement(f"""
-SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now::instant AND {CAN_GO}
+# By `ReadyQuery.is_delivery`: which jobs a worker may claim, and which a dispatcher may hand over.
+CAN_BE_TAKEN = {False: f"{IS_OURS} AND {CAN_START}", True: _CAN_GO}
+READY = {
+    is_delivery: Statement(f"""
+SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now::instant AND {can_be_taken}
 ORDER BY ready_at, row_id LIMIT :limit""")
+    for is_delivery, can_be_taken in CAN_BE_TAKEN.items()
+}
+# idx_jobs_ready, from the mark on.
+NEXT_READY = Statement(f"""
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= :mark::instant AND NOT {IS_PAUSED}
+    AND {CAN_BE_TAKEN[False]} ORDER BY ready_at LIMIT 1)""")
 # idx_jobs_ready, from the mark on; idx_jobs_handed_over.
 NEXT_DELIVERY = Statement(f"""
 SELECT min(next_at) FROM (
     SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= :mark::instant AND NOT {IS_PAUSED}
-        AND {CAN_GO} ORDER BY ready_at LIMIT 1) AS next_at
+        AND {_CAN_GO} ORDER BY ready_at LIMIT 1) AS next_at
     UNION ALL SELECT min(ready_at) FROM jobs WHERE handed_over_at IS NOT NULL) AS ends""")
+
+# -- jobs of one share that can start: idx_jobs_share --
+
+# A comparison of rows: by an equal share PostgreSQL might search idx_jobs_ready, past all jobs of others.
+IN_SHARE = """
+ready_at IS NOT NULL AND (share, ready_at) >= ({share}, :mark::instant)
+    AND (share, ready_at) <= ({share}, :until::instant) AND {can_be_taken} ORDER BY share, ready_at, row_id"""
+_READY_IN_SHARE = {
+    is_delivery: Statement(
+        f"SELECT {JOB} FROM jobs INDEXED BY idx_jobs_share WHERE "
+        + IN_SHARE.format(share=":share::text", can_be_taken=can_be_taken)
+        + " LIMIT :limit"
+    )
+    for is_delivery, can_be_taken in CAN_BE_TAKEN.items()
+}
+# One step to each share, however many jobs it has, and one into it: when its first job that can be taken is ready.
+_NEXT_SHARE = """
+SELECT jobs.share FROM jobs INDEXED BY idx_jobs_share WHERE ready_at IS NOT NULL AND jobs.share {beyond}
+    ORDER BY share, ready_at, row_id LIMIT 1"""
+SHARES = {
+    is_delivery: Statement(f"""
+WITH RECURSIVE found(share, number) AS (
+    SELECT ({_NEXT_SHARE.format(beyond=">= :start::text")}), 1
+    UNION ALL SELECT ({_NEXT_SHARE.format(beyond="> found.share")}), number + 1
+    FROM found WHERE found.share IS NOT NULL AND number < :limit)
+SELECT found.share, (
+    SELECT ready_at FROM jobs INDEXED BY idx_jobs_share
+    WHERE {IN_SHARE.format(share="found.share", can_be_taken=can_be_taken)} LIMIT 1)
+FROM found WHERE found.share IS NOT NULL AND NOT {IS_PAUSED}""")
+    for is_delivery, can_be_taken in CAN_BE_TAKEN.items()
+}
 
 # -- jobs that are named, and those of a schedule --
 
@@ -76,21 +108,31 @@ ORDER BY uid, slot_at, row_id""")
 class JobReads(Queries):
     """Reads of jobs. They lock nothing: a transaction that changes a job has locked the row of its schedule."""
 
-    def peek_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[LockHint]:
-        return ()
-
-    def peek_deliverable(self, now: int, *, limit: int) -> Sequence[LockHint]:
+    def peek_ready(self, query: ReadyQuery) -> Sequence[LockHint]:
         return ()
 
     def peek_jobs(self, job_ids: Sequence[str]) -> Sequence[LockHint]:
         return ()
 
-    def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]:
-        return self.many(Job._make, READY, now=now, limit=limit, queues=queues)
+    def ready_jobs(self, query: ReadyQuery) -> list[Job]:
+        """Return jobs that can be taken now, in the order in which they became ready."""
+        values: dict[str, Any] = {"limit": query.limit} | (
+            {} if query.is_delivery else {"queues": query.queues}
+        )
+        if query.shares is None:
+            return self.many(Job._make, READY[query.is_delivery], now=query.now, **values)
+        values |= {"mark": EARLIEST, "until": query.now}
+        statement = _READY_IN_SHARE[query.is_delivery]
+        jobs = [job for one in query.shares for job in self.many(Job._make, statement, share=one, **values)]
+        return sorted(jobs, key=lambda job: (job.ready_at, job.row_id))
 
-    def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
-        """Return jobs that are ready and not handed over."""
-        return self.many(Job._make, _DELIVERABLE, now=now, limit=limit)
+    def ready_shares(
+        self, query: ReadyQuery, start: str, mark: int = EARLIEST
+    ) -> list[tuple[str, int | None]]:
+        """Return shares from `start` on that have a queued job, each with when the first can be taken, if any can."""
+        values: dict[str, Any] = {} if query.is_delivery else {"queues": query.queues}
+        values |= {"start": start, "limit": query.limit, "mark": mark, "until": query.now}
+        return self.many(tuple, SHARES[query.is_delivery], **values)
 
     def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
         """Return when the earliest job of these queues may start; None while the system is paused."""

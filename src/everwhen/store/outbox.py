@@ -38,15 +38,18 @@ from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.queue import Delivery
-from everwhen.store.claim import put_off_refused, with_those_beyond, write_claims
+from everwhen.model.share import NONE_IN_USE
+from everwhen.store.claim import load_ready, put_off_refused, write_claims
 from everwhen.store.commit import write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import row_ids
 from everwhen.store.lanes import Lane
-from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, seen_before, system_paused_at
+from everwhen.store.load import add_shared, claimable, hold, plans_to_claim, system_paused_at
+from everwhen.store.ready import ShareWindow, look_for_ready
+from everwhen.store.records import ReadyQuery
 from everwhen.store.rescue import event_about
 from everwhen.store.settle import end_jobs
-from everwhen.store.transaction import StorePart, Transaction
+from everwhen.store.transaction import Store, StorePart, Transaction
 
 QUEUE_NODE = "queue"  # the value of `node` for a job that was lost on its way
 
@@ -91,23 +94,15 @@ WHERE j.job_id = v.job_id AND j.deliveries = v.deliveries AND j.ready_at IS NULL
 _COUNT_RESCUES = Statement("UPDATE jobs SET rescues = rescues + 1 WHERE row_id = ANY(:row_ids::integers)")
 
 
-def send_jobs(tx: Transaction, now: int, *, limit: int, until: int) -> list[Delivery]:
-    """Mark up to `limit` ready jobs as handed over."""
+def send_jobs(tx: Transaction, now: int, *, limit: int, until: int, window: ShareWindow) -> list[Delivery]:
+    """Mark up to `limit` ready jobs as handed over, by turns of their owners."""
     if system_paused_at(tx) is not None:
         return []
-    look = limit + 10
-    peeked = tx.peek_deliverable(now, limit=look)
-    shared = hold(tx, peeked)
-    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
-    ready = tx.deliverable_jobs(now, limit=look)
-    jobs = seen_before(ready, peeked)
-    counters |= tx.counters({job.uid for job in jobs} - counters.keys())
-    if len(ready) == look:
-        jobs = with_those_beyond(tx, jobs, counters, now, None)
+    look = look_for_ready(tx, ReadyQuery(now, limit + 10, is_delivery=True), NONE_IN_USE, window)
+    shared = hold(tx, look.peeked)
+    jobs, counters, known = load_ready(tx, look, shared)
     if not jobs:
         return []
-    add_shared(tx, shared, (), jobs, wait=False)
-    known = plans_to_claim(tx, shared, jobs, wait=False)
     under_way = _handed_over(tx, jobs)
     chosen = hand_over(
         claimable(shared, jobs, known), known, counters, shared, under_way, limit=limit, now=now
@@ -256,12 +251,18 @@ def _claim(
 class Outbox(StorePart):
     """The database side of a hand-over, each method in one transaction; `flows.outbox` describes the protocol."""
 
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._window = ShareWindow()
+
     def hand_over(self, now: int, *, limit: int, until: int) -> list[Delivery]:
         """Mark up to `limit` ready jobs as sent, to be checked at `until`; return the messages to send."""
         next_at = self.next_at(now)
         if next_at is None or next_at > now:  # a read costs a hundredth of a write
             return []
-        return self._store.write(Lane.CLAIM, lambda tx: send_jobs(tx, now, limit=limit, until=until))
+        return self._store.write(
+            Lane.CLAIM, lambda tx: send_jobs(tx, now, limit=limit, until=until, window=self._window)
+        )
 
     def next_at(self, now: int) -> int | None:
         """Return the earliest instant at which a job is to be handed over or checked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from everwhen.model.job import JobStatus, Line, Origin
@@ -34,6 +35,19 @@ class Due(NamedTuple):
     behind: bool
     page: int = 0  # which batch of them, counted from the front: another scheduler may hold the first
     alive_since: int | None = None  # the first heartbeat of the node that takes them
+
+
+class ReadyQuery(NamedTuple):
+    """The jobs that a claim looks at, or (`is_delivery`) a hand-over to a queue: those that can be taken now.
+
+    `limit` is how many; where `shares` are named, how many of each.
+    """
+
+    now: int
+    limit: int
+    queues: Sequence[str] | None = None
+    is_delivery: bool = False
+    shares: Sequence[str] | None = None
 
 
 class LockHint(NamedTuple):

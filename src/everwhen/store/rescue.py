@@ -15,6 +15,7 @@ from everwhen.decide.budgets import begin_again
 from everwhen.decide.settle import give_back, rescue
 from everwhen.model import row_changes
 from everwhen.model.events import NOTHING, Event, EventType
+from everwhen.model.host_fault import HostFault
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
@@ -33,10 +34,10 @@ SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node I
     SELECT node FROM nodes WHERE node <> :node::text
         AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN :oldest::instant AND :newest::instant))
 ORDER BY row_id""")
-# The primary key of jobs: under a new fence; `counted`: it counts as a rescue.
+# The primary key of jobs: under a new fence; `counted`: it counts as a rescue, `not_begun`: its start was none.
 _REQUEUE = Statement("""
 UPDATE jobs AS j SET status = 'queued', ready_at = :now::instant, node = NULL, fence = j.fence + 1,
-    rescues = rescues + :counted, is_ready = true
+    attempt = attempt - :not_begun, rescues = rescues + :counted, is_ready = true
 FROM batch AS v(row_id, fence) WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
 
 
@@ -69,6 +70,14 @@ def give_jobs_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     return _take_back(tx, found, now, end, is_rescue=False, detail={"interrupted": True})
 
 
+def give_unbegun_back(tx: Transaction, found: Sequence[Job], now: int, *, fault: HostFault) -> int:
+    """Requeue jobs that their own node could not begin: no attempt, no rescue, for any `on_lost`; return how many."""
+    detail = {"began": False, "fault": fault}
+    return _take_back(
+        tx, found, now, lambda _job, _on_lost: None, is_rescue=False, detail=detail, is_attempt=False
+    )
+
+
 def _take_back(
     tx: Transaction,
     found: Sequence[Job],
@@ -77,6 +86,7 @@ def _take_back(
     *,
     is_rescue: bool,
     detail: Mapping[str, object],
+    is_attempt: bool = True,
 ) -> int:
     """Requeue running jobs, or end them as decided; release jobs that had ended earlier; return how many they are."""
     seen = [
@@ -99,7 +109,7 @@ def _take_back(
     lost = jobs if is_rescue else [job for job, _ in over]
     running = [job for job in lost if job.status == "running"]
     tx.insert_events([event_about(job, "job.lost", now, {"attempt": job.attempt}) for job in running])
-    _requeue(tx, again, known, shared, now, is_rescue=is_rescue, detail=detail)
+    _requeue(tx, again, known, shared, now, is_rescue=is_rescue, detail=detail, is_attempt=is_attempt)
     if over:
         end_jobs(tx, over, Shared(), now)
     return len(jobs)
@@ -119,6 +129,7 @@ def _requeue(
     *,
     is_rescue: bool,
     detail: Mapping[str, object],
+    is_attempt: bool,
 ) -> None:
     """Requeue jobs under the same id and a new fencing token; each keeps its place in the limits but is not running."""
     if not jobs:
@@ -138,7 +149,8 @@ def _requeue(
         if state := after.get(job.uid):
             after[job.uid] = state if job.origin == "backfill" else row_changes.release(state)
     batch = [(job.row_id, job.fence) for job in jobs]
-    tx.expect(len(jobs), tx.run(_REQUEUE, now=now, counted=int(is_rescue), batch=batch))
+    counted = {"counted": int(is_rescue), "not_begun": int(not is_attempt)}
+    tx.expect(len(jobs), tx.run(_REQUEUE, now=now, **counted, batch=batch))
     tx.note_ready((now,))
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)

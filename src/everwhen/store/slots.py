@@ -8,20 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from everwhen.model.claim import ClaimedJob, Held
-from everwhen.model.events import Event
+from everwhen.model.events import Event, EventType
+from everwhen.model.host_fault import HostFault
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
 from everwhen.model.schedule import Schedule, State
+from everwhen.model.share import NONE_IN_USE, WorkersInUse
 from everwhen.store.claim import take_job, take_jobs
 from everwhen.store.dialect import Statement
 from everwhen.store.expect import NEXT_EXPECTED, move_deadlines, note_silences
 from everwhen.store.job_rows import JOB, READY
 from everwhen.store.lanes import Lane
 from everwhen.store.load import schedules_of, system_paused_at
-from everwhen.store.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
+from everwhen.store.ready import ShareWindow, next_ready_of_others
+from everwhen.store.rescue import (
+    give_jobs_back,
+    give_unbegun_back,
+    put_orphans_back,
+    rescue_found,
+    rescue_jobs,
+)
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.settle import EXTERNAL_OVER, end_overdue, settle_jobs, take_report
 from everwhen.store.tick import TickReport, evaluate, evaluate_one
@@ -53,7 +63,10 @@ INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat
 VALUES (:node::text, :version::text, :is_scheduler, :is_worker, :now::instant, :now::instant, :skew, :migration)
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now::instant, clock_skew = :skew, lost_at = NULL""")
 _SIGN_OFF = Statement("""
-UPDATE nodes SET stopped_at = :now::instant, heartbeat_at = :now::instant WHERE node = :node::text""")
+UPDATE nodes SET stopped_at = :now::instant, heartbeat_at = :now::instant, unfit = NULL, unfit_since = NULL
+WHERE node = :node::text""")
+_NOTE_FITNESS = Statement("""
+UPDATE nodes SET unfit = :fault::text, unfit_since = :since::instant WHERE node = :node::text""")
 _LAST_HEARTBEAT = Statement("SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler")
 # idx_jobs_unreleased: jobs that the node has not released would have no owner without its row.
 _FORGET_NODE = Statement("""
@@ -86,6 +99,7 @@ class Slots(StorePart):
         super().__init__(store)
         self._lately = lately
         self._stagger = stagger
+        self._window = ShareWindow()
         self._is_line_long = False  # the last claim got all that it wanted: the next need not check first
         self._next_catch_up_at = 0  # the stagger of a backlog continues from batch to batch
 
@@ -121,7 +135,7 @@ class Slots(StorePart):
             if system_paused_at(tx) is not None:
                 return Approaching([], [])
             states = tx.many(State._make, _UNTIL, until=until, limit=limit)
-            jobs = tx.many(Job._make, READY, now=until, limit=limit, queues=None)
+            jobs = tx.many(Job._make, READY[False], now=until, limit=limit, queues=None)
             return Approaching(schedules_of(tx, states), jobs)
 
     def next_expected_at(self) -> int | None:
@@ -150,17 +164,23 @@ class Slots(StorePart):
         return min((at for at in wakes if at is not None), default=None)
 
     def claim_jobs(
-        self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
+        self,
+        now: int,
+        *,
+        node: str,
+        limit: int,
+        queues: Sequence[str] | None = None,
+        in_use: WorkersInUse = NONE_IN_USE,
     ) -> list[ClaimedJob]:
-        """Claim up to `limit` ready jobs for this node, within every capacity."""
+        """Claim up to `limit` ready jobs for this node, within every capacity, by turns of their owners."""
         if not self._is_line_long:
-            with self._store.look() as tx:
-                ready_at = tx.next_ready_at(queues, now)
+            ready_at = self.next_ready_at(queues, in_use, now)
             if ready_at is None or ready_at > now:
                 return []
+        keys: dict[str, Any] = {"in_use": in_use, "window": self._window}
         for _ in range(CLAIM_TRIES):
             taken = self._store.write(
-                Lane.CLAIM, lambda tx: take_jobs(tx, now, node=node, limit=limit, queues=queues)
+                Lane.CLAIM, lambda tx: take_jobs(tx, now, node=node, limit=limit, queues=queues, **keys)
             )
             if taken is not None:
                 self._is_line_long = len(taken) == limit
@@ -171,10 +191,18 @@ class Slots(StorePart):
         """Claim this one job, whatever its queue, within every capacity; None when it cannot be claimed."""
         return self._store.write(Lane.CLAIM, lambda tx: take_job(tx, now, node=node, job_id=job_id))
 
-    def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
-        """Return the earliest instant at which a queued job, of those queues, may be claimed."""
+    def next_ready_at(
+        self,
+        queues: Sequence[str] | None = None,
+        in_use: WorkersInUse = NONE_IN_USE,
+        now: int | None = None,
+    ) -> int | None:
+        """Return the earliest instant at which a queued job, of those queues, may be claimed by a node."""
         with self._store.look() as tx:
-            return tx.next_ready_at(queues)
+            ready_at = tx.next_ready_at(queues, now)
+            if ready_at is None or not in_use.is_any_full:
+                return ready_at
+            return next_ready_of_others(tx, ready_at if now is None else now, queues, in_use, self._window)
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
         """Write how jobs ended and what follows from it; return how many of the ends were valid."""
@@ -188,13 +216,21 @@ class Slots(StorePart):
         return self._store.is_exclusive
 
     def exchange(
-        self, now: int, ends: Sequence[JobEnd], *, node: str, limit: int, queues: Sequence[str] | None = None
+        self,
+        now: int,
+        ends: Sequence[JobEnd],
+        *,
+        node: str,
+        limit: int,
+        queues: Sequence[str] | None = None,
+        in_use: WorkersInUse = NONE_IN_USE,
     ) -> Exchange:
         """Settle, and claim up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
+        keys: dict[str, Any] = {"in_use": in_use, "window": self._window}
 
         def work(tx: Transaction) -> Exchange:
             settled = settle_jobs(tx, ends, now)
-            claimed = take_jobs(tx, now, node=node, limit=limit, queues=queues) if limit else []
+            claimed = take_jobs(tx, now, node=node, limit=limit, queues=queues, **keys) if limit else []
             return Exchange(settled, claimed or [], tx.is_sooner)
 
         return self._store.write(Lane.SETTLE, work)
@@ -251,6 +287,31 @@ class Slots(StorePart):
             return 0
         give = rescue_found if is_lost else give_jobs_back
         return self._store.write(Lane.SETTLE, lambda tx: give(tx, found, now))
+
+    def give_unbegun_back(self, now: int, *, node: str, held: Collection[Held], fault: HostFault) -> int:
+        """Requeue jobs that the host let this node not begin: this counts as no attempt; return how many."""
+        with self._store.look() as tx:
+            found = [
+                job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) in held
+            ]
+        if not found:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: give_unbegun_back(tx, found, now, fault=fault))
+
+    def note_fitness(self, now: int, *, node: str, fault: HostFault | None, since: int) -> None:
+        """Record that a node can begin no jobs since some instant, or (None) that it can again."""
+        kind: EventType = "node.fit" if fault is None else "node.unfit"
+        detail = (
+            {"node": node, "since": since}
+            if fault is None
+            else {"node": node, "fault": fault, "since": since}
+        )
+
+        def note(tx: Transaction) -> None:
+            tx.run(_NOTE_FITNESS, node=node, fault=fault, since=None if fault is None else since)
+            tx.insert_events([Event(kind, now, detail=detail)])
+
+        self._store.write(Lane.SETTLE, note)
 
     def cancel_requests(self, node: str) -> list[str]:
         """Return the ids of jobs that this node runs and that were cancelled since."""

@@ -20,7 +20,7 @@ from everwhen.clock import Clock
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JobReads, JobWrites
 from everwhen.store.lanes import Lane
-from everwhen.store.records import Due, Finished, JobLine, LockHint, Offer, Row
+from everwhen.store.records import Due, Finished, JobLine, LockHint, Offer, ReadyQuery, Row
 from everwhen.store.schedule_rows import ScheduleReads, ScheduleWrites
 from everwhen.store.system_rows import LimitReads, LimitWrites, SystemReads, SystemWrites
 
@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from everwhen.model.schedule import Plan
     from everwhen.store.load import PlanCache
 
-__all__ = ["Due", "Finished", "JobLine", "LockHint", "Offer", "Row", "Snapshot", "Store", "Transaction"]
+__all__ = [
+    "Due",
+    "Finished",
+    "JobLine",
+    "LockHint",
+    "Offer",
+    "ReadyQuery",
+    "Row",
+    "Snapshot",
+    "Store",
+    "Transaction",
+]
 
 T = TypeVar("T")
 

@@ -12,9 +12,8 @@ import asyncio
 import json
 import logging
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from everwhen.clock import Clock
 from everwhen.model import variables
 from everwhen.model.cost import NOTHING, amount_text
 from everwhen.model.group import MAX_COST, needs_max_cost
+from everwhen.model.host_fault import NotBegunError, before_target
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.model.work_item import OpenWorkSource, WorkItem, WorkOutcome, WorkSource, build_schedule_prompt
@@ -31,9 +31,10 @@ from everwhen.target import Run
 from everwhen.targets.command import is_by_signal, run_process
 from everwhen.targets.process import Launch, Processes, environment_of
 from everwhen.targets.registry import Host, Resources, aside
-from everwhen.targets.reports import read_claude
+from everwhen.targets.reports import private_folder, read_claude
 from everwhen.targets.secrets import with_secrets
 
+MCP_FILE = "mcp.json"
 PROMPT = "{prompt}"
 CLAUDE = "claude"  # of `report`
 PROMPTS = ("prompt", "default_prompt")
@@ -89,7 +90,10 @@ class AgentTarget:
             return drifted(f'there is no work source of type "{inbox["type"]}" on this node')
         self._processes.guardian.begin()
         try:
-            source, item = await _take(open_source, inbox, run)
+            with before_target():
+                source, item = await _take(open_source, inbox, run)
+        except NotBegunError:
+            raise
         except Exception as error:  # third-party code and third-party servers
             code = getattr(error, "exit_code", None)
             is_interrupted = isinstance(code, int) and is_by_signal(code)
@@ -110,7 +114,9 @@ class AgentTarget:
             await _report(run, lambda: source.release(item.id, reason=reason))
             raise
         is_timed_out = run.deadline_at is not None and self._clock.now() >= run.deadline_at
-        if outcome.status == "cancelled" and not is_timed_out:
+        if outcome.host_fault is not None:
+            await _report(run, lambda: source.release(item.id, reason="its node could not begin the run"))
+        elif outcome.status == "cancelled" and not is_timed_out:
             await _report(run, lambda: source.release(item.id, reason="the run was cancelled"))
         elif outcome.is_interrupted and await run.is_node_stopping():
             await _report(run, lambda: source.release(item.id, reason="its node stops"))
@@ -122,7 +128,8 @@ class AgentTarget:
     async def _execute(self, fields: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
         prompt = build_schedule_prompt(fields, item, default=fields.get("default_prompt") or "")
         runs, agent = self._agent_runs, fields.get("agent", "")
-        header, token = (None, None) if runs is None else await self._extras(runs, agent, run)
+        with before_target():
+            header, token = (None, None) if runs is None else await self._extras(runs, agent, run)
         if header is not None:
             prompt = f"{header}\n\n{prompt}"
         if self._host is not None:
@@ -137,7 +144,9 @@ class AgentTarget:
             return Outcome("failed", error=needs_max_cost(agent), is_final=True)
         most = "" if run.max_cost is None else amount_text(run.max_cost.amount)
         reads_output = fields.get("report") == CLAUDE
-        with self_scheduling(runs, token) as further:
+        with ExitStack() as stack:
+            with before_target():
+                further = stack.enter_context(self_scheduling(runs, token))
             launch = Launch(
                 argv=[_fill(word.replace(MAX_COST, most), prompt) for word in fields["command"]],
                 cwd=fields.get("cwd"),
@@ -165,8 +174,8 @@ def self_scheduling(runs: AgentRuns | None, token: str | None) -> Iterator[dict[
     if runs is None or token is None or url is None:
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="everwhen-run-") as folder:
-        path = Path(folder) / "mcp.json"
+    with private_folder(MCP_FILE) as folder:
+        path = Path(folder) / MCP_FILE
         path.touch(0o600)
         path.write_text(json.dumps(mcp_config(url, token, is_http=runs.serves_mcp())))
         yield {variables.URL: url, variables.TOKEN: token, variables.MCP_CONFIG: str(path)}

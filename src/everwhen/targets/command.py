@@ -6,12 +6,14 @@ import asyncio
 import errno
 import json
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from everwhen.model.outcome import Outcome
+from everwhen.model.host_fault import HostFault, NotBegunError, host_fault_of
+from everwhen.model.outcome import Outcome, not_begun
 from everwhen.target import Run
 from everwhen.targets.process import Launch, Process, Processes, environment_of
 from everwhen.targets.registry import Resources
@@ -100,13 +102,26 @@ async def end_of_process(processes: Processes, launch: Launch) -> tuple[Process,
     """
     try:
         process = processes.start(launch)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError, RuntimeError, NotBegunError) as error:
         program = launch.argv[0]
+        if (fault := _fault_of_start(program, error)) is not None:
+            return not_begun(fault, error)
+        if isinstance(error, RuntimeError):
+            raise
         return Outcome("failed", error=f"cannot start {program!r}: {_hindrance(program, error)}")
     try:
         return process, await process.wait()
     except asyncio.CancelledError:
         return Outcome("cancelled", error=_last_lines(process))
+
+
+def _fault_of_start(program: str, error: BaseException) -> HostFault | None:
+    """Return the fault of the host that kept a program from starting; one that is not there is no such fault.
+
+    The Python that runs this node was there: when it is gone, the host is at fault.
+    """
+    is_gone = isinstance(error, FileNotFoundError | PermissionError) and error.filename == sys.executable
+    return "program" if is_gone and program == sys.executable else host_fault_of(error)
 
 
 def _hindrance(program: str, error: Exception) -> str:

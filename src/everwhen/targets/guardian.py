@@ -33,6 +33,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from everwhen.model.host_fault import HostFault, NotBegunError, host_fault_of
 from everwhen.targets.guardian_process import MARK as MARK
 from everwhen.targets.guardian_process import PROC, mark_of, processes, since_boot
 
@@ -59,6 +60,7 @@ class Guardian:
         self._greeting = b""  # the last one, for a guardian that starts later
         self._lock = threading.RLock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._has_begun = False
         self._is_absent = is_absent or not Path("/proc/self/environ").exists()
 
     @property
@@ -66,16 +68,23 @@ class Guardian:
         return None if self._child is None else self._child.pid
 
     def begin(self) -> None:
-        """Start the guardian: a process with the node's own mark is about to start."""
+        """Start the guardian: a process with the node's own mark is about to start; raise as `watch` does."""
         with self._lock:
             if self._child is None and not self._is_absent:
-                self._replace()
+                self._replace(is_needed=True)
 
     def watch(self, mark: str) -> None:
-        """Add a run; call this before it starts anything."""
+        """Add a run; call this before it starts anything.
+
+        Raise NotBegunError when the host cannot start the guardian, as it could start no other process either.
+        """
         with self._lock:
             self._runs.add(mark)
-            self._tell("+", mark)
+            try:
+                self._tell("+", mark, is_needed=True)
+            except BaseException:
+                self._runs.discard(mark)
+                raise
 
     def forget(self, mark: str) -> None:
         """Remove a run that is over."""
@@ -111,21 +120,22 @@ class Guardian:
             self._greeting = b""  # it no longer holds when another guardian starts
         _end(child)
 
-    def _tell(self, kind: str, mark: str) -> None:
+    def _tell(self, kind: str, mark: str, *, is_needed: bool = False) -> None:
         if not self._is_absent:
-            self._write(_line(kind, mark))
+            self._write(_line(kind, mark), is_needed=is_needed)
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes, *, is_needed: bool = False) -> None:
         try:
-            if self._child is None:
-                self._begin()
-            else:
+            if self._child is not None:
                 os.write(_input(self._child), line)
+            elif is_needed:
+                self._begin()
         except OSError:  # it was ended, or stopped until its input was full
-            self._replace()
+            self._replace(is_needed=is_needed)
 
-    def _replace(self) -> None:
-        """Start another guardian, with all current runs."""
+    def _replace(self, *, is_needed: bool = False) -> None:
+        """Start another guardian, with all current runs. One that the host cannot start now is started with the next
+        run, which does not begin without it."""
         self._hear()
         child, self._child = self._child, None
         if child is not None:
@@ -134,12 +144,21 @@ class Guardian:
         try:
             self._begin()
         except OSError as error:
+            self._child = None
+            fault: HostFault | None = (
+                "program" if self._has_begun and _is_gone(error) else host_fault_of(error)
+            )
+            if fault is not None and is_needed:
+                raise NotBegunError(fault, error) from error
+            if fault is not None:
+                return
             log.warning("no guardian: if this node is killed, the processes that it runs continue: %s", error)
-            self._child, self._is_absent = None, True
+            self._is_absent = True
 
     def _begin(self) -> None:
         with _deaf():
             self._child = self._started()
+        self._has_begun = True
         # A node that is garbage-collected ends its guardian; when the process ends, the guardian's input ends.
         weakref.finalize(self, _end, self._child).atexit = False
         os.set_blocking(_input(self._child), False)
@@ -166,6 +185,10 @@ class Guardian:
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
             bufsize=0,
         )
+
+
+def _is_gone(error: OSError) -> bool:
+    return isinstance(error, FileNotFoundError | PermissionError)
 
 
 @contextlib.contextmanager

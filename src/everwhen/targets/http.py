@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from everwhen.model.host_fault import before_target
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
 from everwhen.targets.registry import Resources
@@ -41,7 +42,8 @@ class HttpTarget:
 
     async def _load(self) -> HttpExchange:
         """Import the client in a thread: the import takes longer than the loop may block."""
-        client = await asyncio.to_thread(import_module, "everwhen.targets.http_exchange")
+        with before_target():
+            client = await asyncio.to_thread(import_module, "everwhen.targets.http_exchange")
         if self._exchange is None:  # several jobs may have waited for the import
             allowed = self._allow_private_urls
             self._exchange = client.HttpExchange(

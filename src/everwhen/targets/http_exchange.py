@@ -11,9 +11,10 @@ import json
 import os
 import random
 import secrets
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -26,6 +27,7 @@ from yarl import URL
 from everwhen.errors import CostError
 from everwhen.model.addresses import Rule, is_public
 from everwhen.model.cost import Cost, cost_of, parse_cost
+from everwhen.model.host_fault import HostFault, NotBegunError, host_fault_of
 from everwhen.model.instants import SECOND, instant_of, to_datetime
 from everwhen.model.job import trace_id_of
 from everwhen.model.outcome import Outcome
@@ -101,17 +103,18 @@ class HttpExchange:
         token: str,
     ) -> Outcome:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_seconds(fields.get("connect_timeout")))
-        for _ in range(MOST_HOPS + 1):
+        for hop in range(MOST_HOPS + 1):
             if self._is_guarded(fields):
                 require_literal(self._may_reach, request.url)
-            async with session.request(
+            request_sent = session.request(
                 request.method,
                 request.url,
                 headers=request.headers,
                 data=request.body,
                 allow_redirects=False,
                 timeout=timeout,
-            ) as answer:
+            )
+            async with request_sent if hop else _first_request(request_sent) as answer:
                 location = answer.headers.get("Location")
                 if answer.status in _REDIRECTS and location is not None and fields.get("redirects"):
                     request = request.redirected(answer.status, location)
@@ -134,6 +137,33 @@ class HttpExchange:
         outcome = outcome_of(answer.status, body.last(SHOWN), pause)
         cost = _reported_cost(answer.headers.get(COST), body, run)
         return outcome if cost is None else outcome._replace(cost=cost)
+
+
+@asynccontextmanager
+async def _first_request(
+    request: AbstractAsyncContextManager[aiohttp.ClientResponse],
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Send a request; raise NotBegunError when the host has no socket for it, so that nothing was sent."""
+    async with AsyncExitStack() as stack:
+        try:
+            answer = await stack.enter_async_context(request)
+        except (aiohttp.ClientConnectorError, RuntimeError, MemoryError) as error:
+            fault = host_fault_of(error) or host_fault_of(getattr(error, "os_error", None))
+            if fault is None and isinstance(error, aiohttp.ClientConnectorDNSError):
+                fault = _find_fault_of_sockets()
+            if fault is None:
+                raise
+            raise NotBegunError(fault, error) from error
+        yield answer
+
+
+def _find_fault_of_sockets() -> HostFault | None:
+    """Return why no socket can be opened now; a name cannot be resolved then, and the error does not say why."""
+    try:
+        socket.socket().close()
+    except OSError as error:
+        return host_fault_of(error)
+    return None
 
 
 def outcome_of(status: int, text: str, pause: int | None) -> Outcome:

@@ -15,6 +15,7 @@ from typing import Any
 
 from everwhen.errors import CostError, ManifestError
 from everwhen.model.cost import Cost, cost_of
+from everwhen.model.host_fault import before_target, host_fault_of
 from everwhen.model.instants import rfc3339_text
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload import payload_faults
@@ -58,7 +59,8 @@ class PluginTarget:
         return await with_secrets(json.loads(spec), run, self._perform)
 
     async def _perform(self, fields: dict[str, Any], run: Run) -> Outcome:
-        ready = await asyncio.to_thread(self._prepare, fields, run)  # disk and database
+        with before_target():
+            ready = await asyncio.to_thread(self._prepare, fields, run)  # disk and database
         if isinstance(ready, Outcome):
             return ready
         entrypoint, request = ready
@@ -81,6 +83,8 @@ class PluginTarget:
         try:
             plugin = self._plugins.find(name)
         except ManifestError as error:
+            if host_fault_of(error) is not None:
+                raise
             return drifted(str(error))
         if plugin is None:
             return drifted(f'plugin "{name}" is not installed')

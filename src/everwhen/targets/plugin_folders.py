@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.errors import ManifestError
+from everwhen.model.host_fault import host_fault_of
 from everwhen.model.plugin import Manifest, Plugin, parse_manifest
 
 MANIFEST = "manifest.yaml"
@@ -48,7 +49,9 @@ class PluginFolders:
     def _name_of(self, folder: Path) -> str | None:
         try:
             return self._manifest(folder).name
-        except ManifestError:
+        except ManifestError as error:
+            if host_fault_of(error) is not None:  # it may be the plugin that is looked for
+                raise
             return None  # a broken plugin must not affect the search for another
 
     def _plugin(self, folder: Path) -> Plugin:

@@ -122,9 +122,14 @@ class Process:
         self.was_lost = False  # ended by the guardian, because the node was frozen
         self.stdout, self.stderr = Captured(is_whole_wanted=launch.is_stdout_whole), Captured()
         self._family = Family(self.pid, mark)
-        self._out = _Reader(self._popen.stdout, self._loop, _both(self.stdout, launch.sink, "stdout"))
-        self._err = _Reader(self._popen.stderr, self._loop, _both(self.stderr, launch.sink, "stderr"))
-        self._in = _Writer(self._popen.stdin, self._loop, launch.stdin or b"")
+        try:
+            self._out = _Reader(self._popen.stdout, self._loop, _both(self.stdout, launch.sink, "stdout"))
+            self._err = _Reader(self._popen.stderr, self._loop, _both(self.stderr, launch.sink, "stderr"))
+            self._in = _Writer(self._popen.stdin, self._loop, launch.stdin or b"")
+        except OSError as error:  # it runs, and nobody would read its output or wait for its end
+            self.kill()
+            self._popen.wait()
+            raise ValueError(f"its output cannot be read: {error}") from None
 
     async def wait(self) -> int:
         """Wait until no process of the family is left to wait for; return its leader's exit code (< 0: a signal)."""

@@ -12,13 +12,14 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from concurrent.futures import Future
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from everwhen.model.cost import Cost
+from everwhen.model.host_fault import NotBegunError, before_target
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.target import Run
@@ -39,9 +40,13 @@ from everwhen.targets.python_function import (
     python_run,
 )
 from everwhen.targets.registry import Hands, Resources
-from everwhen.targets.reports import take_report
+from everwhen.targets.reports import private_folder, take_report
 from everwhen.targets.reports import variables as report_variables
 from everwhen.targets.secrets import with_secrets
+
+T = TypeVar("T")
+
+OUTCOME_FILE, REPORT_FILE = "outcome.json", "report.json"
 
 # The fault of a function that only the process had that added it (`scheduler.callables`).
 DECLARE_AGAIN = "declare it again"
@@ -62,14 +67,26 @@ async def call_on(
     """
     bound = bind(function, about, given)
     if not is_async(function):
-        outcome = await run.until_cancelled(hands.hand_over(partial(call, bound, context)))
+        outcome = await run.until_cancelled(_hand_over(hands, partial(call, bound, context)))
         return about.reported.added_to(outcome)
-    ended, cancel = hands.submit(call_async(bound, about, context))
+    work = call_async(bound, about, context)
+    try:
+        with before_target():
+            ended, cancel = hands.submit(work)
+    except NotBegunError:
+        work.close()
+        raise
     try:
         return about.reported.added_to(await run.until_cancelled(ended))
     except asyncio.CancelledError:
         cancel()
         raise
+
+
+def _hand_over(hands: Hands, work: Callable[[], T]) -> Future[T]:
+    """Run a call on a thread; raise NotBegunError when there is none for it."""
+    with before_target():
+        return hands.hand_over(work)
 
 
 class PythonTarget:
@@ -114,21 +131,23 @@ class PythonTarget:
         if function is None:
             try:
                 load_it = partial(load, fields["function"])
-                function = await run.until_cancelled(self._hands.hand_over(load_it))
+                function = await run.until_cancelled(_hand_over(self._hands, load_it))
             except UnknownFunctionError as error:
                 return drifted(str(error))
         given = Arguments.of_spec(fields)
         context = nullcontext if self._functions is None else self._functions.context
         if not is_async(function) and not wants_run(function, given):
             return await run.until_cancelled(
-                self._hands.hand_over(partial(call, bind(function, None, given), context))
+                _hand_over(self._hands, partial(call, bind(function, None, given), context))
             )
         return await call_on(self._hands, function, python_run(run), run, given, context=context)
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
-        with TemporaryDirectory(prefix="everwhen-run-") as folder:
-            report, own = Path(folder) / "outcome.json", f"{folder}/report.json"
+        with ExitStack() as stack:
+            with before_target():
+                folder = stack.enter_context(private_folder(OUTCOME_FILE, REPORT_FILE))
+            report, own = Path(folder) / OUTCOME_FILE, f"{folder}/{REPORT_FILE}"
             launch = Launch(
                 argv=[sys.executable, "-P", "-m", "everwhen.targets.isolated"],
                 env={

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from everwhen.model.cost import Cost, cost_of
+from everwhen.model.host_fault import NotBegunError, host_fault_of
 from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.model.work_item import WorkItem
@@ -65,6 +66,8 @@ def load(name: str) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(module_name)
     except BaseException as error:  # third-party code runs during its import
+        if (fault := host_fault_of(error)) is not None:  # the next attempt may find what it imports
+            raise NotBegunError(fault, error) from error
         hint = "; install it, or put it on PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
         text = f"cannot import {module_name!r}: {type(error).__name__}: {error}{hint}"
         raise UnknownFunctionError(text) from error

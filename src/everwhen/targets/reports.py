@@ -12,9 +12,10 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,6 +101,29 @@ def parse_report(data: bytes) -> RunReport:
         return RunReport(faults=("is not valid JSON",))
 
 
+# The files of one run.
+
+
+@contextlib.contextmanager
+def private_folder(*names: str) -> Iterator[str]:
+    """Make a folder that only this user can read, for files of these names; it is gone when the block is over.
+
+    Its end never fails a run. Where no descriptor is free it cannot be listed, and the files are removed by name.
+    """
+    folder = tempfile.mkdtemp(prefix="everwhen-run-")
+    try:
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder)
+        except OSError:
+            for name in names:
+                with contextlib.suppress(OSError):
+                    Path(folder, name).unlink()
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
+
+
 # The file that a process writes.
 
 
@@ -112,6 +136,8 @@ class ReportFiles:
 
     def __init__(self) -> None:
         self._folder: str | None = None
+        with contextlib.suppress(OSError):
+            tempfile.gettempdir()  # found once, by writing a file: later there may be no descriptor for that
 
     def new_path(self) -> str:
         if self._folder is None:

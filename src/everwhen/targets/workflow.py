@@ -18,6 +18,7 @@ from typing import Any
 
 from everwhen.clock import Clock
 from everwhen.model.group import EVENT, NOT_FOUND, DispatchEvent, Workflow, Workflows, event_data, no_trigger
+from everwhen.model.host_fault import NotBegunError, before_target
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
 from everwhen.model.schedule import Target as Declared
@@ -84,9 +85,13 @@ class WorkflowTarget:
             spec = json.dumps({**json.loads(spec), "body": escape_references(data)})
         started = replace(run, payload=data)
         work = partial(target.run, spec, started)
-        is_async = inspect.iscoroutinefunction(target.run)
-        outcome: Outcome = await (work() if is_async else _waited_for(aside(work), run))  # type: ignore[misc]
-        return outcome
+        if inspect.iscoroutinefunction(target.run):
+            outcome: Outcome = await work()  # type: ignore[misc]
+            return outcome
+        with before_target():
+            begun = aside(work)
+        found: Outcome = await _waited_for(begun, run)
+        return found
 
 
 async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | None, run: Run) -> Outcome:
@@ -94,11 +99,15 @@ async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | N
         if inspect.iscoroutinefunction(handler):
             result = await handler(EVENT, data, owner)
         else:
-            result = await _waited_for(aside(lambda: handler(EVENT, data, owner)), run)
+            with before_target():
+                work = aside(lambda: handler(EVENT, data, owner))
+            result = await _waited_for(work, run)
         if isinstance(result, Future):
             result = await _waited_for(result, run)
         elif inspect.isawaitable(result):
             result = await result
+    except NotBegunError:
+        raise
     except Exception as error:  # a handler is user code: its exception is the outcome of the work
         return Outcome("failed", error="".join(traceback.format_exception(error)).strip()[-LONGEST_RESULT:])
     if isinstance(result, Outcome):

@@ -7,6 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from everwhen.model.cost import amount_number
+from everwhen.model.host_fault import HostFault
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import BreakerState, TransitionReason
 from everwhen.model.node import Role
@@ -156,6 +157,8 @@ class Node(View):
     )
     stopped_at: When | None
     lost_at: When | None
+    unfit: HostFault | None = field(about="Why its host lets it begin no jobs.")
+    unfit_since: When | None
 
 
 class Queue(View):

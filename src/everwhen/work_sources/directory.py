@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.errors import ConfigError
+from everwhen.model.host_fault import host_fault_of
 from everwhen.model.work_item import WorkItem, WorkOutcome, item_of
 
 LARGEST_ITEM = 1024 * 1024
@@ -51,7 +52,9 @@ class DirectorySource:
         source = self._path(item_id)
         try:
             descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+        except OSError as error:
+            if host_fault_of(error) is not None:
+                raise
             return None  # claimed or removed since it was listed
         destination = self._root / CLAIMED / by / source.name
         try:
@@ -62,8 +65,12 @@ class DirectorySource:
         if not claimed:
             os.close(descriptor)
             return None
-        item = self._read(destination)
-        assert item is not None
+        try:
+            item = self._read(destination)
+            assert item is not None
+        except BaseException:  # without its lock it is a dead claim, and is offered again
+            os.close(descriptor)
+            raise
         with self._lock:
             self._held[item.id] = descriptor
         return item
@@ -101,7 +108,9 @@ class DirectorySource:
         try:
             with path.open("rb") as file:
                 text = file.read(LARGEST_ITEM).decode(errors="replace")
-        except OSError:
+        except OSError as error:
+            if host_fault_of(error) is not None:  # it is there all the same
+                raise
             return None
         fields = _fields_of(path, text)
         return item_of(
@@ -160,7 +169,9 @@ def _is_item(path: Path) -> bool:
 def _is_locked(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    except OSError as error:
+        if host_fault_of(error) is not None:
+            raise
         return True  # gone meanwhile
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: checks do not block each other

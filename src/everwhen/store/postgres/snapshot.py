@@ -15,12 +15,12 @@ from psycopg import Connection
 from everwhen.clock import Clock
 from everwhen.model.job import Job
 from everwhen.model.schedule import State
-from everwhen.store.dialect import Statement
-from everwhen.store.job_rows import CAN_GO, CAN_START, IS_OURS, JOB, NEXT_DELIVERY, NEXT_READY
+from everwhen.store.dialect import EARLIEST, Statement
+from everwhen.store.job_rows import CAN_BE_TAKEN, IN_SHARE, JOB, NEXT_DELIVERY, NEXT_READY
 from everwhen.store.load import PlanCache
 from everwhen.store.postgres.queries import PostgresQueries
 from everwhen.store.postgres.watermark import Marks
-from everwhen.store.records import Due, LockHint
+from everwhen.store.records import Due, LockHint, ReadyQuery
 from everwhen.store.schedule_rows import NEXT_DUE, STATE
 from everwhen.store.transaction import Snapshot
 
@@ -56,12 +56,20 @@ WHERE uid IN (SELECT uid FROM wanted) AND status IN ('queued', 'running')""")
 _SCHEDULES_OF = Statement("SELECT uid FROM schedules WHERE uid = ANY(:uids::texts) ORDER BY uid")
 # idx_jobs_ready, from the mark on.
 _HINT = "row_id, uid, revision, guard_key, capacity_key, breaker_key"
-PEEK_READY = Statement(f"""
+PEEK_READY = {
+    is_delivery: Statement(f"""
 SELECT {_HINT} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now::instant AND ready_at >= :mark::instant
-    AND {IS_OURS} AND {CAN_START} ORDER BY ready_at, row_id LIMIT :limit""")
-_PEEK_DELIVERABLE = Statement(f"""
-SELECT {_HINT} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now::instant AND ready_at >= :mark::instant
-    AND {CAN_GO} ORDER BY ready_at, row_id LIMIT :limit""")
+    AND {can_be_taken} ORDER BY ready_at, row_id LIMIT :limit""")
+    for is_delivery, can_be_taken in CAN_BE_TAKEN.items()
+}
+# idx_jobs_share, once for each.
+PEEK_SHARES = {
+    is_delivery: Statement(f"""
+SELECT ready.* FROM unnest(:shares::texts) AS wanted(share) CROSS JOIN LATERAL (
+    SELECT {_HINT} FROM jobs WHERE {IN_SHARE.format(share="wanted.share", can_be_taken=can_be_taken)}
+    LIMIT :limit) AS ready""")
+    for is_delivery, can_be_taken in CAN_BE_TAKEN.items()
+}
 # The primary key of jobs. The condition is repeated: they may have changed since the peek.
 _TAKE_READY = Statement(f"""
 SELECT {JOB} FROM jobs WHERE row_id = ANY(:row_ids::integers) AND ready_at <= :now::instant
@@ -110,13 +118,13 @@ class PostgresSnapshot(PostgresQueries, Snapshot):
         until = page["offset"] + due.limit
         return self._remember(self.rows(PEEK_DUE, now=due.now, floor=due.floor, until=until, **page))
 
-    def peek_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[LockHint]:
-        mark = self._marks.ready.at
-        return self._remember(self.rows(PEEK_READY, now=now, mark=mark, limit=limit, queues=queues))
-
-    def peek_deliverable(self, now: int, *, limit: int) -> Sequence[LockHint]:
-        mark = self._marks.ready.at
-        return self._remember(self.rows(_PEEK_DELIVERABLE, now=now, mark=mark, limit=limit))
+    def peek_ready(self, query: ReadyQuery) -> Sequence[LockHint]:
+        values: dict[str, Any] = {"mark": self._marks.ready.at, "limit": query.limit}
+        values |= {} if query.is_delivery else {"queues": query.queues}
+        if query.shares is None:
+            return self._remember(self.rows(PEEK_READY[query.is_delivery], now=query.now, **values))
+        values |= {"until": query.now, "shares": query.shares}
+        return self._remember(self.rows(PEEK_SHARES[query.is_delivery], **values))
 
     def _remember(self, rows: Sequence[Any]) -> list[LockHint]:
         self._peeked = [row[0] for row in rows]
@@ -139,11 +147,16 @@ class PostgresSnapshot(PostgresQueries, Snapshot):
     def lock_schedules(self, uids: Collection[str]) -> None:
         self.rows_to_change(_SCHEDULES_OF, uids=uids)
 
-    def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]:
-        return self.many(Job._make, _TAKE_READY, row_ids=self._peeked, now=now) if self._peeked else []
+    def ready_jobs(self, query: ReadyQuery) -> list[Job]:
+        if not self._peeked:
+            return []
+        statement = _TAKE_DELIVERABLE if query.is_delivery else _TAKE_READY
+        return self.many(Job._make, statement, row_ids=self._peeked, now=query.now)
 
-    def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
-        return self.many(Job._make, _TAKE_DELIVERABLE, row_ids=self._peeked, now=now) if self._peeked else []
+    def ready_shares(
+        self, query: ReadyQuery, start: str, mark: int = EARLIEST
+    ) -> list[tuple[str, int | None]]:
+        return super().ready_shares(query, start, self._marks.ready.at)
 
     # -- searches from a mark on --
 

@@ -484,6 +484,11 @@ CREATE INDEX idx_webhooks_token ON webhooks (token_id);
 
 _THIRD = """
 ALTER TABLE sessions ADD COLUMN proof NAME;
+ALTER TABLE nodes ADD COLUMN unfit TEXT;
+ALTER TABLE nodes ADD COLUMN unfit_since INSTANT;
+ALTER TABLE jobs ADD COLUMN share NAME NOT NULL DEFAULT '';
+CREATE INDEX idx_jobs_share ON jobs (share, ready_at) WHERE ready_at IS NOT NULL; -- sqlite
+CREATE INDEX idx_jobs_share ON jobs (share, ready_at, row_id) WHERE ready_at IS NOT NULL; -- postgres
 """
 
 
