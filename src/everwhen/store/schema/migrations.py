@@ -483,6 +483,14 @@ CREATE INDEX idx_webhooks_token ON webhooks (token_id);
 """
 
 _THIRD = """
+CREATE TABLE last_firings (
+    key, uid NAME NOT NULL,
+    free_at INSTANT NOT NULL,
+    grid TEXT,
+    PRIMARY KEY (key, uid)
+) WITHOUT ROWID;
+CREATE INDEX idx_last_firings_free ON last_firings (key, free_at);
+CREATE INDEX idx_last_firings_over ON last_firings (free_at);
 """
 
 
