@@ -58,13 +58,14 @@ class LastFiring(NamedTuple):
     """Until when a token may not fire a schedule again (`min_interval`).
 
     `grid` names the slots of which the last one fired on time: their distance was checked when they were defined. The
-    record outlives its schedule, and what replaces that takes the record over.
+    record outlives its schedule. What replaces that takes `free_at` over, once (`is_replaced`).
     """
 
     key: str
     uid: str
     free_at: int = 0
     grid: str | None = None
+    is_replaced: bool = False
 
 
 # Circuit breakers: their state, and their recorded transitions.

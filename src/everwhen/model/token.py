@@ -263,7 +263,7 @@ def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
         gap = _smallest_gap(plan, now, least) if least > MINUTE // SECOND else least
     else:
         return
-    if gap < least:
+    if gap - (plan.definition.jitter_ms or 0) / 1_000 < least:  # two slots may come so much closer
         raise LimitError(
             f"this token may not create schedules that fire more often than every {least}s",
             limit="min_interval",

@@ -85,8 +85,8 @@ class Caller:
             return
         if confined.depth > confined.max_depth:
             raise LimitError(
-                f"this is a run of a schedule that a run made, at depth {confined.depth - 1}; runs make, change and "
-                f"start none beyond depth {confined.max_depth}: do the work now, or tell a person",
+                f"this is a run of a schedule that a run made, at depth {confined.depth - 1}; runs make none beyond "
+                f"depth {confined.max_depth}, nor do they change or start one: do the work now, or tell a person",
                 limit="max_depth",
             )
         if depth is not None and depth < confined.depth:

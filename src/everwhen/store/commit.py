@@ -44,7 +44,7 @@ UPDATE jobs AS j SET cost_amount = v.cost_amount + CASE WHEN j.cost_unit = v.cos
     cost_unit = v.cost_unit, cost_source = v.cost_source
 FROM batch AS v(cost_amount, cost_unit, cost_source, row_id) WHERE j.row_id = v.row_id""")
 _PUT_COSTS = Insert("schedule_costs", ("uid", "reports", "unreported"), replaces="uid")
-_PUT_LAST_FIRINGS = Insert("last_firings", LastFiring._fields, replaces="key, uid")
+PUT_LAST_FIRINGS = Insert("last_firings", LastFiring._fields, replaces="key, uid")
 _PUT_SPENDINGS = Insert("budgets", Spending._fields, replaces="key")
 
 
@@ -194,7 +194,7 @@ def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
     if shared.touched_costs:
         tx.insert(_PUT_COSTS, [shared.costs[uid].row for uid in sorted(shared.touched_costs)])
     if shared.touched_firings:
-        tx.insert(_PUT_LAST_FIRINGS, [shared.last_firings[which] for which in sorted(shared.touched_firings)])
+        tx.insert(PUT_LAST_FIRINGS, [shared.last_firings[which] for which in sorted(shared.touched_firings)])
     if shared.events:
         tx.insert_events(shared.events)
         shared.events.clear()

@@ -17,7 +17,8 @@ from everwhen.model.changes import Terms
 from everwhen.model.limits import LastFiring
 from everwhen.model.schedule import Schedule
 from everwhen.store.catalogue import COUNT_OF_TOKEN
-from everwhen.store.dialect import Insert, Statement
+from everwhen.store.commit import PUT_LAST_FIRINGS
+from everwhen.store.dialect import Statement
 from everwhen.store.transaction import Transaction
 
 OVER = ("done", "dead")
@@ -25,13 +26,11 @@ OVER = ("done", "dead")
 _LEFT = Statement(f"""
 SELECT {", ".join(f"f.{name}" for name in LastFiring._fields)}
 FROM last_firings f LEFT JOIN schedules s ON s.uid = f.uid
-WHERE f.key = :key::text AND f.free_at > :now::instant AND (s.uid IS NULL OR s.status IN ('done', 'dead'))
+WHERE f.key = :key::text AND f.free_at > :now::instant AND NOT f.is_replaced
+    AND (s.uid IS NULL OR s.status IN ('done', 'dead'))
 ORDER BY f.free_at DESC LIMIT :limit""")
-# The primary key.
-_FORGET = Statement("DELETE FROM last_firings WHERE key = :key::text AND uid = ANY(:uids::texts)")
 # idx_last_firings_over
-FORGET_OVER = Statement("DELETE FROM last_firings WHERE free_at <= :now::instant")
-_INSERT = Insert("last_firings", LastFiring._fields, replaces="key, uid")
+_FORGET_OVER = Statement("DELETE FROM last_firings WHERE free_at <= :now::instant")
 _MOST_LEFT = 1_000
 
 
@@ -48,8 +47,11 @@ def take_place_again(tx: Transaction, terms: Terms, schedule: Schedule, now: int
         return
     live = int(tx.value(COUNT_OF_TOKEN, token_id=terms.token_id))
     own = tx.last_firings([terms.key], [uid]).get((terms.key, uid))
-    if own is None or own.free_at <= now:
-        _take_over(tx, terms, [uid], live, now)
+    if own is not None and own.free_at > now and not own.is_replaced:
+        return
+    is_in_place = bool(_take_over(tx, terms, [uid], live, now))
+    if terms.is_of_run and not is_in_place:
+        _refuse_beyond_quota(tx, terms, 1)
 
 
 def refuse_beyond_quota(tx: Transaction, terms: Terms) -> None:
@@ -74,14 +76,16 @@ def _take_over(tx: Transaction, terms: Terms, uids: Sequence[str], live: int, no
     if not terms.is_of_run:
         free = (terms.max_schedules or 0) - live - len(left)
         uids = uids[max(free, 0) :]
-    replaced = list(zip(left, uids, strict=False))
-    if not replaced:
+    taken = list(zip(left, uids, strict=False))
+    if not taken:
         return {}
-    tx.run(_FORGET, key=terms.key, uids=[before.uid for before, _ in replaced])
-    tx.insert(_INSERT, [LastFiring(terms.key, uid, before.free_at) for before, uid in replaced])
-    return {uid: before.free_at for before, uid in replaced}
+    known = tx.last_firings([terms.key], uids)
+    until = {uid: max(one.free_at, known.get((terms.key, uid), one).free_at) for one, uid in taken}
+    rows = [one._replace(is_replaced=True) for one, _ in taken]
+    tx.insert(PUT_LAST_FIRINGS, rows + [LastFiring(terms.key, uid, at) for uid, at in until.items()])
+    return until
 
 
 def forget_over(tx: Transaction, now: int) -> int:
     """Delete the records that keep nothing from firing any more."""
-    return tx.run(FORGET_OVER, now=now)
+    return tx.run(_FORGET_OVER, now=now)

@@ -487,6 +487,7 @@ CREATE TABLE last_firings (
     key, uid NAME NOT NULL,
     free_at INSTANT NOT NULL,
     grid TEXT,
+    is_replaced FLAG NOT NULL DEFAULT FALSE,
     PRIMARY KEY (key, uid)
 ) WITHOUT ROWID;
 CREATE INDEX idx_last_firings_free ON last_firings (key, free_at);
