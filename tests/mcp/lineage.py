@@ -19,7 +19,8 @@ from everwhen.model.instants import DAY, HOUR, SECOND, to_datetime
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, JobEnd, Outcome
 from everwhen.model.policy import MOST_GRACE
-from everwhen.model.queries import JobFilter
+from everwhen.model.queries import JobFilter, ScheduleFilter
+from everwhen.model.schedule import State
 from everwhen.model.token import limits_of_runs
 from everwhen.operations.agent_runs import AgentRuns
 from everwhen.operations.tokens import find_token
@@ -70,7 +71,7 @@ CALLS = {
     "forbidden": 0.3,
 }
 HAPPENS = {"wait": 8, "sleep": 0.5, "end": 1, "fail": 1}
-LENGTH = 60
+LENGTH = 50
 Step = tuple[Any, ...]
 
 
@@ -178,6 +179,8 @@ class Lineage:
 
     def _move_to(self, instant: int) -> None:
         self.clock.advance(timedelta(microseconds=instant - self.clock.now()))
+        now = self.clock.now()
+        self.service.runtime.slots.heartbeat(now, node=NODE, version="1", is_scheduler=True)
 
     def _tick(self) -> None:
         slots = self.service.runtime.slots
@@ -187,7 +190,6 @@ class Lineage:
 
     def _claim(self) -> None:
         slots, now = self.service.runtime.slots, self.clock.now()
-        slots.heartbeat(now, node=NODE, version="1", is_scheduler=True)
         for claim in slots.claim_jobs(now, node=NODE, limit=100):
             runs = AgentRuns(self.service.runtime, {self.agent: self.settings}.get, lambda: "http://a")
             secret = runs.token_for(self.agent, run_of(claim))
@@ -223,14 +225,14 @@ class Lineage:
         before = self._fires()
         getattr(self, f"_{kind}")(run.client, schedule, times, more)
         note(f"{self.clock.moment} depth {run.depth} {kind} {schedule[-6:]} {times} {more}")
-        self.made = list(dict.fromkeys([*self.made, *(one["id"] for one in self._listed())]))
+        self.made = list(dict.fromkeys([*self.made, *(one.schedule_id for one in self._states())]))
         started = {uid for uid, *fires in self._fires() - before}
         assert not started or run.depth <= self.settings["max_depth"], kind
         self.started_at_depth |= {uid: max(self.started_at_depth.get(uid, 0), run.depth) for uid in started}
 
     def _fires(self) -> set[tuple[object, ...]]:
         """What will fire, and when, and what has fired."""
-        active = {(one["id"], one["next_run_at"]) for one in self._listed() if one["status"] == "active"}
+        active = {(one.schedule_id, one.next_run_at) for one in self._states() if one.status == "active"}
         return active | {(job.schedule_id, job.job_id) for job in self._jobs()}
 
     def _new(self, times: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -311,16 +313,16 @@ class Lineage:
 
     # -- what came of it --
 
-    def _listed(self) -> list[dict[str, Any]]:
-        listed = self.service.admin.get(f"/schedules/?group={self.agent}&limit=500").fields["items"]
-        return [one for one in listed if one["id"] != self.root]
+    def _states(self) -> list[State]:
+        found = self.service.runtime.catalogue.states(ScheduleFilter(group=self.agent), limit=1_000)
+        return [state for state in found if state.schedule_id != self.root]
 
     def _jobs(self) -> list[Job]:
         ledger = self.service.runtime.ledger
         return [job for uid in self.made for job in ledger.jobs(JobFilter(uid=uid), limit=10_000)]
 
     def check(self) -> None:
-        limits, max_depth = limits_of_runs(self.settings)
+        limits, _ = limits_of_runs(self.settings)
         assert limits.min_interval is not None and limits.max_schedules is not None
         jobs = self._jobs()
         begun = [job.created_at if job.origin != "retry" else job.started_at for job in jobs]
@@ -330,10 +332,7 @@ class Lineage:
         firings = sorted((job for job in jobs if job.origin != "retry"), key=lambda job: job.created_at)
         check_spacing(firings, 1, limits.min_interval, lambda job: job.uid)
         check_spacing(firings, limits.max_schedules, limits.min_interval, lambda _job: "")
-        listed = self._listed()
-        assert all(one["depth"] <= max_depth for one in listed)
-        live = [one for one in listed if one["status"] not in ("done", "dead")]
-        assert len(live) <= limits.max_schedules
+        assert sum(one.status not in ("done", "dead") for one in self._states()) <= limits.max_schedules
 
 
 def check_spacing(

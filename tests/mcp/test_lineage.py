@@ -48,7 +48,7 @@ def play(service: tuple[Service, ManualClock], chosen: dict[str, Any], steps: An
     lineage.end_all()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chosen=SETTINGS, steps=STEPS)
 def test_whatever_runs_do_their_lineage_stays_within_its_limits(
     service: tuple[Service, ManualClock], chosen: dict[str, Any], steps: Any

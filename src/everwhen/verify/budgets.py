@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from everwhen.model.cost import reserved_in
 from everwhen.model.history import Recorded, ScheduleHistory
 from everwhen.model.instants import DAY, HOUR, MINUTE, instant_of, to_datetime
-from everwhen.model.job import Job
+from everwhen.model.job import OWN_ORIGINS, Job
 from everwhen.model.limits import FOR_EVER, Limit
 from everwhen.model.policy import TOKEN_BUDGET
 from everwhen.model.spending import Spending
@@ -98,6 +98,10 @@ class BudgetCounts:
         if job.created_at < self.first_at:
             self.first_at = job.created_at
         keys = self._keys.get(job.revision, ())
+        if (
+            job.origin not in OWN_ORIGINS
+        ):  # whoever requested it pays, and not the token that made the schedule
+            keys = tuple(key for key in keys if not key.startswith(TOKEN_BUDGET))
         if keys:
             self._add_fires(job, keys)
         if job.cost_reserved is not None:
