@@ -91,10 +91,29 @@ def cost_usages(spending: Spending, budget: Budget) -> Iterator[Usage]:
     reserved, caught_up = spending.reserved, spending.caught_up_reserved
     if budget.cost_per_day is not None:
         used, share = spending.day_cost + reserved, spending.caught_up_day_cost + caught_up
-        yield Usage("cost_per_day", used, budget.cost_per_day, share, day, ends_at=day + DAY)
+        # Release 0.2 counts a cost, and not whether it is an estimate.
+        estimated = min(spending.estimated_day_cost, spending.day_cost) + reserved
+        yield Usage(
+            "cost_per_day",
+            used,
+            budget.cost_per_day,
+            share,
+            day,
+            ends_at=day + DAY,
+            estimated=estimated,
+        )
     if budget.cost_per_month is not None:
         used, share = spending.month_cost + reserved, spending.caught_up_month_cost + caught_up
-        yield Usage("cost_per_month", used, budget.cost_per_month, share, month, ends_at=month_after(month))
+        estimated = min(spending.estimated_month_cost, spending.month_cost) + reserved
+        yield Usage(
+            "cost_per_month",
+            used,
+            budget.cost_per_month,
+            share,
+            month,
+            ends_at=month_after(month),
+            estimated=estimated,
+        )
 
 
 # -- what a run will cost --
@@ -343,7 +362,9 @@ def settle_late(shared: Shared, job: Job, now: int) -> None:
         spending = _refilled(shared, key, now).at(now)
         if spending.unit == cost.unit and job.ended_at is not None:
             is_catch_up = job.origin == "catch_up"
-            shared.put_spending(spending.spend(cost.amount, is_catch_up=is_catch_up, ended_at=job.ended_at))
+            shared.put_spending(
+                spending.spend(cost.amount, is_catch_up=is_catch_up, is_estimate=True, ended_at=job.ended_at)
+            )
 
 
 def release(shared: Shared, job: Job) -> None:
@@ -373,10 +394,11 @@ def _spend(shared: Shared, job: Job, reported: Cost | None, now: int, *, is_over
         spending = _refilled(shared, key, now).at(now)
         if spending.unit != cost.unit:  # the budget counts in another unit since
             continue
-        actual = reported.amount if reported is not None and reported.unit == cost.unit else cost.amount
+        is_estimate = reported is None or reported.unit != cost.unit
+        actual = cost.amount if reported is None or is_estimate else reported.amount
         if is_over:
             spending = spending.release(cost.amount, is_catch_up=is_catch_up)
-        shared.put_spending(spending.spend(actual, is_catch_up=is_catch_up))
+        shared.put_spending(spending.spend(actual, is_catch_up=is_catch_up, is_estimate=is_estimate))
 
 
 def _note_report(

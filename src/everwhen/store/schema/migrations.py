@@ -483,6 +483,9 @@ CREATE INDEX idx_webhooks_token ON webhooks (token_id);
 """
 
 _THIRD = """
+ALTER TABLE budgets ADD COLUMN estimated_day_cost BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE budgets ADD COLUMN estimated_month_cost BIGINT NOT NULL DEFAULT 0;
+
 CREATE TABLE last_firings (
     key, uid NAME NOT NULL,
     free_at INSTANT NOT NULL,
