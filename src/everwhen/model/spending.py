@@ -170,8 +170,8 @@ class Spending(NamedTuple):
     ) -> Spending:
         """Count a cost; the caller has moved the windows to now.
 
-        `is_estimate`: the run did not report it. `ended_at`: when the run ended, where that is not now; a window that is
-        over is not counted any more.
+        `is_estimate`: the run did not report it. `ended_at`: when the run ended, where that is not now; a window that
+        is over is not counted any more.
         """
         day = amount if ended_at is None or day_of(ended_at) == self.day else 0
         month = amount if ended_at is None or month_of(ended_at) == self.month else 0
