@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -181,19 +182,29 @@ def test_the_command_line_warns(tmp_path: Path) -> None:
 # -- over MCP, to a real server --
 
 
-def over_stdio(service: Service, folder: Path) -> Any:
-    return Client(parameters(folder, "--url", service.url, "--token", str(service.admin.secret)))
+@asynccontextmanager
+async def over_stdio(service: Service, folder: Path) -> AsyncIterator[Client]:
+    server = parameters(folder, "--url", service.url, "--token", str(service.admin.secret))
+    async with Client(server) as client:
+        yield client
 
 
-def over_stdio_on_the_database(service: Service, folder: Path) -> Any:
+@asynccontextmanager
+async def over_stdio_on_the_database(service: Service, folder: Path) -> AsyncIterator[Client]:
     path = folder / "mcp.yaml"
     path.write_text(f"service: {{database: 'sqlite:///{folder}/api.db'}}\n{FILE}")
-    return Client(parameters(folder, "--config", str(path), "--token", str(service.admin.secret)))
+    server = parameters(folder, "--config", str(path), "--token", str(service.admin.secret))
+    async with Client(server) as client:
+        yield client
 
 
-def over_http(service: Service, _folder: Path) -> Any:
-    carrier = httpx2.AsyncClient(headers={"authorization": f"Bearer {service.admin.secret}"}, timeout=30)
-    return Client(streamable_http_client(f"{service.url}/api/v1/mcp/", http_client=carrier))
+@asynccontextmanager
+async def over_http(service: Service, _folder: Path) -> AsyncIterator[Client]:
+    headers = {"authorization": f"Bearer {service.admin.secret}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as carrier:
+        transport = streamable_http_client(f"{service.url}/api/v1/mcp/", http_client=carrier)
+        async with Client(transport) as client:
+            yield client
 
 
 @pytest.mark.parametrize("connect", [over_stdio, over_stdio_on_the_database, over_http])
