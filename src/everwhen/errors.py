@@ -303,21 +303,29 @@ class WebhookQuotaError(LimitError):
 
 
 class FiringLimitError(LimitError):
-    """The token has caused as many firings as it may in an hour or a day; `retry_after` is in seconds."""
+    """A token, or a group or owner, has caused as many firings as it may in a window; `retry_after` is in seconds."""
 
-    def __init__(self, retry_after: int, message: str | None = None, limit: str = "fires") -> None:
-        text = f"this token has reached its limit of firings; try again in {retry_after}s"
-        super().__init__(message or text, limit=limit)
+    def __init__(
+        self, retry_after: int, whose: str = "this token", *, text: str | None = None, limit: str = "fires"
+    ) -> None:
+        text = text or f"{whose} has reached its limit of firings"
+        super().__init__(f"{text}; try again in {retry_after}s", limit=limit)
         self.retry_after = retry_after
 
 
-class CostLimitError(FiringLimitError):
-    """The token has spent as much as it may in a day or a month; `retry_after` is in seconds."""
+class TooSoonError(FiringLimitError):
+    """The token lets a schedule, or what replaces it, fire again later; `retry_after` is in seconds."""
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(
-            retry_after, f"this token has reached its limit of cost; try again in {retry_after}s", "cost"
-        )
+        text = "this is too soon after the last firing of this schedule, or of the one that it replaces"
+        super().__init__(retry_after, text=text, limit="min_interval")
+
+
+class CostLimitError(FiringLimitError):
+    """A token, or a group or owner, has spent as much as it may in a window; `retry_after` is in seconds."""
+
+    def __init__(self, retry_after: int, whose: str = "this token") -> None:
+        super().__init__(retry_after, text=f"{whose} has reached its limit of cost", limit="cost")
 
 
 class RepeatedRequestError(SchedulerError):

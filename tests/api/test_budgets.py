@@ -102,10 +102,12 @@ def test_limits_on_what_tokens_and_runs_of_agents_make_are_listed_with_what_is_u
         assert listed.keys() == {"runs of bot", "operator ada"}
         names = ("kind", "schedules", "max_schedules", "min_interval", "ttl", "limits")
         shown = {name: tuple(one[key] for key in names) for name, one in listed.items()}
-        assert shown == {
-            "runs of bot": ("token", 0, 2, 600, 7 * 86_400, []),
-            "operator ada": ("token", 1, 3, 600, None, []),
+        assert {name: found[:5] for name, found in shown.items()} == {
+            "runs of bot": ("token", 0, 2, 600, 7 * 86_400),
+            "operator ada": ("token", 1, 3, 600, None),
         }
+        limits = {name: {one["limit"]: one["most"] for one in found[5]} for name, found in shown.items()}
+        assert limits == {"runs of bot": {"fires_per_hour": 10, "fires_per_day": 50}, "operator ada": {}}
         mine = maker.get("/budgets/").fields["items"]
         assert [one["name"] for one in mine] == ["runs of bot", "operator ada"]
         assert service.client(owner="bob").get("/budgets/").fields["items"] == []

@@ -319,11 +319,14 @@ def test_on_another_hook_the_same_signature_fires_too(service: Service) -> None:
 def test_a_skip_says_its_reason_and_is_on_record(service: Service) -> None:
     service.admin.post("/hooks/bot.one/", {})
     answer = service.admin.post("/hooks/bot.one/", {})
-    assert (answer.status, answer.fields) == (202, {"job": None, "skipped": "already_running"})
+    assert (answer.status, answer.fields) == (
+        202,
+        {"job": None, "skipped": "already_running", "warnings": []},
+    )
     service.admin.post("/schedules/bot.on-push/pause/")
     body = b"{}"
     signed = [post(service, HOOK, body, ours(body)).fields for _ in range(2)]
-    assert signed == [{"job": None, "skipped": "paused"}] * 2
+    assert signed == [{"job": None, "skipped": "paused", "warnings": []}] * 2
     found = service.runtime.ledger.events(EventFilter(types=["schedule.skipped"]), limit=9)
     assert [one.event.reason for one in found] == ["paused", "already_running"]
 

@@ -180,7 +180,7 @@ def test_a_rerun_may_be_skipped(service: Service) -> None:
     ran(service, job["id"])
     triggered(service.admin, made)
     answer = service.admin.post(f"/jobs/{job['id']}/rerun/", {"if_running": "skip"})
-    assert answer.fields == {"job": None, "skipped": "already_running"}
+    assert answer.fields == {"job": None, "skipped": "already_running", "warnings": []}
 
 
 # -- output --

@@ -193,7 +193,7 @@ def test_a_hook_counts_for_the_token_that_made_its_schedule(runtime: Runtime, tm
     for caller in (client, service.admin):
         assert is_beyond(caller.post(hook, {}), HOUR_LEFT)
     runtime.clock.advance("2h")  # and its schedule is over when its time is
-    assert service.admin.post(hook, {}).fields == {"job": None, "skipped": "paused"}
+    assert service.admin.post(hook, {}).fields == {"job": None, "skipped": "paused", "warnings": []}
 
 
 # -- ttl --

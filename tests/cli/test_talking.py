@@ -416,9 +416,9 @@ def test_ctrl_c_ends_following_without_a_word(shells: dict[str, Shell]) -> None:
 def test_budgets_are_listed_with_what_is_used_and_left(shell: Shell) -> None:
     (budget,) = shell.json("budgets", "list")
     assert (budget["kind"], budget["name"], budget["cost_per_run"]) == ("group", "bot", 0.5)
-    lines = [" ".join(line.split()[:9]) for line in shell.text("budgets", "list").splitlines()]
+    lines = [" ".join(line.split()[:11]) for line in shell.text("budgets", "list").splitlines()]
     assert "group bot fires_per_day 0 20 20 ok 0" in " | ".join(lines)
-    assert "group bot cost_per_month 0 USD 5 USD 5 USD" in " | ".join(lines)
+    assert "group bot cost_per_month 0 USD 0 USD 5 USD 5 USD" in " | ".join(lines)
 
 
 def test_the_limits_on_what_a_token_makes_are_listed_among_the_budgets(tmp_path: Path) -> None:

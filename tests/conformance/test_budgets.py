@@ -110,6 +110,8 @@ def test_the_checker_finds_sums_that_the_jobs_do_not_make(runtime: Tenant) -> No
         ("reserved", "the row says 1000001 reserved, the jobs make 1000000"),
         ("day_cost", "the row says 1000001 spent in the day, the jobs make 1000000"),
         ("month_cost", "the row says 1000001 spent in the month, the jobs make 1000000"),
+        ("estimated_day_cost", "the row says 1 estimated in the day, the jobs make 0"),
+        ("estimated_month_cost", "the row says 1 estimated in the month, the jobs make 0"),
     ):
         tamper(runtime, f"UPDATE budgets SET {column} = {column} + 1")
         (fault,) = runtime.check().of("counter")
@@ -128,6 +130,8 @@ def ended_by_release_0_1(runtime: Tenant, job: Job, amount: int) -> None:
     caught_up = amount if job.origin == "catch_up" else 0
     sums = f"day_cost = day_cost - {amount}, month_cost = month_cost - {amount}, total_cost = total_cost - {amount}"
     more = "caught_up_day_cost = caught_up_day_cost - {0}, caught_up_month_cost = caught_up_month_cost - {0}"
+    sums += f", estimated_day_cost = estimated_day_cost - {amount}"
+    sums += f", estimated_month_cost = estimated_month_cost - {amount}"
     held = f"reserved = reserved + {amount}, caught_up_reserved = caught_up_reserved + {caught_up}"
     tamper(runtime, f"UPDATE budgets SET {sums}, {more.format(caught_up)}, {held}")
 

@@ -90,6 +90,10 @@ class Tools:
         assert result.is_error, result.structured_content
         return _text(result)
 
+    def try_to(self, tool: str, /, **arguments: Any) -> None:
+        """Call a tool, whatever comes of it."""
+        self._result(tool, arguments)
+
     def _result(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         async def call(client: Client) -> Any:
             return await client.call_tool(name, arguments)

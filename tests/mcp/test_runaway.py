@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -104,7 +104,7 @@ def service(tmp_path: Path, pager: Server) -> Iterator[Service]:
         assert prove(found.runtime).is_clean
 
 
-def attacked(caller: Client, agent_id: str, until: Callable[[], bool]) -> Counter[tuple[str, int]]:
+def attacked(caller: Client, agent_ids: Sequence[str], until: Callable[[], bool]) -> Counter[tuple[str, int]]:
     """What comes back while several threads create and trigger as fast as they can, until something has happened."""
     over, found = threading.Event(), Counter[tuple[str, int]]()
 
@@ -120,6 +120,7 @@ def attacked(caller: Client, agent_id: str, until: Callable[[], bool]) -> Counte
                 "run": MESSAGE,
             }
             seen["create", caller.post("/schedules/", body).status] += 1
+            agent_id = agent_ids[number % len(agent_ids)]
             seen["trigger", caller.post(f"/schedules/{agent_id}/trigger/").status] += 1
             seen["often", caller.post("/schedules/", {**body, "every": "1s"}).status] += 1
         return seen
@@ -146,45 +147,55 @@ def test_a_runaway_is_stopped_one_alert_is_sent_and_the_others_go_on(
 ) -> None:
     others = [service.admin.create(every=None, after=f"{delay}s", run=MESSAGE) for delay in DELAYS]
     caller = service.client(owner=None, **LIMITS)
-    agent_id = caller.create(every="1d", first_run="after_interval", run=AGENT)["id"]
+    # Each of them may be triggered once in `min_interval`.
+    agent_ids = [
+        caller.create(name=str(number), every="1d", first_run="after_interval", run=AGENT)["id"]
+        for number in range(LIMITS["fires_per_day"] + 1)
+    ]
 
     def is_over() -> bool:
-        ended = len(list(tmp_path.glob(f"sched-{agent_id}-*.json"))) == LIMITS["fires_per_day"]
+        ended = len(own_runs(tmp_path, agent_ids)) == LIMITS["fires_per_day"]
         return ended and bool(pager.seen) and all(has_fired(service, one) for one in others)
 
-    found = attacked(caller, agent_id, is_over)
-    # The agent's schedule is one of the twenty.
-    assert found["create", 201] == LIMITS["max_schedules"] - 1
+    found = attacked(caller, agent_ids, is_over)
+    # The agent's schedules are among the twenty.
+    assert found["create", 201] == LIMITS["max_schedules"] - len(agent_ids)
     assert found["trigger", 202] == LIMITS["fires_per_day"]
     assert {code for _, code in found} <= {201, 202, 403, 429}
     assert found["often", 201] == 0 and found["often", 403] > 0
     assert found["create", 403] + found["create", 429] > LIMITS["max_schedules"]
     assert found["trigger", 429] > LIMITS["fires_per_day"]
     # The attack went on until the schedules of others had fired; how late they are beside it is measured by B6.
-    check_runs(tmp_path, agent_id)
+    check_runs(tmp_path, agent_ids)
     check_alert(service, pager)
     # Over MCP it gets the same in words. The attack has used up the rate of its token, which comes before any limit.
     service.context.lift_rates()
     tools = Tools(service, caller)
     more = {"name": "a", "purpose": "b", "after": "1h", "message": "One more."}
     assert tools.refusal("create_schedule", **more) == "20 of 20 schedules are used: delete one."
-    refusal = tools.refusal("trigger_schedule", id=agent_id, request_id="again")
+    refusal = tools.refusal("trigger_schedule", id=agent_ids[0], request_id="again")
     assert "do not try again at once" in refusal
     left = tools("get_context")["left"]
     assert (left["schedules"], left["fires_today"]) == (0, 0)
 
 
-def check_runs(folder: Path, agent_id: str) -> None:
+def own_runs(folder: Path, agent_ids: Sequence[str]) -> list[Path]:
+    """The runs of what the attacker made itself."""
+    return [path for one in agent_ids for path in folder.glob(f"sched-{one}-*.json")]
+
+
+def check_runs(folder: Path, agent_ids: Sequence[str]) -> None:
     """Runs made no more than all of them may have at a time, and runs of those made none."""
     runs = {path.name: json.loads(path.read_text()) for path in folder.glob("sched-*.json")}
-    own = [run for name, run in runs.items() if agent_id in name]
+    names = {path.name for path in own_runs(folder, agent_ids)}
+    own = [run for name, run in runs.items() if name in names]
     assert len(own) == LIMITS["fires_per_day"]
     made = [status for run in own for status, _ in run]
     assert len(made) == len(own) * TRIES and set(made) == {201, 403}
     assert made.count(201) < len(made) / 2
     assert "3 schedules" in next(text for status, text in own[-1] if status == 403)
     for name, run in runs.items():
-        if agent_id not in name:
+        if name not in names:
             assert {status for status, _ in run} == {403}
             assert all("runs make none beyond depth 1" in text for _, text in run)
 

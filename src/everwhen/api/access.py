@@ -27,7 +27,7 @@ from everwhen.api.proxies import caller_address, caller_scheme, counting_key
 from everwhen.api.rates import Rates
 from everwhen.api.request_guard import ROOT, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
-from everwhen.operations.access import Caller
+from everwhen.operations.access import MCP, Caller
 from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
 from everwhen.runtime import Runtime
 
@@ -40,14 +40,14 @@ PROOF_HEADER = "X-CSRF-Token"
 NO_OWNER = "no-owner"
 # Sent by a client that has asked its user about this request; tokens with `approval: ask` are believed, no others.
 APPROVAL_HEADER, ACCEPTED = "Everwhen-Approval", "accepted"
-CLIENT_HEADER, MCP = (
-    "Everwhen-Client",
-    "mcp",
-)  # what the run of a schedule is told depends on it, no right does
+# The tools of the MCP server send it with every call. What comes over MCP is caused by an agent, so the mark only adds
+# restrictions: without it, a caller may do what its token may do over REST.
+CLIENT_HEADER = "Everwhen-Client"
 # The calls that the token of a run may make: each of them asks whether the token reaches the schedule.
 OF_RUNS = frozenset(
     (
         ("GET", "me/"),
+        ("GET", "budgets/"),
         ("GET", "find/"),
         ("POST", "preview/"),
         ("GET", "upcoming/"),

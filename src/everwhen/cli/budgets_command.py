@@ -25,7 +25,7 @@ def list_(client: Client) -> Answers:
     """List every budget: what is used of each limit, what is left, and when it refills."""
     found = client.get("/budgets/")["items"]
     yield found
-    columns = ("budget", "limit", "used", "of", "left", "state", "skipped", "refills")
+    columns = ("budget", "limit", "used", "estimated", "of", "left", "state", "skipped", "refills")
     rows = [row for budget in found for row in _rows(budget)]
     print_table(columns, rows, empty="no budgets: they are under budgets in the configuration file")
 
@@ -37,19 +37,23 @@ def _rows(budget: dict[str, Any]) -> list[tuple[str | Text, ...]]:
     if (most := budget["max_schedules"]) is not None:
         used = budget["schedules"]
         state = Text("reached", _COLOURS["reached"]) if used >= most else Text("ok", _COLOURS["ok"])
-        rows.append((name, "max_schedules", str(used), str(most), str(max(most - used, 0)), state, "", ""))
+        left = str(max(most - used, 0))
+        rows.append((name, "max_schedules", str(used), "", str(most), left, state, "", ""))
     for key in ("min_interval", "ttl"):
         if budget[key] is not None:
-            rows.append((name, key, "", duration_text(budget[key] * SECOND) or "", "", "", "", ""))
+            rows.append((name, key, "", "", duration_text(budget[key] * SECOND) or "", "", "", "", ""))
     if not rows:  # it only bounds a run
         unit = f" {budget['currency']}" if budget["currency"] else ""
-        rows.append((name, "cost_per_run", "", f"{budget['cost_per_run']:g}{unit}", "", "", "", ""))
+        rows.append((name, "cost_per_run", "", "", f"{budget['cost_per_run']:g}{unit}", "", "", "", ""))
     return rows
 
 
 def _row(name: Text, budget: dict[str, Any], limit: dict[str, Any]) -> tuple[str | Text, ...]:
     unit = f" {budget['currency']}" if budget["currency"] else ""
     unit = unit if limit["limit"].startswith("cost") else ""
-    numbers = [f"{limit[key]:.6f}".rstrip("0").rstrip(".") + unit for key in ("used", "most", "left")]
+    keys = ("used", "estimated", "most", "left")
+    numbers = [
+        "" if limit[key] is None else f"{limit[key]:.6f}".rstrip("0").rstrip(".") + unit for key in keys
+    ]
     level = Text(limit["level"], _COLOURS[limit["level"]])
     return name, limit["limit"], *numbers, level, str(budget["skipped"]), datetime_text(limit["refill_at"])

@@ -34,6 +34,7 @@ from everwhen.cli.screen import (
     print_firing,
     print_table,
     print_text,
+    print_warnings,
     status_text,
     until,
     word_option,
@@ -342,6 +343,7 @@ def backfill(
         echo(datetime_text(slot, where))
     if found["skipped"]:
         echo(f"skipped: {found['skipped']}")
+    print_warnings(found)
     secho(f"{counted(found['count'], 'slot')} {'would be filled' if dry_run else 'queued'}", err=True)
 
 
@@ -349,7 +351,7 @@ def _backfill_in_steps(client: Client, path: str, body: dict[str, Any]) -> dict[
     """Fill a long span piece by piece: a call fills at most 1,000 slots, so a piece that has more is cut in two."""
     first, last = (datetime.fromisoformat(body[key]) for key in ("from", "to"))
     pieces, total = [(first, last)], (last - first).total_seconds()
-    found: dict[str, Any] = {"count": 0, "slots": [], "skipped": None}
+    found: dict[str, Any] = {"count": 0, "slots": [], "skipped": None, "warnings": []}
     with ProgressBar("filling") as bar:
         while pieces:
             start, end = pieces.pop()
@@ -364,6 +366,7 @@ def _backfill_in_steps(client: Client, path: str, body: dict[str, Any]) -> dict[
             found["count"] += step["count"]
             found["slots"] += step["slots"]
             found["skipped"] = found["skipped"] or step["skipped"]
+            found["warnings"] = step.get("warnings") or found["warnings"]
             bar.show((end - first).total_seconds() / total)
     return found
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from everwhen.cli.marks import mark_of, marked
-from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line
+from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line, secho
 from everwhen.clock import SystemClock, local_zone_name, localized, now
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import zone
@@ -279,6 +279,13 @@ def print_firing(found: Mapping[str, Any]) -> None:
         echo(f"skipped: {found['skipped']}")
     else:
         echo(f"job {found['job']['id']}; its output: everwhen logs -f {found['job']['id']}")
+    print_warnings(found)
+
+
+def print_warnings(found: Mapping[str, Any]) -> None:
+    """Print which budgets a request exceeds; a service of release 0.2 does not say."""
+    for warning in found.get("warnings", ()):
+        secho(f"warning: {warning}", err=True, fg="yellow")
 
 
 # Instants for people: as local time of a zone, and as the distance from now.

@@ -73,7 +73,9 @@ PLUGIN = Record(
 SELF_SCHEDULE = Record(
     {
         "max_schedules": Key(Number(1), "So many schedules of its runs at a time.", 5),
-        "min_interval": Key(DURATION, "No interval shorter than this.", "10m"),
+        "min_interval": Key(
+            DURATION, "So long between two firings of a schedule, and of what replaces it.", "10m"
+        ),
         "ttl": Key(DURATION, "What a run makes ends this long after its creation.", "7d"),
         "approval": Key(
             Word(("none", "recurring", "required"), meanings=meanings.APPROVAL),
@@ -81,8 +83,8 @@ SELF_SCHEDULE = Record(
             "recurring",
         ),
         "max_depth": Key(Number(1, 100), "1: runs of what a run made make nothing themselves.", 1),
-        "fires_per_hour": Key(Number(1), "The most firings in an hour, of all its schedules together."),
-        "fires_per_day": Key(Number(1), "The most firings in a day, of all its schedules together."),
+        "fires_per_hour": Key(Number(1), "All that runs cause together, in an hour.", 10),
+        "fires_per_day": Key(Number(1), "All that runs cause together, in a day.", 50),
     }
 )
 AGENT = Record(

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from everwhen.errors import CostLimitError, FiringLimitError, LimitError
+from everwhen.decide import spacing
+from everwhen.errors import CostLimitError, FiringLimitError, LimitError, TooSoonError
 from everwhen.model.cost import (
     NOTHING,
     UNMEASURED_AFTER,
@@ -26,7 +27,7 @@ from everwhen.model.group import asks_for_max_cost
 from everwhen.model.instants import DAY, HOUR, SECOND, to_datetime
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob, Origin
 from everwhen.model.limits import Shared
-from everwhen.model.policy import Budget
+from everwhen.model.policy import BUDGET, Budget
 from everwhen.model.schedule import Definition, State
 from everwhen.model.spending import Announcement, Level, Spending, Usage, month_after
 from everwhen.timetable.cautions import fires_per_day
@@ -90,10 +91,29 @@ def cost_usages(spending: Spending, budget: Budget) -> Iterator[Usage]:
     reserved, caught_up = spending.reserved, spending.caught_up_reserved
     if budget.cost_per_day is not None:
         used, share = spending.day_cost + reserved, spending.caught_up_day_cost + caught_up
-        yield Usage("cost_per_day", used, budget.cost_per_day, share, day, ends_at=day + DAY)
+        # Release 0.2 counts a cost, and not whether it is an estimate.
+        estimated = min(spending.estimated_day_cost, spending.day_cost) + reserved
+        yield Usage(
+            "cost_per_day",
+            used,
+            budget.cost_per_day,
+            share,
+            day,
+            ends_at=day + DAY,
+            estimated=estimated,
+        )
     if budget.cost_per_month is not None:
         used, share = spending.month_cost + reserved, spending.caught_up_month_cost + caught_up
-        yield Usage("cost_per_month", used, budget.cost_per_month, share, month, ends_at=month_after(month))
+        estimated = min(spending.estimated_month_cost, spending.month_cost) + reserved
+        yield Usage(
+            "cost_per_month",
+            used,
+            budget.cost_per_month,
+            share,
+            month,
+            ends_at=month_after(month),
+            estimated=estimated,
+        )
 
 
 # -- what a run will cost --
@@ -342,7 +362,9 @@ def settle_late(shared: Shared, job: Job, now: int) -> None:
         spending = _refilled(shared, key, now).at(now)
         if spending.unit == cost.unit and job.ended_at is not None:
             is_catch_up = job.origin == "catch_up"
-            shared.put_spending(spending.spend(cost.amount, is_catch_up=is_catch_up, ended_at=job.ended_at))
+            shared.put_spending(
+                spending.spend(cost.amount, is_catch_up=is_catch_up, is_estimate=True, ended_at=job.ended_at)
+            )
 
 
 def release(shared: Shared, job: Job) -> None:
@@ -372,10 +394,11 @@ def _spend(shared: Shared, job: Job, reported: Cost | None, now: int, *, is_over
         spending = _refilled(shared, key, now).at(now)
         if spending.unit != cost.unit:  # the budget counts in another unit since
             continue
-        actual = reported.amount if reported is not None and reported.unit == cost.unit else cost.amount
+        is_estimate = reported is None or reported.unit != cost.unit
+        actual = cost.amount if reported is None or is_estimate else reported.amount
         if is_over:
             spending = spending.release(cost.amount, is_catch_up=is_catch_up)
-        shared.put_spending(spending.spend(actual, is_catch_up=is_catch_up))
+        shared.put_spending(spending.spend(actual, is_catch_up=is_catch_up, is_estimate=is_estimate))
 
 
 def _note_report(
@@ -412,22 +435,29 @@ def charge_caller(
     budgets: Sequence[Budget],
     *,
     now: int,
+    is_agent: bool = False,
 ) -> list[NewJob]:
     """Count requested jobs against the budgets of the tokens that cause them; return the jobs, with what they reserve.
 
-    The jobs are counted against the schedule's own budgets already. Raise FiringLimitError when they do not fit, and
-    LimitError when they would not fit into an empty window: trying again later cannot help.
+    The jobs are counted against the schedule's own budgets already; `is_agent`: those of the group and the owner refuse
+    what does not fit. Raise FiringLimitError when they do not fit, and LimitError when they would not fit into an empty
+    window: trying again later cannot help.
     """
     if not jobs:
         return list(jobs)
-    known = {budget.key for budget in requested_budgets(definition, jobs[0].origin)}
+    uid, origin = attempt.uid or "", jobs[0].origin
+    known = {budget.key for budget in requested_budgets(definition, origin)}
     every = {budget.key: budget for budget in budgets}
     others = [budget for budget in every.values() if budget.key not in known]
     counted = [budget for budget in every.values() if budget.key in known]
-    _refuse_many(every.values(), len(jobs))
-    uid = attempt.uid or ""
+    if is_agent:
+        counted += common_budgets(definition)
+    _refuse_many((*counted, *others), len(jobs))
+    if (free_at := spacing.free_at(shared, uid, every.values(), now)) is not None:
+        raise TooSoonError(_seconds_until(free_at, now))
     _raise_refusal(refusal(shared, uid, counted, now, count=0), now)
     _raise_refusal(refusal(shared, uid, others, now, count=len(jobs)), now)
+    spacing.note_firing(shared, uid, every.values(), now)
     return [
         job._replace(
             cost_reserved=_merged(
@@ -440,16 +470,50 @@ def charge_caller(
 
 def _refuse_many(budgets: Iterable[Budget], count: int) -> None:
     for budget in budgets:
+        if count > 1 and budget.min_interval is not None:
+            text = f"these are {count} firings of one schedule, and this token has a min_interval; take one slot a call"
+            raise LimitError(text, limit="min_interval")
         most = min((most for most in (budget.per_hour, budget.per_day) if most is not None), default=count)
         if count > max(most, 1) and budget.on_reached != "alert":
-            text = f"these are {count} firings, and this token may cause {most} in a window; take fewer"
+            whose = f"{_whose(budget)} may cause"
+            text = f"these are {count} firings, and {whose} {most} in a window; take fewer"
             raise LimitError(text, limit="fires")
 
 
+def _whose(budget: Budget) -> str:
+    """Return whose budget it is, for a sentence: `the group bot`, for example."""
+    if budget.is_of_token:
+        return "this token"
+    if budget.key.startswith(OWNER_BUDGET):
+        return f"the owner {budget.key.removeprefix(OWNER_BUDGET)}"
+    return f"the group {budget.key.removeprefix(BUDGET)}"
+
+
 def _raise_refusal(refused: Refusal | None, now: int) -> None:
-    if refused is not None:
-        seconds = -((now - refused.refill_at) // SECOND)
-        raise (CostLimitError if refused.usage.is_cost else FiringLimitError)(seconds)
+    if refused is None:
+        return
+    seconds, whose = _seconds_until(refused.refill_at, now), _whose(refused.budget)
+    if refused.usage.is_cost:
+        raise CostLimitError(seconds, whose)
+    raise FiringLimitError(seconds, whose)
+
+
+def warning_of(shared: Shared, uid: str, definition: Definition, now: int) -> str | None:
+    """Say which budget of the group or the owner is exceeded by what was just counted; None: none is."""
+    exceeded = refusal(shared, uid, common_budgets(definition), now, count=0)
+    if exceeded is None:
+        return None
+    budget, usage, _ = exceeded
+    most = str(usage.most) if budget.unit is None or not usage.is_cost else str(Cost(usage.most, budget.unit))
+    refill = to_datetime(usage.ends_at).isoformat(timespec="seconds")
+    return (
+        f"this run exceeds the budget of {_whose(budget)}, {usage.limit} {most}; the clock fires nothing there until "
+        f"{refill}"
+    )
+
+
+def _seconds_until(instant: int, now: int) -> int:
+    return -((now - instant) // SECOND)
 
 
 def _merged(first: str | None, second: str | None) -> str | None:
@@ -461,8 +525,11 @@ def requested_budgets(definition: Definition, origin: Origin) -> tuple[Budget, .
 
     The limits of its makers bound what they cause: their hooks, by any caller, but not what others trigger.
     """
-    if origin in OWN_ORIGINS:
-        return definition.budgets
+    return definition.budgets if origin in OWN_ORIGINS else common_budgets(definition)
+
+
+def common_budgets(definition: Definition) -> tuple[Budget, ...]:
+    """Return the budgets of the group and the owner of a schedule."""
     return tuple(budget for budget in definition.budgets if not budget.is_of_token)
 
 

@@ -10,6 +10,7 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft
 from everwhen.model.calendar import Calendar
 from everwhen.model.events import EventType
+from everwhen.model.policy import MOST_GRACE
 from everwhen.model.reasons import MissReason, SkipReason
 from everwhen.timetable.windows import ClosedReason
 
@@ -124,14 +125,21 @@ def _refusal(draft: Draft) -> MissReason | None:
     definition = draft.plan.definition
     if breakers.gate(draft.shared, definition.breaker, draft.now) != "pass":
         return "circuit_open"
-    return None if draft.refused(is_catch_up=True) is None else "budget"
+    return "budget" if _is_refused(draft) else None
+
+
+def _is_refused(draft: Draft) -> bool:
+    """Return whether a budget, its share of catch-up, or the last firing of the same token refuses one more job."""
+    return draft.refused(is_catch_up=True) is not None or draft.is_too_soon()
 
 
 def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
     """Fire one job for the whole window: the live slot's, or one for the newest missed slot."""
     draft = entries.draft
     if live is not None and _is_open(draft, calendar, live):
-        job = draft.fire(live, calendar.due_at(live), stands_for=len(slots) + 1)
+        due_at = calendar.due_at(live)
+        is_on_time = draft.now - due_at <= MOST_GRACE
+        job = draft.fire(live, due_at, stands_for=len(slots) + 1, is_on_time=is_on_time)
         _caught_up(draft, slots, job.job_id)
         return "fired"
     fired = _fire_missed(draft, calendar, slots[-1], stands_for=len(slots))
@@ -154,7 +162,7 @@ def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -
     newest = slots[newest_from:]
     entries.add("schedule.missed", slots[:newest_from], "catch_up_limit")
     for position, slot_at in enumerate(newest):
-        if draft.refused(is_catch_up=True) is not None:
+        if _is_refused(draft):
             entries.add("schedule.missed", newest[position:], "budget")
             break
         if _fire_missed(draft, calendar, slot_at, stands_for=1) is None:

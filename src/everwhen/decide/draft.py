@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide import budgets
+from everwhen.decide import budgets, spacing
 from everwhen.decide.overlap import is_ready, line_of
 from everwhen.decide.slots import interval_of
 from everwhen.model import row_changes
@@ -69,10 +69,12 @@ class Draft:
         is_probe: bool = False,
         stands_for: int = 1,
         behind: NewJob | None = None,
+        is_on_time: bool = False,
     ) -> NewJob:
         """Add a job for the slot, and take the places and the budget that it needs.
 
-        `behind`: the job queues behind that one, in the same line and with the same not_before.
+        `behind`: the job queues behind that one, in the same line and with the same not_before. `is_on_time`: it is a
+        slot of the calendar that fires at its time.
         """
         self.end_gathering()
         definition, state = self.plan.definition, self.state
@@ -97,6 +99,9 @@ class Draft:
             cost_reserved=self.charge(new_id, is_catch_up=origin == "catch_up"),
         )
         self.jobs.append(job)
+        fires_at = self.now if not_before is None else not_before
+        grid = self._grid if is_on_time else None
+        spacing.note_firing(self.shared, state.uid, definition.budgets, fires_at, grid=grid)
         self.state = row_changes.fire(state, self.now, slot_at)
         if not_before is None:
             self.take_place()
@@ -123,6 +128,21 @@ class Draft:
         if not counted:
             return None
         return budgets.refusal(self.shared, self.state.uid, counted, self.now, is_catch_up=is_catch_up)
+
+    def is_too_soon(self, *, is_on_time: bool = False) -> bool:
+        """Return whether it is too soon after the last firing that the same token caused (`min_interval`)."""
+        counted = self.plan.definition.budgets
+        if not spacing.spaced(counted):
+            return False
+        grid = self._grid if is_on_time else None
+        return spacing.free_at(self.shared, self.state.uid, counted, self.now, grid=grid) is not None
+
+    @property
+    def _grid(self) -> str | None:
+        definition = self.plan.definition
+        return (
+            spacing.grid_of(definition, self.state.anchor_at) if spacing.spaced(definition.budgets) else None
+        )
 
     def skip_for_budget(self, slot_at: int, refused: budgets.Refusal) -> None:
         """End the slot without a job because a budget is spent; with `on_reached: pause` the schedule pauses."""

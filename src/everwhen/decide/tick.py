@@ -24,6 +24,7 @@ from everwhen.model.calendar import Calendar
 from everwhen.model.changes import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
+from everwhen.model.policy import MOST_GRACE
 from everwhen.model.reasons import HoldReason, SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.timetable.interval import chain_slot
@@ -242,13 +243,14 @@ def decide_live(
     draft: Draft, slot_at: int, due_at: int, *, passes: bool = False, is_released: bool = False
 ) -> None:
     """Fire, skip or hold one slot. `passes`: it follows a missed window; overlap and limits are not checked."""
-    verdict = judge(draft, due_at, passes=passes, is_released=is_released)
+    is_on_time = not passes and not is_released and draft.now - due_at <= MOST_GRACE
+    verdict = judge(draft, due_at, passes=passes, is_released=is_released, is_on_time=is_on_time)
     match verdict:
         case FireVerdict():
             if verdict.cancels:
                 draft.cancel_own("overlap", running=True)
             catch_up_job = draft.jobs[-1] if passes and draft.jobs else None
-            draft.fire(slot_at, due_at, is_probe=verdict.is_probe, behind=catch_up_job)
+            draft.fire(slot_at, due_at, is_probe=verdict.is_probe, behind=catch_up_job, is_on_time=is_on_time)
         case HoldVerdict():
             draft.hold(slot_at, due_at, verdict.reason, verdict.key, verdict.release_at)
             if verdict.key is not None:
@@ -259,7 +261,9 @@ def decide_live(
             draft.skip(slot_at, verdict)
 
 
-def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False) -> Verdict:
+def judge(
+    draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False, is_on_time: bool = False
+) -> Verdict:
     """Return the verdict of the first rule that applies."""
     definition, now = draft.plan.definition, draft.now
     # A late slot must not begin in a closed time either.
@@ -278,6 +282,8 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
         return found
     if definition.budgets and (refused := draft.refused()) is not None:
         return refused
+    if draft.is_too_soon(is_on_time=is_on_time):
+        return "budget"
     if not passes and (verdict := _limits(draft)) is not None:
         return verdict
     return FireVerdict(gate == "probe", cancels=found == "cancel")

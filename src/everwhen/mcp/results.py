@@ -184,6 +184,30 @@ def brief(schedule: Fields) -> Fields:
     }
 
 
+def budget_to_json(budget: Fields) -> Fields:
+    """Return what one budget lets the caller cause: an amount as what runs reported and what is estimated."""
+    unit = budget["currency"]
+    limits = []
+    for one in budget["limits"]:
+        is_cost = one["limit"].startswith("cost")
+        amounts = ("most", "left", "reported", "estimated") if is_cost else ("most", "left", "used")
+        figures = {name: _amount(one[name], unit) if is_cost else int(one[name]) for name in amounts}
+        limits.append({"limit": one["limit"], **figures, "refills_at": one["refill_at"]})
+    found: Fields = {"of": budget["kind"], "name": budget["name"], "limits": limits}
+    if budget["cost_per_run"] is not None:
+        found["cost_per_run"] = _amount(budget["cost_per_run"], unit)
+    more = ("max_schedules", "schedules", "min_interval", "ttl")
+    return {**found, **{name: budget[name] for name in more if budget[name] is not None}}
+
+
+def _amount(amount: float, unit: str) -> str:
+    """
+    >>> _amount(0.42, "USD"), _amount(2000000, "TOKENS")
+    ('0.42 USD', '2000000 TOKENS')
+    """
+    return f"{amount:.6f}".rstrip("0").rstrip(".") + f" {unit}"
+
+
 def run_to_json(job: Fields, log: Fields | None = None) -> Fields:
     """Return one run; all that its program wrote stands in `output`, marked as untrusted."""
     texts = {name: job[name] for name in ("result", "error") if job[name] is not None}

@@ -150,7 +150,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         "get_context",
         "What time it is, and what may be scheduled",
         "Call this first: today's date and weekday with the time zone, the agents, workflows and kinds of targets that "
-        "may be used, the limits and what is left of them, and whether a person has to approve.",
+        "may be used, the limits and budgets that bind you, what is left of them, and whether a person has to approve.",
         {},
     ),
     ToolSpec(

@@ -27,6 +27,7 @@ from everwhen.mcp.rest import Fields, RefusedError, Rest, part, path_of
 from everwhen.mcp.results import (
     approval_of,
     brief,
+    budget_to_json,
     local_now,
     moment,
     outcome,
@@ -41,6 +42,7 @@ from everwhen.model.one_line import one_line
 Ask = Callable[[str], Awaitable[bool | None]]
 Handler = Callable[[Rest, Fields, Ask], Awaitable[Fields]]
 SHOWN, LOOKED_AT, UPCOMING = 5, 100, 500
+MOST_BUDGETS = 20
 ONLY_NEW = {"If-None-Match": "*"}
 ACCEPTED = {"Everwhen-Approval": "accepted"}
 _PLAIN = re.compile(r"[!-~]+")
@@ -69,9 +71,17 @@ async def get_context(rest: Rest, _given: Fields, _ask: Ask) -> Fields:
         "role": me["role"],
         "limits": limits,
         "left": me["left"],
+        "budgets": await _binding_budgets(rest),
         "targets": me["targets"],
         "approval": me["approval"],
     }
+
+
+async def _binding_budgets(rest: Rest) -> list[Fields]:
+    """Return what groups, owners and tokens let the caller cause, those that are spent first."""
+    found = await rest.get("/budgets/", binding="true")
+    items = sorted(found["items"], key=lambda one: one["spent_until"] is None)
+    return [budget_to_json(one) for one in items[:MOST_BUDGETS]]
 
 
 async def list_schedules(rest: Rest, given: Fields, _ask: Ask) -> Fields:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from everwhen.model.events import Event
 from everwhen.model.job import Job, NewJob
 from everwhen.model.limits import Shared
+from everwhen.model.policy import TOKEN_BUDGET, Budget
 from everwhen.model.reasons import CancelReason, SkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.token import StoredResponse
@@ -50,11 +51,40 @@ class Insertion(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The conditions of a creation: the quota of its token, and the answer to be remembered with it."""
+    """What a token may have: its quota, and the answer to be remembered with a creation.
+
+    `is_spaced`: it has a `min_interval`, which holds for what replaces a schedule, too. `is_of_run`: it is that of the
+    run of an agent.
+    """
 
     token_id: str
     max_schedules: int | None = None
     answer: StoredResponse | None = None
+    is_spaced: bool = False
+    is_of_run: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return the key of the limits row whose lock keeps requests of this token apart."""
+        return f"{TOKEN_BUDGET}{self.token_id}"
+
+    @property
+    def is_limiting(self) -> bool:
+        return self.max_schedules is not None or self.is_spaced
+
+
+class Cause(NamedTuple):
+    """Who causes a job, and what bounds that: the budget and the terms of the caller's token.
+
+    `is_agent`: an agent does it by itself, so the budgets of the group and the owner bind as well.
+    """
+
+    budget: Budget | None = None
+    terms: Terms | None = None
+    is_agent: bool = False
+
+
+A_PERSON = Cause()
 
 
 class Reconciliation(NamedTuple):

@@ -54,6 +54,20 @@ class Limit(NamedTuple):
         return current(self.hour, hour, hour + HOUR), current(self.day, day, day + DAY)
 
 
+class LastFiring(NamedTuple):
+    """Until when a token may not fire a schedule again (`min_interval`).
+
+    `grid` names the slots of which the last one fired on time: their distance was checked when they were defined. The
+    record outlives its schedule. What replaces that takes `free_at` over, once (`is_replaced`).
+    """
+
+    key: str
+    uid: str
+    free_at: int = 0
+    grid: str | None = None
+    is_replaced: bool = False
+
+
 # Circuit breakers: their state, and their recorded transitions.
 
 
@@ -150,8 +164,12 @@ class Shared:
     costs: dict[str, ScheduleCosts] = field(default_factory=dict)  # by uid, where a budget counts cost
     touched_spendings: set[str] = field(default_factory=set)
     touched_costs: set[str] = field(default_factory=set)
+    last_firings: dict[tuple[str, str], LastFiring] = field(default_factory=dict)  # by key and uid
+    touched_firings: set[tuple[str, str]] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)  # about budgets
-    undo: list[Limit | Breaker | Spending | ScheduleCosts] = field(default_factory=list)  # before each change
+    undo: list[Limit | Breaker | Spending | ScheduleCosts | LastFiring] = field(
+        default_factory=list
+    )  # before each change
     declined: list[Declined] = field(default_factory=list)
 
     def mark(self) -> tuple[int, int, int, int]:
@@ -169,8 +187,10 @@ class Shared:
                     self.breakers[breaker.key] = breaker
                 case Spending() as spending:
                     self.spendings[spending.key] = spending
-                case ScheduleCosts() as costs:  # pragma: no branch
+                case ScheduleCosts() as costs:
                     self.costs[costs.uid] = costs
+                case LastFiring() as firing:  # pragma: no branch
+                    self.last_firings[firing.key, firing.uid] = firing
         del self.transitions[transitions:]
         del self.events[events:]
 
@@ -220,6 +240,15 @@ class Shared:
         self.undo.append(self.costs_of(costs.uid))
         self.costs[costs.uid] = costs
         self.touched_costs.add(costs.uid)
+
+    def last_firing(self, key: str, uid: str) -> LastFiring:
+        return self.last_firings.get((key, uid)) or LastFiring(key, uid)
+
+    def put_last_firing(self, firing: LastFiring) -> None:
+        which = (firing.key, firing.uid)
+        self.undo.append(self.last_firing(*which))
+        self.last_firings[which] = firing
+        self.touched_firings.add(which)
 
     def next_stagger(self, opening: int) -> int:
         """Return when the next catch-up job of this evaluation may begin; the first one begins at the opening."""

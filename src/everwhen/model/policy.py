@@ -61,8 +61,9 @@ class Made(NamedTuple):
 class Budget(NamedTuple):
     """Limits that share this key: firings per hour and day, cost per day, month and run, in millionths of `unit`.
 
-    Those of a group or an owner refuse only what the clock fires; those of a token refuse whatever it causes.
-    `catch_up_share`: how many per cent of a window catch-up may take. `on_reached: alert` refuses nothing.
+    Those of a group or an owner refuse what the clock fires, and what agents cause by themselves; those of a token
+    refuse whatever it causes. `catch_up_share`: how many per cent of a window catch-up may take. `on_reached: alert`
+    refuses nothing. `min_interval`: seconds between two firings of one schedule, of those that a token causes.
     """
 
     key: str
@@ -74,6 +75,7 @@ class Budget(NamedTuple):
     unit: str | None = None
     on_reached: OnReached = "skip"
     catch_up_share: int = CATCH_UP_SHARE
+    min_interval: int | None = None
 
     @property
     def is_of_token(self) -> bool:

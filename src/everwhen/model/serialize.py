@@ -81,19 +81,26 @@ def _budgets_to_json(budgets: tuple[Budget, ...]) -> Fields:
     terms = [_terms(budget) for budget in budgets]
     if any(terms):
         values["budget_terms"] = terms
+    intervals = [budget.min_interval for budget in budgets]
+    if any(intervals):  # release 0.2 refuses a definition with a term that it does not know
+        values["budget_intervals"] = intervals
     return values
 
 
 def _terms(budget: Budget) -> Fields:
     default = Budget(budget.key)
-    names = Budget._fields[BUDGET_FIRES:]
+    names = [name for name in Budget._fields[BUDGET_FIRES:] if name != "min_interval"]
     return {name: getattr(budget, name) for name in names if getattr(budget, name) != getattr(default, name)}
 
 
 def _budgets_of(values: Mapping[str, Any]) -> tuple[Budget, ...]:
     budgets = values.get("budgets", ())
     terms = values.get("budget_terms") or [{}] * len(budgets)
-    return tuple(Budget(*budget, **more) for budget, more in zip(budgets, terms, strict=True))
+    intervals = values.get("budget_intervals") or [None] * len(budgets)
+    return tuple(
+        Budget(*budget, **{**more, "min_interval": interval})
+        for budget, more, interval in zip(budgets, terms, intervals, strict=True)
+    )
 
 
 def _unsaid_on_exhausted(values: Mapping[str, Any]) -> OnExhausted:

@@ -48,7 +48,10 @@ def current(stored: int, window: int, following: int) -> int:
 
 
 class Usage(NamedTuple):
-    """How much of one limit is used in its current window: spent and reserved; `caught_up` of it by catch-up."""
+    """How much of one limit is used in its current window: spent and reserved; `caught_up` of it by catch-up.
+
+    `estimated` of it are estimates: of runs that did not report their cost, and of those that have not ended.
+    """
 
     limit: LimitName
     used: int
@@ -56,6 +59,7 @@ class Usage(NamedTuple):
     caught_up: int
     window: int
     ends_at: int
+    estimated: int = 0
 
     @property
     def is_cost(self) -> bool:
@@ -79,7 +83,8 @@ class Announcement(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """The sums of one budget, in millionths of its unit; `caught_up_…` are firings and costs of catch-up jobs."""
+    """The sums of one budget, in millionths of its unit; `caught_up_…` are firings and costs of catch-up jobs,
+    `estimated_…` the costs of runs that did not report any."""
 
     key: str
     unit: str | None = None
@@ -97,6 +102,8 @@ class Spending(NamedTuple):
     total_cost: int = 0  # ever, in this unit
     announced: str = ""  # JSON, the fields of each `Announcement`
     refill_at: int | None = None  # the end of the first window that was announced
+    estimated_day_cost: int = 0
+    estimated_month_cost: int = 0
 
     def at(self, now: int) -> Spending:
         """Return the sums of the windows at an instant: those of windows that are over are zero."""
@@ -107,9 +114,9 @@ class Spending(NamedTuple):
         if hour != self.hour:
             changes["caught_up_hour"] = 0
         if day != self.day:
-            changes |= {"day_cost": 0, "caught_up_day": 0, "caught_up_day_cost": 0}
+            changes |= {"day_cost": 0, "caught_up_day": 0, "caught_up_day_cost": 0, "estimated_day_cost": 0}
         if month != self.month:
-            changes |= {"month_cost": 0, "caught_up_month_cost": 0}
+            changes |= {"month_cost": 0, "caught_up_month_cost": 0, "estimated_month_cost": 0}
         return self._replace(**changes)  # type: ignore[arg-type]
 
     def _windows(self, now: int) -> tuple[int, int, int]:
@@ -135,6 +142,8 @@ class Spending(NamedTuple):
             caught_up_day_cost=0,
             caught_up_month_cost=0,
             total_cost=0,
+            estimated_day_cost=0,
+            estimated_month_cost=0,
         )
 
     def caught_up(self, count: int = 1) -> Spending:
@@ -156,10 +165,13 @@ class Spending(NamedTuple):
             caught_up_reserved=max(self.caught_up_reserved - caught_up, 0),
         )
 
-    def spend(self, amount: int, *, is_catch_up: bool, ended_at: int | None = None) -> Spending:
+    def spend(
+        self, amount: int, *, is_catch_up: bool, is_estimate: bool = False, ended_at: int | None = None
+    ) -> Spending:
         """Count a cost; the caller has moved the windows to now.
 
-        `ended_at`: when the run ended, where that is not now; a window that is over is not counted any more.
+        `is_estimate`: the run did not report it. `ended_at`: when the run ended, where that is not now; a window that
+        is over is not counted any more.
         """
         day = amount if ended_at is None or day_of(ended_at) == self.day else 0
         month = amount if ended_at is None or month_of(ended_at) == self.month else 0
@@ -169,6 +181,8 @@ class Spending(NamedTuple):
             total_cost=_sum(self.total_cost, amount),
             caught_up_day_cost=_sum(self.caught_up_day_cost, day if is_catch_up else 0),
             caught_up_month_cost=_sum(self.caught_up_month_cost, month if is_catch_up else 0),
+            estimated_day_cost=_sum(self.estimated_day_cost, day if is_estimate else 0),
+            estimated_month_cost=_sum(self.estimated_month_cost, month if is_estimate else 0),
         )
 
     # -- what was announced --

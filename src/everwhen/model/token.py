@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 from everwhen.errors import CostError, LimitError, TokenError, shown
 from everwhen.model.budget_terms import budget_terms, share_of
-from everwhen.model.instants import DAY, SECOND
+from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.policy import TOKEN_BUDGET, Budget, OnReached
 from everwhen.model.schedule import Definition, Plan
 from everwhen.timetable.civil_time import Zone
@@ -26,7 +25,7 @@ ROLES: tuple[AccessRole, ...] = get_args(AccessRole)
 APPROVALS: tuple[Approval, ...] = get_args(Approval)
 ANSWERS_KEPT = DAY
 APPROVAL_TTL = 7 * 86_400.0  # seconds
-LOOKED_AT = 64  # slots of a cron expression that are checked against min_interval
+LOOKED_AT = 64  # slots of a cron expression that are checked against min_interval, if a week has no more
 
 
 class TokenLimits(NamedTuple):
@@ -107,8 +106,10 @@ class Token(NamedTuple):
 
 def budget_of(token: Token) -> Budget | None:
     """Return what a token may cause; None when that is not limited."""
-    terms = budget_terms(token.limits._asdict())
-    return None if terms is None else Budget(f"{TOKEN_BUDGET}{token.token_id}", **terms)
+    terms, min_interval = budget_terms(token.limits._asdict()), token.limits.min_interval
+    if terms is None and min_interval is None:
+        return None
+    return Budget(f"{TOKEN_BUDGET}{token.token_id}", **(terms or {}), min_interval=min_interval)
 
 
 def actor_of(token: Token | None) -> str | None:
@@ -260,10 +261,10 @@ def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
     if isinstance(trigger, Every):
         gap: float = trigger.seconds
     elif isinstance(trigger, Cron):
-        gap = _smallest_gap(plan, now)
+        gap = _smallest_gap(plan, now, least) if least > MINUTE // SECOND else least
     else:
         return
-    if gap < least:
+    if gap - (plan.definition.jitter_ms or 0) / 1_000 < least:  # two slots may come so much closer
         raise LimitError(
             f"this token may not create schedules that fire more often than every {least}s",
             limit="min_interval",
@@ -300,15 +301,18 @@ def _fires_in_a_day(plan: Plan, now: int, most: int) -> int:
     return found
 
 
-def _smallest_gap(plan: Plan, now: int) -> float:
+def _smallest_gap(plan: Plan, now: int, least: int) -> float:
+    """Return the smallest gap between the slots of a week, or the first one that is smaller than `least`."""
     calendar, zone = plan.calendar(None), plan.definition.zone
-    slots: list[int] = []
-    slot_at = calendar.next_after(now)
-    while slot_at is not None and len(slots) < LOOKED_AT:
-        slots.append(slot_at // SECOND)
-        slot_at = calendar.next_after(slot_at)
-    gaps = (_gap_between(before, after, zone) for before, after in pairwise(slots))
-    return min(gaps, default=float("inf"))
+    smallest, looked_at = float("inf"), 0
+    before, after = None, calendar.next_after(now)
+    # The hours of a day may be close at its end, and days may be close at the end of a week.
+    while after is not None and smallest >= least and (looked_at < LOOKED_AT or after < now + 8 * DAY):
+        if before is not None:
+            smallest = min(smallest, _gap_between(before // SECOND, after // SECOND, zone))
+        looked_at += 1
+        before, after = after, calendar.next_after(after)
+    return smallest
 
 
 def _gap_between(before: int, after: int, zone: Zone) -> float:
@@ -341,6 +345,8 @@ SELF_SCHEDULE_DEFAULTS: Mapping[str, Any] = {
     "ttl": "7d",
     "approval": "recurring",
     "max_depth": 1,
+    "fires_per_hour": 10,
+    "fires_per_day": 50,
 }
 
 

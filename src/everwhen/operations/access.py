@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from everwhen.errors import AccessError, SubmissionError, UnknownScheduleError, shown
+from everwhen.errors import AccessError, LimitError, SubmissionError, UnknownScheduleError, shown
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import Budget
@@ -19,11 +19,13 @@ from everwhen.model.token import Token, actor_of, budget_of
 from everwhen.store.opened import store_of
 
 if TYPE_CHECKING:
+    from everwhen.model.changes import Cause, Terms
     from everwhen.model.group import Groups
     from everwhen.model.schedule import Definition, Schedule
     from everwhen.runtime import Runtime
 
 COUNTED = 10_000
+MCP = "mcp"
 PRIVATE_URLS = "api.allow_private_urls: true"
 
 
@@ -48,6 +50,51 @@ class Caller:
     def budget(self) -> Budget | None:
         """Return what its token may cause; None when that is not limited."""
         return budget_of(self.token)
+
+    @property
+    def terms(self) -> Terms:
+        """Return what its token may have."""
+        from everwhen.model.changes import Terms
+
+        token = self.token
+        return Terms(
+            token.token_id,
+            token.limits.max_schedules,
+            is_spaced=token.limits.min_interval is not None,
+            is_of_run=token.confined is not None,
+        )
+
+    @property
+    def cause(self) -> Cause:
+        """Return what bounds the jobs that it requests.
+
+        A call over MCP, or with the token of a run, is one of an agent. The service itself marks calls over MCP: the
+        mark only restricts, and without it a caller has what its token allows over REST.
+        """
+        from everwhen.model.changes import Cause
+
+        return Cause(self.budget, self.terms, is_agent=self.via == MCP or self.token.confined is not None)
+
+    def refuse_at_its_end(self, depth: int | None = None) -> None:
+        """Refuse to a run at its depth limit whatever makes something fire; `depth`: of the schedule that would.
+
+        A schedule that lies less deep than what the run makes would run again and again, and never come to its end.
+        """
+        confined = self.token.confined
+        if confined is None:
+            return
+        if confined.depth > confined.max_depth:
+            raise LimitError(
+                f"this is a run of a schedule that a run made, at depth {confined.depth - 1}; runs make none beyond "
+                f"depth {confined.max_depth}, nor do they change or start one: do the work now, or tell a person",
+                limit="max_depth",
+            )
+        if depth is not None and depth < confined.depth:
+            raise LimitError(
+                f"this schedule is at depth {depth}, and this run starts only those at depth {confined.depth}; make "
+                "another, or change it first",
+                limit="max_depth",
+            )
 
     @property
     def may_run_code(self) -> bool:
@@ -122,8 +169,11 @@ class Caller:
         return f"{self.token.owner or ''}/{space}{key}"
 
     def refuse_unusable(self, schedule: Schedule) -> None:
-        """Refuse to start a schedule of another owner, or one that runs a group which this caller may not use."""
+        """Refuse to start a schedule of another owner, or one that runs a group which this caller may not use; to a run
+        at its depth limit every schedule."""
         self.refuse_stranger(schedule)
+        made = schedule.definition.made
+        self.refuse_at_its_end(0 if made is None else made.depth)
         if self.token.owner is None or self.token.confined is not None:
             return
         from everwhen.operations.groups import refuse_unusable

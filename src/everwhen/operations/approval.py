@@ -1,5 +1,5 @@
 """What ends by itself with time: schedules that wait for approval and get no answer, what agents made and is
-over, and reservations that were not released."""
+over, reservations that were not released, and last firings that keep nothing from firing any more."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def tidy_up(runtime: Runtime, *, approval_ttl: int) -> None:
     expire_unanswered(runtime, ttl=approval_ttl)
     forget_over(runtime)
     give_back_leftovers(runtime)
+    store_of(runtime).catalogue.forget_last_firings(runtime.clock.now())
 
 
 def expire_unanswered(runtime: Runtime, *, ttl: int) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from everwhen.decide.budgets import OWNER_BUDGET, usages
 from everwhen.errors import CostError
@@ -51,11 +52,19 @@ def list_spent_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUs
     return sorted(found, key=lambda one: one.spent_until or 0)
 
 
-def list_budgets(runtime: Runtime, caller: Caller | None) -> list[BudgetUsage]:
-    """Return the budgets that the caller may see: of groups and owners by name, then of tokens. None sees all."""
+def list_budgets(runtime: Runtime, caller: Caller | None, *, is_binding: bool = False) -> list[BudgetUsage]:
+    """Return the budgets that the caller may see: of groups and owners by name, then of tokens. None sees all.
+
+    `is_binding`: those that bind what the caller causes. The token of a run sees no others.
+    """
     store = store_of(runtime)
-    declared = list(_declared(store.catalogue.config_sections() or {}, caller))
-    tokens = [one for one in (*_of_runs(caller), *_of_tokens(runtime, caller)) if _is_limited(one.limits)]
+    if caller is not None and (is_binding or caller.token.confined is not None):
+        may_see = partial(_binds, caller, {name for _, name in caller.usable_groups(caller.groups())})
+        tokens = [caller.token] if _is_limited(caller.token.limits) else []
+    else:
+        may_see = partial(_may_see, caller)
+        tokens = [one for one in (*_of_runs(caller), *_of_tokens(runtime, caller)) if _is_limited(one.limits)]
+    declared = list(_declared(store.catalogue.config_sections() or {}, may_see))
     of_tokens = [(one, budget_of(one) or Budget(f"{TOKEN_BUDGET}{one.token_id}")) for one in tokens]
     keys = [budget.key for _, _, budget in declared] + [budget.key for _, budget in of_tokens]
     shared, now = store.catalogue.shared_by(keys), runtime.clock.now()
@@ -104,7 +113,9 @@ def _usage_of(kind: BudgetKind, name: str, budget: Budget, shared: Shared, now: 
     )
 
 
-def _declared(sections: dict[str, str], caller: Caller | None) -> Iterator[tuple[BudgetKind, str, Budget]]:
+def _declared(
+    sections: dict[str, str], may_see: Callable[[BudgetKind, str], bool]
+) -> Iterator[tuple[BudgetKind, str, Budget]]:
     for path, text in sorted(sections.items()):
         if not path.startswith(_SECTION):
             continue
@@ -116,8 +127,16 @@ def _declared(sections: dict[str, str], caller: Caller | None) -> Iterator[tuple
         key = f"{BUDGET}{name}"
         kind: BudgetKind = "owner" if key.startswith(OWNER_BUDGET) else "group"
         shown = name.removeprefix("owner:")
-        if terms is not None and _may_see(caller, kind, shown):
+        if terms is not None and may_see(kind, shown):
             yield kind, shown, Budget(key, **terms)
+
+
+def _binds(caller: Caller, groups: Collection[str], kind: BudgetKind, name: str) -> bool:
+    """Return whether a budget binds what the caller causes, also on a group that others share with it."""
+    if kind == "group":
+        return name in groups
+    token = caller.token
+    return name == token.owner or (token.owner is None and token.confined is None)
 
 
 def _may_see(caller: Caller | None, kind: BudgetKind, name: str) -> bool:

@@ -116,7 +116,7 @@ def rerun_job(
         return by_hand.rerun(schedule, job, now, shared, if_running=if_running, actor=caller.actor)
 
     try:
-        return request_job(runtime, job.uid, rerun, caller.refuse_unapproved, caller.budget)
+        return request_job(runtime, job.uid, rerun, caller.refuse_unapproved, caller.cause)
     except UnknownScheduleError:
         raise SourceGoneError(job.job_id) from None
 

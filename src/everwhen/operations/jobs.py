@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from everwhen.decide import by_hand
-from everwhen.decide.budgets import attempt_in, charge_caller, makers_budgets
+from everwhen.decide.budgets import attempt_in, charge_caller, makers_budgets, warning_of
 from everwhen.errors import (
     BackfillError,
     OutcomeError,
@@ -20,7 +20,7 @@ from everwhen.errors import (
     UnknownScheduleError,
     shown,
 )
-from everwhen.model.changes import Change, Decision, Remember
+from everwhen.model.changes import A_PERSON, Cause, Change, Decision, Remember
 from everwhen.model.cost import cost_of
 from everwhen.model.instants import instant_of
 from everwhen.model.job import EXTERNAL, Job
@@ -107,6 +107,7 @@ class Backfill:
 
     slots: tuple[int, ...]
     skip_reason: SkipReason | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def backfill(
@@ -118,11 +119,11 @@ def backfill(
     if_running: IfRunning = "queue",
     dry_run: bool = False,
     permit: Permit = anybody,
-    budget: Budget | None = None,
+    cause: Cause = A_PERSON,
 ) -> Backfill:
     """Create jobs for the slots of a past span that have none; the schedule and its counters do not change.
 
-    `budget` is that of the caller's token.
+    `cause` bounds what the caller may cause.
     """
     schedule = get_schedule(runtime, schedule_id)
     permit(schedule)
@@ -136,17 +137,18 @@ def backfill(
         )
     if dry_run or not slots:
         return Backfill(slots)
-    budgets = () if budget is None else (budget,)
+    charge = _Charge(cause)
 
     def fill(schedule: Schedule, free: Sequence[int], now: int, shared: Shared) -> Decision:
         permit(schedule)
         decision = by_hand.backfill(schedule, free, now, shared, if_running=if_running)
-        return _charged(decision, budgets, now, shared)
+        return charge.count(decision, now, shared)
 
-    now, keys = runtime.clock.now(), [one.key for one in budgets]
-    decision = store_of(runtime).catalogue.backfill(now, schedule_id, slots, fill, limits=keys)
+    decision = store_of(runtime).catalogue.backfill(
+        runtime.clock.now(), schedule_id, slots, fill, budget=cause.budget, terms=cause.terms
+    )
     runtime.wake_workers()
-    return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal)
+    return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal, charge.warnings)
 
 
 def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[int]:
@@ -162,11 +164,12 @@ def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[in
 
 @dataclass(frozen=True, slots=True)
 class FiringResult:
-    """The result of a request: the id of its job, or the reason why there is none."""
+    """The result of a request: the id of its job, or the reason why there is none; and budgets that it exceeds."""
 
     job_id: str | None
     skip_reason: SkipReason | None = None
     is_repeated: bool = False  # the request is a repetition, and this is its first result
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_skipped(self) -> bool:
@@ -181,16 +184,16 @@ def trigger_schedule(
     if_running: IfRunning = "queue",
     actor: str | None = None,
     permit: Permit = anybody,
-    budget: Budget | None = None,
+    cause: Cause = A_PERSON,
     once: IdempotencyKey | None = None,
 ) -> FiringResult:
     """Run a schedule now, in addition to its slots: the schedule and its counters do not change.
 
-    `budget` is that of the caller's token; FiringLimitError when it is exhausted. With `once` the same request fires
+    `cause` bounds what the caller may cause; FiringLimitError beyond it. With `once` the same request fires
     once; its key is the caller's.
     """
     trigger = partial(by_hand.trigger, payload=payload, if_running=if_running, actor=actor)
-    ask = partial(request_job, runtime, schedule_id, trigger, permit=permit, budget=budget)
+    ask = partial(request_job, runtime, schedule_id, trigger, permit=permit, cause=cause)
     return ask() if once is None else _asked_once(runtime, ask, once, f"trigger:{actor}")
 
 
@@ -208,16 +211,16 @@ def fire_schedule(
     payload: Mapping[str, Any] | None = None,
     permit: Permit = anybody,
     once: IdempotencyKey | None = None,
-    budget: Budget | None = None,
+    cause: Cause = A_PERSON,
 ) -> FiringResult:
     """Fire a webhook or chat schedule: the result is an own job, or a skip that is on record.
 
     The transaction that fires also stores `once`: when the same request arrives again, at any process and also after
-    a restart, nothing fires, and the result is that of the first time. The firing counts for `budget`, that of the
-    caller's token, and for the limits of the token that created the schedule, whichever token calls.
+    a restart, nothing fires, and the result is that of the first time. The firing counts for the caller (`cause`), and
+    for the limits of the token that created the schedule, whichever token calls.
     """
     fire = partial(by_hand.fire, payload=payload)
-    ask = partial(request_job, runtime, schedule_id, fire, permit=permit, budget=budget, of_makers=True)
+    ask = partial(request_job, runtime, schedule_id, fire, permit=permit, cause=cause, of_makers=True)
     return ask() if once is None else _asked_once(runtime, ask, once, "hook")
 
 
@@ -249,30 +252,55 @@ def request_job(
     schedule_id: str,
     request: Change,
     permit: Permit,
-    budget: Budget | None,
+    cause: Cause,
     *,
     of_makers: bool = False,
     remember: Remember | None = None,
 ) -> FiringResult:
-    """Request a job; it counts for the caller's `budget`, and with `of_makers` for those of the schedule's tokens."""
-    own = () if budget is None else (budget,)
+    """Request a job; it counts for who causes it, and with `of_makers` for the tokens of the schedule."""
+    charge = _Charge(cause)
 
     def charged(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
         makers = makers_budgets(schedule.definition) if of_makers else ()
-        return _charged(request(schedule, now, shared), (*makers, *own), now, shared)
+        return charge.count(request(schedule, now, shared), now, shared, makers)
 
-    now, keys = runtime.clock.now(), [one.key for one in own]
-    decision = store_of(runtime).catalogue.change(now, schedule_id, charged, remember=remember, limits=keys)
+    decision = store_of(runtime).catalogue.change(
+        runtime.clock.now(),
+        schedule_id,
+        charged,
+        remember=remember,
+        budget=cause.budget,
+        terms=cause.terms,
+    )
     runtime.wake_scheduler()
     runtime.wake_workers()
-    return _firing(decision)
+    return replace(_firing(decision), warnings=charge.warnings)
 
 
-def _charged(decision: Decision, budgets: Sequence[Budget], now: int, shared: Shared) -> Decision:
-    """Return the decision, whose jobs count for these budgets of tokens; raise LimitError when they do not fit."""
-    attempt, definition = attempt_in(decision.after), decision.plan.definition
-    return decision._replace(jobs=charge_caller(shared, attempt, decision.jobs, definition, budgets, now=now))
+@dataclass(slots=True)
+class _Charge:
+    """The jobs of a request, counted for who causes them; `warnings`: what they exceed, known when they are counted."""
+
+    cause: Cause
+    warnings: tuple[str, ...] = ()
+
+    def count(self, decision: Decision, now: int, shared: Shared, makers: Sequence[Budget] = ()) -> Decision:
+        """Return the decision, whose jobs reserve what they need; raise LimitError when they do not fit."""
+        attempt, definition = attempt_in(decision.after), decision.plan.definition
+        own = () if self.cause.budget is None else (self.cause.budget,)
+        jobs = charge_caller(
+            shared,
+            attempt,
+            decision.jobs,
+            definition,
+            (*makers, *own),
+            now=now,
+            is_agent=self.cause.is_agent,
+        )
+        warning = warning_of(shared, decision.after.uid, definition, now) if jobs else None
+        self.warnings = () if warning is None else (warning,)
+        return decision._replace(jobs=jobs)
 
 
 def _firing(decision: Decision) -> FiringResult:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import NoReturn
 from uuid import UUID
 
-from everwhen.decide import approval, edit, status
+from everwhen.decide import approval, edit, spacing, status
 from everwhen.decide.budgets import lacks_max_cost
 from everwhen.decide.draft import Draft
 from everwhen.errors import (
@@ -24,14 +24,13 @@ from everwhen.errors import (
     ExistingKeyError,
     LimitError,
     PreconditionError,
-    QuotaError,
     SchedulerError,
     SourceError,
     SubmissionError,
     UnseenRevisionError,
     oversize,
 )
-from everwhen.model.changes import Change, Decision, Insertion, Terms
+from everwhen.model.changes import Change, Decision, Insertion
 from everwhen.model.declare import Declared
 from everwhen.model.fast_values import replaced
 from everwhen.model.fields import answer_to_json
@@ -77,9 +76,7 @@ def create_entries(
         Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, updated_at=now)
         for one in new
     ]
-    terms = Terms(
-        caller.token.token_id, caller.token.limits.max_schedules, answer(entries) if answer else None
-    )
+    terms = caller.terms._replace(answer=answer(entries) if answer else None)
     store_of(runtime).catalogue.create(now, new, terms)
     runtime.wake_scheduler()
     return entries
@@ -117,10 +114,9 @@ def _created(
 ) -> list[str | SchedulerError]:
     store = store_of(runtime)
     new = [one for one in portion if isinstance(one, Insertion)]
-    terms = quota_of(caller)
     try:
-        store.catalogue.create(now, new, terms)
-    except (QuotaError, DuplicateScheduleError) as error:
+        store.catalogue.create(now, new, caller.terms)
+    except (LimitError, DuplicateScheduleError) as error:
         if len(portion) > 1:  # some of them may be valid: try each alone
             return [result for one in portion for result in _created(runtime, [one], caller, now)]
         schedule_id = new[0].plan.schedule_id  # the quota may already count it
@@ -167,8 +163,7 @@ def _refuse_existing(
     entry = get_entry(runtime, known, caller)
     old = entry.schedule.definition
     new = speaking(on_terms(declared(known).definition, caller, entry.created_at), caller, old)
-    new = replaced(new, made=old.made)
-    raise ExistingKeyError(key, known, _differences(old, _keeping_budgets(new, old)))
+    raise ExistingKeyError(key, known, _differences(old, replaced(new, made=old.made, budgets=old.budgets)))
 
 
 def _differences(old: Definition, new: Definition) -> list[tuple[str, str]]:
@@ -278,13 +273,17 @@ def made_by(caller: Caller) -> Made | None:
     confined = caller.token.confined
     if confined is None:
         return None if caller.via is None else Made(caller.via)
-    if confined.depth > confined.max_depth:
-        raise LimitError(
-            f"this is a run of a schedule that a run made, at depth {confined.depth - 1}; runs make none beyond depth "
-            f"{confined.max_depth}: do the work now, or tell a person",
-            limit="max_depth",
-        )
+    caller.refuse_at_its_end()
     return Made(caller.via, confined.job_id, confined.depth)
+
+
+def _changed_by(caller: Caller, made: Made | None) -> Made | None:
+    """Return how a schedule was made after a change by this caller: in a run it lies at least as deep as what that
+    makes, else the runs of a schedule could arm it again for ever."""
+    confined = caller.token.confined
+    if confined is None or made is None:
+        return made
+    return made._replace(depth=max(made.depth, confined.depth))
 
 
 def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:
@@ -329,7 +328,8 @@ def edit_entry(
             schedule_id,
             partial(revision.write, quiet),
             *further,
-            terms=quota_of(caller),
+            budget=caller.budget,
+            terms=caller.terms,
         )
         return changed.after
 
@@ -353,6 +353,7 @@ class _Revision:
         """Write it, unless it is the revision in force."""
         self.must_wait = False  # a transaction may be run again, on another state
         self.caller.refuse_stranger(schedule)
+        self.caller.refuse_at_its_end()
         if self.expected is not None and schedule.state.revision != self.expected:
             raise PreconditionError(self.expected, schedule.state.revision)
         old, new = schedule.definition, self._definition(schedule)
@@ -362,6 +363,9 @@ class _Revision:
             _refuse_without_max_cost(new)
         plan = Plan(schedule.state.schedule_id, new, quiet.of(new))
         refuse_beyond(self.caller.token.limits, plan, now, self.entry.created_at)
+        if new.trigger != old.trigger and (budget := self.caller.budget) is not None:
+            free_at = spacing.free_at(shared, schedule.state.uid, [budget], now)
+            spacing.refuse_too_soon(new, free_at, now)
         is_looked_at = self.caller.needs_approval_of(new) or approval.is_waiting(schedule.state)
         self.must_wait = is_looked_at and approval.needs_new_look(old, new)
         may_be_past = old.trigger == new.trigger
@@ -377,18 +381,13 @@ class _Revision:
         old = schedule.definition
         new = on_terms(self.rewrite(schedule).definition, self.caller, self.entry.created_at, old)
         new = speaking(_keeping_budgets(new, old), self.caller, old)
-        return replaced(new, made=old.made)
+        return replaced(new, made=_changed_by(self.caller, old.made))
 
 
 def is_ended_by(caller: Caller, entry: Entry) -> bool:
     """Return whether the ttl of the caller's token set the end of a schedule."""
     ttl = caller.token.limits.ttl
     return ttl is not None and entry.schedule.definition.end_at == entry.created_at // SECOND + ttl
-
-
-def quota_of(caller: Caller) -> Terms:
-    """Return how many schedules the caller's token may have that are neither done nor dead."""
-    return Terms(caller.token.token_id, caller.token.limits.max_schedules)
 
 
 def _keeping_budgets(new: Definition, old: Definition) -> Definition:

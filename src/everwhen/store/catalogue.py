@@ -6,12 +6,13 @@ The flows that write are imported when they are used: a command that only reads 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
 from everwhen.model.events import Hold
 from everwhen.model.limits import Shared
+from everwhen.model.policy import Budget
 from everwhen.model.queries import (
     Entry,
     Facet,
@@ -125,20 +126,21 @@ class Catalogue(StorePart):
         decide: Change,
         *further: Change,
         remember: Remember | None = None,
-        limits: Collection[str] = (),
+        budget: Budget | None = None,
         terms: Terms | None = None,
     ) -> Decision:
         """Decide about one schedule and write the decision, with a new revision if its plan changed.
 
         Further decisions are made on the state that the previous one left, all in one transaction; the last one is
         returned. `remember` stores the answer to the request in the same transaction: a repeated request changes
-        nothing and is refused. `limits` are the keys of further limits that the first decision needs. `terms`: a
-        schedule that was over and starts anew must fit into the quota of its token.
+        nothing and is refused. `budget` is that of the caller's token, where the first decision needs it. `terms`: a
+        schedule that was over and starts anew must fit into what that token may have.
         """
         from everwhen.store.change import change_schedule, refuse_revival_beyond
 
         def work(tx: Transaction) -> Decision:
-            decisions = [change_schedule(tx, now, schedule_id, decide, remember, limits=limits)]
+            first = change_schedule(tx, now, schedule_id, decide, remember, budget=budget, terms=terms)
+            decisions = [first]
             decisions += [change_schedule(tx, now, schedule_id, each) for each in further]
             if terms is not None:
                 refuse_revival_beyond(terms, tx, decisions)
@@ -153,13 +155,15 @@ class Catalogue(StorePart):
         slots: Sequence[int],
         decide: Filling,
         *,
-        limits: Collection[str] = (),
+        budget: Budget | None = None,
+        terms: Terms | None = None,
     ) -> Decision:
         """Decide about the slots that have no job yet, and write it; another caller may fill some of them first."""
         from everwhen.store.change import change_schedule, without_filled
 
         def fill(tx: Transaction) -> Decision:
-            return change_schedule(tx, now, schedule_id, without_filled(tx, slots, decide), limits=limits)
+            fill_free = without_filled(tx, slots, decide)
+            return change_schedule(tx, now, schedule_id, fill_free, budget=budget, terms=terms)
 
         return self._write(fill)
 
@@ -406,6 +410,12 @@ ORDER BY next_run_at LIMIT :limit"""
         """Return the counts of budgets."""
         with self._store.read() as tx:
             return Shared(tx.limits(keys), spendings=tx.spendings(keys)) if keys else Shared()
+
+    def forget_last_firings(self, now: int) -> int:
+        """Delete the records that keep nothing from firing any more; return how many there were."""
+        from everwhen.store.places import forget_over
+
+        return self._store.write(Lane.RETENTION, lambda tx: forget_over(tx, now))
 
     def spendings(self) -> list[Spending]:
         """Return the sums of all budgets that were ever charged."""

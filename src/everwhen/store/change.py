@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
 
 from everwhen.decide.by_hand import cancel_orphan
+from everwhen.decide.spacing import refuse_too_soon
 from everwhen.errors import (
     DuplicateScheduleError,
     MissingQuietHoursError,
     QuietHoursChangedError,
-    QuotaError,
     RepeatedRequestError,
     UnknownScheduleError,
 )
@@ -19,13 +19,14 @@ from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconci
 from everwhen.model.fast_values import by_identity
 from everwhen.model.history import Cause
 from everwhen.model.limits import Shared
+from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import StoredResponse
-from everwhen.store.catalogue import COUNT_OF_TOKEN
 from everwhen.store.commit import commit_decisions, put_costs, write_shared
 from everwhen.store.dialect import Statement
-from everwhen.store.load import add_shared, hold, load_schedule, system_paused_at
+from everwhen.store.load import add_last_firings, add_shared, hold, load_schedule, system_paused_at
+from everwhen.store.places import OVER, refuse_beyond_quota, take_place_again, take_places
 from everwhen.store.records import BEGUN, SHOWN
 from everwhen.store.system import remove_policy, write_policy
 from everwhen.store.tokens import insert_answer
@@ -59,7 +60,7 @@ def create_schedules(
     if len(schedules) > MANY:
         tx.expect_long_pauses()
     if terms is not None:
-        _hold_to(terms, tx, now, len(schedules))
+        _hold_to(terms, tx, now, schedules)
     _hold_policies(tx, [new.plan for new in schedules], new_policies)
     rows = [
         (
@@ -83,26 +84,21 @@ def create_schedules(
     return [new.creation.state for new in schedules]
 
 
-def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
-    """Check the quota under the token's lock, so that two concurrent requests cannot both take the last place."""
-    _refuse_beyond_quota(terms, tx, count)
+def _hold_to(terms: Terms, tx: Transaction, now: int, schedules: Sequence[Insertion]) -> None:
+    """Check what the token may have, under a lock: two concurrent requests cannot both take the last place."""
+    if terms.is_limiting:
+        hold(tx, (), limits=[terms.key])
+        free_at = take_places(tx, terms, [new.creation.state.uid for new in schedules], now)
+        for new in schedules:
+            refuse_too_soon(new.plan.definition, free_at.get(new.creation.state.uid), now)
     if terms.answer is not None:
         _remember(tx, terms.answer, now)
 
 
-def _refuse_beyond_quota(terms: Terms, tx: Transaction, count: int) -> None:
-    """Refuse so many schedules more than the token has that are neither done nor dead."""
-    if terms.max_schedules is not None:
-        tx.lock_token(terms.token_id)
-        if int(tx.value(COUNT_OF_TOKEN, token_id=terms.token_id)) + count > terms.max_schedules:
-            raise QuotaError(terms.max_schedules)
-
-
 def refuse_revival_beyond(terms: Terms, tx: Transaction, decisions: Sequence[Decision]) -> None:
     """Refuse decisions that start a schedule anew which did not count for the quota; they are written already."""
-    over = ("done", "dead")
-    if decisions[0].before.status in over and decisions[-1].after.status not in over:
-        _refuse_beyond_quota(terms, tx, 0)
+    if decisions[0].before.status in OVER and decisions[-1].after.status not in OVER:
+        refuse_beyond_quota(tx, terms)
 
 
 def _remember(tx: Transaction, answer: StoredResponse, now: int) -> None:
@@ -117,20 +113,26 @@ def change_schedule(
     decide: Change,
     remember: Remember | None = None,
     *,
-    limits: Collection[str] = (),
+    budget: Budget | None = None,
+    terms: Terms | None = None,
     new_policies: Collection[str] = (),
 ) -> Decision:
     """Decide about one schedule, and write it; refuse a request whose answer is remembered.
 
-    The decision uses the time at which this transaction holds the row. `limits` are keys that the decision needs
-    besides the schedule's own.
+    The decision uses the time at which this transaction holds the row. `budget` is that of the caller's token, which
+    the decision needs besides the schedule's own; `terms`: what that token may have.
     """
-    shared = hold(tx, tx.peek_schedule(schedule_id), limits=limits)
+    keys = {one.key for one in (budget, terms) if one is not None}
+    shared = hold(tx, tx.peek_schedule(schedule_id), limits=keys)
     schedule = load_schedule(tx, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     now = tx.latest(now)
+    if terms is not None:
+        take_place_again(tx, terms, schedule, now)
     add_shared(tx, shared, [schedule], schedule.outstanding)
+    if budget is not None and budget.min_interval is not None:
+        add_last_firings(tx, shared, [budget.key], [schedule.state.uid])
     shared.is_system_paused = system_paused_at(tx) is not None
     decision = decide(schedule, now, shared)
     if remember is not None:

@@ -14,7 +14,7 @@ from everwhen.model.claim import NO_CHANGE, Start
 from everwhen.model.cost import Cost
 from everwhen.model.events import Event
 from everwhen.model.job import Job
-from everwhen.model.limits import Declined, Limit, Shared, Transition
+from everwhen.model.limits import Declined, LastFiring, Limit, Shared, Transition
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import job_row
 from everwhen.model.schedule import State
@@ -44,6 +44,7 @@ UPDATE jobs AS j SET cost_amount = v.cost_amount + CASE WHEN j.cost_unit = v.cos
     cost_unit = v.cost_unit, cost_source = v.cost_source
 FROM batch AS v(cost_amount, cost_unit, cost_source, row_id) WHERE j.row_id = v.row_id""")
 _PUT_COSTS = Insert("schedule_costs", ("uid", "reports", "unreported"), replaces="uid")
+PUT_LAST_FIRINGS = Insert("last_firings", LastFiring._fields, replaces="key, uid")
 _PUT_SPENDINGS = Insert("budgets", Spending._fields, replaces="key")
 
 
@@ -192,6 +193,8 @@ def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
         tx.insert(_PUT_SPENDINGS, [shared.spendings[key] for key in sorted(shared.touched_spendings)])
     if shared.touched_costs:
         tx.insert(_PUT_COSTS, [shared.costs[uid].row for uid in sorted(shared.touched_costs)])
+    if shared.touched_firings:
+        tx.insert(PUT_LAST_FIRINGS, [shared.last_firings[which] for which in sorted(shared.touched_firings)])
     if shared.events:
         tx.insert_events(shared.events)
         shared.events.clear()

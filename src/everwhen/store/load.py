@@ -68,6 +68,18 @@ def add_shared(
     limited = [(one.state.uid, one.plan) for one in known if one.plan.definition.budgets]
     if limited:
         _add_costs(tx, shared, limited)
+        spaced = {uid for uid, plan in limited if any(one.min_interval for one in plan.definition.budgets)}
+        keys = {one.key for _, plan in limited for one in plan.definition.budgets if one.min_interval}
+        if spaced:
+            add_last_firings(tx, shared, keys, spaced)
+
+
+def add_last_firings(tx: Snapshot, shared: Shared, keys: Collection[str], uids: Collection[str]) -> None:
+    """Add until when tokens may not fire these schedules again; the rows of their keys are locked already."""
+    found = tx.last_firings(keys, uids)
+    shared.last_firings |= {
+        which: firing for which, firing in found.items() if which not in shared.last_firings
+    }
 
 
 def plans_to_claim(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from everwhen.model.cost import ScheduleCosts, costs_of_row
 from everwhen.model.events import NOTHING, Event
-from everwhen.model.limits import Breaker, Limit
+from everwhen.model.limits import Breaker, LastFiring, Limit
 from everwhen.model.node import Node
 from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Insert, Queries, Statement
@@ -115,6 +115,9 @@ _SPENDINGS = Statement(f"""
 SELECT {", ".join(Spending._fields)} FROM budgets WHERE key = ANY(:keys::texts)""")
 _SCHEDULE_COSTS = Statement("""
 SELECT uid, reports, unreported FROM schedule_costs WHERE uid = ANY(:uids::texts)""")
+# The primary key of last_firings.
+_LAST_FIRINGS = Statement(f"""
+SELECT {", ".join(LastFiring._fields)} FROM last_firings WHERE key = ANY(:keys::texts) AND uid = ANY(:uids::texts)""")
 _PLUGIN_STATES = Statement("""
 SELECT plugin, state FROM plugin_state WHERE plugin = ANY(:plugins::texts) ORDER BY plugin""")
 
@@ -140,6 +143,11 @@ class LimitReads(Queries):
     def schedule_costs(self, uids: Collection[str]) -> dict[str, ScheduleCosts]:
         """Return what runs have reported; a change of that locks the row of the schedule."""
         return {row[0]: costs_of_row(row) for row in self.rows(_SCHEDULE_COSTS, uids=uids)}
+
+    def last_firings(self, keys: Collection[str], uids: Collection[str]) -> dict[tuple[str, str], LastFiring]:
+        """Return the last firings of schedules by tokens; a change of one locks the limits row of its key."""
+        found = self.many(LastFiring._make, _LAST_FIRINGS, keys=keys, uids=uids)
+        return {(firing.key, firing.uid): firing for firing in found}
 
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
         return dict(self.rows_to_change(_PLUGIN_STATES, plugins=plugins))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from everwhen.model.cost import reserved_in
 from everwhen.model.history import Recorded, ScheduleHistory
 from everwhen.model.instants import DAY, HOUR, MINUTE, instant_of, to_datetime
-from everwhen.model.job import Job
+from everwhen.model.job import OWN_ORIGINS, Job
 from everwhen.model.limits import FOR_EVER, Limit
 from everwhen.model.policy import TOKEN_BUDGET
 from everwhen.model.spending import Spending
@@ -71,6 +71,8 @@ class BudgetCounts:
     units: dict[str, set[str]] = field(default_factory=dict)
     by_day: Sums = field(default_factory=Sums)
     by_month: Sums = field(default_factory=Sums)
+    estimated_by_day: Sums = field(default_factory=Sums)
+    estimated_by_month: Sums = field(default_factory=Sums)
     fires_by_hour: Sums = field(default_factory=Sums)
     fires_by_day: Sums = field(default_factory=Sums)
     announced: Counter[tuple[object, ...]] = field(default_factory=Counter)
@@ -98,6 +100,10 @@ class BudgetCounts:
         if job.created_at < self.first_at:
             self.first_at = job.created_at
         keys = self._keys.get(job.revision, ())
+        if (
+            job.origin not in OWN_ORIGINS
+        ):  # whoever requested it pays, and not the token that made the schedule
+            keys = tuple(key for key in keys if not key.startswith(TOKEN_BUDGET))
         if keys:
             self._add_fires(job, keys)
         if job.cost_reserved is not None:
@@ -132,20 +138,23 @@ class BudgetCounts:
             self.units.setdefault(key, set()).add(cost.unit)
             earlier = [_amount(event.detail["spent"], key) for event in lost]
             for event, amount in zip(lost, earlier, strict=True):
-                self._spend(key, event.at, amount)
+                self._spend(key, event.at, amount, is_estimate=True)
             if job.is_outstanding:
                 self.reserved[key, cost.unit, job.origin == "catch_up"] += cost.amount
             elif job.ended_at is not None and job.node is not None and job.cost_source is not None:
                 is_reported = job.cost_source == "reported" and job.cost_unit == cost.unit
                 last = (job.cost_amount or 0) - sum(earlier) if is_reported else cost.amount
-                self._spend(key, job.ended_at, last)
+                self._spend(key, job.ended_at, last, is_estimate=not is_reported)
 
-    def _spend(self, key: str, at: int, amount: int) -> None:
+    def _spend(self, key: str, at: int, amount: int, *, is_estimate: bool) -> None:
         day = at - at % DAY
-        self.by_day.add(key, day, day + DAY, at, amount)
         month = instant_of(to_datetime(day).replace(day=1))
         following = instant_of(to_datetime(month + 32 * DAY).replace(day=1))
+        self.by_day.add(key, day, day + DAY, at, amount)
         self.by_month.add(key, month, following, at, amount)
+        if is_estimate:
+            self.estimated_by_day.add(key, day, day + DAY, at, amount)
+            self.estimated_by_month.add(key, month, following, at, amount)
 
     # -- the checks --
 
@@ -170,6 +179,7 @@ class BudgetCounts:
                 yield from self._check_reserved(row)
                 if is_steady:
                     yield from self._check_spent(row, known_from)
+                    yield from self._check_estimated(row, fires_from)
         if is_steady:
             for limit in limits:
                 if limit.key in self._known_keys():
@@ -201,6 +211,17 @@ class BudgetCounts:
             counted = sums.of(row.key, window)
             if window >= known_from and not counted.holds(on_row):
                 yield _fault(row.key, f"the row says {on_row} spent in the {word}, the jobs make {counted}")
+
+    def _check_estimated(self, row: Spending, known_from: int) -> Iterator[LedgerFault]:
+        for word, window, on_row, sums in (
+            ("day", row.day, row.estimated_day_cost, self.estimated_by_day),
+            ("month", row.month, row.estimated_month_cost, self.estimated_by_month),
+        ):
+            counted = sums.of(row.key, window)
+            if window >= known_from and not counted.holds(on_row):
+                yield _fault(
+                    row.key, f"the row says {on_row} estimated in the {word}, the jobs make {counted}"
+                )
 
     def _check_fires(self, limit: Limit, known_from: int) -> Iterator[LedgerFault]:
         for word, window, on_row, sums in (

@@ -314,3 +314,6 @@ class BackfillAnswer(View):
     count: int = field(lambda found: len(found.slots))
     dry_run: bool
     skipped: str | None = field("skip_reason")
+    warnings: list[str] = field(
+        via=list, about="A sentence for the budget of a group or an owner that the jobs exceed."
+    )

@@ -87,6 +87,14 @@ class BudgetLimit(View):
     used: float = field(lambda usage: _amount(usage, usage.used))
     most: float = field(lambda usage: _amount(usage, usage.most))
     left: float = field(lambda usage: _amount(usage, max(usage.most - usage.used, 0)))
+    reported: float | None = field(
+        lambda usage: amount_number(usage.used - usage.estimated) if usage.is_cost else None,
+        about="Of a cost: what runs reported of the used amount.",
+    )
+    estimated: float | None = field(
+        lambda usage: amount_number(usage.estimated) if usage.is_cost else None,
+        about="Of a cost: the estimates in the used amount, of runs without a report and of those that go on.",
+    )
     level: BudgetLevel = field(lambda usage: usage.level or "ok", about="warning from 80 per cent on.")
     window_at: When = field(
         "window", about="When the window began; windows are hours, days and months of UTC."

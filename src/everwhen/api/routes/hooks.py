@@ -34,6 +34,7 @@ from everwhen.api.payloads import HOOK_BODY
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import media_type
 from everwhen.errors import RequestError, UnknownScheduleError
+from everwhen.model.changes import A_PERSON
 from everwhen.model.fields import SignatureScheme
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Schedule
@@ -129,9 +130,9 @@ def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kin
             raise RequestError(schedule.state.schedule_id)
 
     payload = {"body": _data_in(hook_request)}
-    budget = None if hook_request.caller is None else hook_request.caller.budget
+    cause = A_PERSON if hook_request.caller is None else hook_request.caller.cause
     firing = fire_schedule(
-        context.runtime, schedule_id, payload=payload, permit=permit_kind, once=once, budget=budget
+        context.runtime, schedule_id, payload=payload, permit=permit_kind, once=once, cause=cause
     )
     return fired(context, firing, {"idempotent-replayed": "true"} if firing.is_repeated else None)
 

@@ -188,8 +188,9 @@ def decline_schedule(
 def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries are counted from zero again."""
     permit = submissions.permit_revival(caller)
-    terms = submissions.quota_of(caller)
-    schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit, terms=terms)
+    schedules.revive_schedule(
+        context.runtime, schedule_id, by=caller.actor, permit=permit, terms=caller.terms
+    )
     return shown(context, caller, schedule_id)
 
 
@@ -215,7 +216,7 @@ def trigger_schedule(
         if_running=body.if_running,
         actor=caller.actor,
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
-        budget=caller.budget,
+        cause=caller.cause,
         once=None if idempotency_key is None else jobs.IdempotencyKey(idempotency_key, ANSWERS_KEPT),
     )
     return fired(context, firing, {"idempotent-replayed": "true"} if firing.is_repeated else None)
@@ -244,7 +245,7 @@ def backfill_schedule(
         if_running=body.if_running,
         dry_run=body.dry_run,
         permit=caller.refuse_unapproved,
-        budget=caller.budget,
+        cause=caller.cause,
     )
     return answer(BackfillAnswer.of(found, dry_run=body.dry_run))
 

@@ -154,9 +154,13 @@ def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Respon
 
 @breakers_router.get("/budgets/", **described("List budgets", view.BudgetList, "All that the token may see."))
 @expensive(5)
-def list_budgets(context: Context, caller: Viewer) -> Response:
+def list_budgets(
+    context: Context,
+    caller: Viewer,
+    binding: Annotated[bool, Query(description="Only those that bind what this token causes.")] = False,
+) -> Response:
     """Those of groups and owners by name, as the configuration declares them, then those of tokens."""
-    found = budgets.list_budgets(context.runtime, caller)
+    found = budgets.list_budgets(context.runtime, caller, is_binding=binding)
     return answer(list_to_json([view.Budget.of(one) for one in found]))
 
 

@@ -489,6 +489,18 @@ ALTER TABLE nodes ADD COLUMN unfit_since INSTANT;
 ALTER TABLE jobs ADD COLUMN share NAME NOT NULL DEFAULT '';
 CREATE INDEX idx_jobs_share ON jobs (share, ready_at) WHERE ready_at IS NOT NULL; -- sqlite
 CREATE INDEX idx_jobs_share ON jobs (share, ready_at, row_id) WHERE ready_at IS NOT NULL; -- postgres
+ALTER TABLE budgets ADD COLUMN estimated_day_cost BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE budgets ADD COLUMN estimated_month_cost BIGINT NOT NULL DEFAULT 0;
+
+CREATE TABLE last_firings (
+    key, uid NAME NOT NULL,
+    free_at INSTANT NOT NULL,
+    grid TEXT,
+    is_replaced FLAG NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (key, uid)
+) WITHOUT ROWID;
+CREATE INDEX idx_last_firings_free ON last_firings (key, free_at);
+CREATE INDEX idx_last_firings_over ON last_firings (free_at);
 """
 
 

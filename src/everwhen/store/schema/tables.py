@@ -28,6 +28,7 @@ TABLES: Mapping[str, str] = {
     "requests": "What programs requested inside their own transactions.",
     "budgets": "What budgets have used, per window.",
     "schedule_costs": "The last reported costs of a schedule, from which the next one is estimated.",
+    "last_firings": "Until when a token with `min_interval` may not fire a schedule again.",
     "alerts": "Alerts, open and resolved.",
     "alert_notices": "Which rule reports which alert, and when.",
     "alert_deliveries": "The messages of alerts: waiting, delivered and given up.",

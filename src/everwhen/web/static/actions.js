@@ -1,6 +1,7 @@
 // What a person does to schedules: each as a dialog that says what will happen, and a toast with its inverse.
 import { html, useState } from "./lib.js";
 import { get, me, post, Problem, remove } from "./api.js";
+import { capital } from "./glyphs.js";
 import { Ask, complain, Failed, Field, Loading, plural, scheduleName, toast, useData, visible } from "./parts.js";
 import { reasonText } from "./reasons.js";
 import { absolute, DAY, HOUR, ms, now, number, startOfDay, ZONE } from "./time.js";
@@ -73,7 +74,7 @@ export function DeleteDialog({ schedules, onClose, done }) {
 
 // What a request to run something led to: a job, or the reason why there is none.
 function fired(found, text) {
-  if (found.job) toast(`${text}: job ${found.job.id}.`); else toast(`Not run: ${reasonText(found.skipped)}.`, { kind: "skip" });
+  if (found.job) toast([`${text}: job ${found.job.id}.`, ...(found.warnings || []).map((one) => `${capital(one)}.`)].join(" "), { kind: found.warnings?.length ? "warn" : undefined }); else toast(`Not run: ${reasonText(found.skipped)}.`, { kind: "skip" });
   return found;
 }
 // The keys of a payload without a masked secret: what is left out of a request stays as the schedule has it.

@@ -10,7 +10,7 @@ const USED = { fires_per_hour: "This hour", fires_per_day: "Today", cost_per_day
 
 export function Meter({ limit, currency, asked = null }) {
   const { used, most } = limit, unit = limit.limit.startsWith("cost") ? currency : null, isSpent = used >= most;
-  const share = (amount) => `${Math.min(100, (amount / most) * 100)}%`, figures = `${money(used)}${asked ? ` + ${money(asked)}` : ""} of ${money(most, unit)}`;
+  const share = (amount) => `${Math.min(100, (amount / most) * 100)}%`, figures = `${money(used)}${asked ? ` + ${money(asked)}` : ""} of ${money(most, unit)}${limit.estimated ? `, ${money(limit.estimated)} of it estimated` : ""}`;
   return html`<div class="budget"><div class="row"><span title=${`refills ${absolute(ms(limit.refill_at), now.value)}`}>${(asked === null ? USED : ASKED)[limit.limit]}</span><span class="second">${figures}${isSpent ? ", spent" : ""}</span></div>
     <div class="meter ${isSpent ? "full" : ""}" role="img" aria-label=${`${money(used)} used${asked ? `, ${money(asked)} more asked for` : ""}, of ${money(most, unit)}`}><i style=${{ left: 0, width: share(used) }}></i>${asked ? html`<u style=${{ left: share(used), width: share(Math.max(0, Math.min(asked, most - used))) }}></u>` : null}</div></div>`;
 }
