@@ -37,7 +37,8 @@ class Outcome(NamedTuple):
     worker reports its end. `awaits`: the work continues in another system, which reports the outcome with the
     token that has this hash. `is_interrupted`: a signal ended the process; while its node stops that is not a failure,
     and the job is run again. `events`: the events of the run, a line of JSON each; they are kept with its output.
-    `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do.
+    `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do. `is_json`: the result was an
+    object or a list, and is written as JSON.
     """
 
     status: OutcomeStatus
@@ -52,6 +53,7 @@ class Outcome(NamedTuple):
     is_interrupted: bool = False
     events: str = ""
     cost: Cost | None = None
+    is_json: bool = False
 
     @property
     def is_failure(self) -> bool:

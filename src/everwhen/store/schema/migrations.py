@@ -483,6 +483,7 @@ CREATE INDEX idx_webhooks_token ON webhooks (token_id);
 """
 
 _THIRD = """
+ALTER TABLE jobs ADD COLUMN is_result_json FLAG;
 """
 
 
