@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 # By file below `src/everwhen`: a text that is found there once, and what is written in front of it.
 COLUMN = {
     "store/schema/migrations.py": {
-        "ALTER TABLE nodes ADD COLUMN migration": "ALTER TABLE jobs ADD COLUMN colour TEXT DEFAULT 'red';\n"
+        # The end of the newest script.
+        '"""\n\n\ndef _spread(': "ALTER TABLE jobs ADD COLUMN colour TEXT DEFAULT 'red';\n"
     },
     "model/job.py": {"\n    @property\n    def is_own(": "    colour: str | None = None\n"},
 }

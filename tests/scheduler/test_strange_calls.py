@@ -38,6 +38,7 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
+ADD_ASYNC: Any = AsyncScheduler("sqlite://").add
 ITSELF: list[Any] = []
 ITSELF.append(ITSELF)
 
@@ -112,7 +113,7 @@ ITSELF.append(ITSELF)
         ),
         (lambda s: s.add("a", signatures.greet, 5), "everything else by its name; 5 is one too many"),
         (
-            lambda s: asyncio.run(AsyncScheduler("sqlite://").add("a", print, "interval", minutes=5)),
+            lambda s: asyncio.run(ADD_ASYNC("a", print, "interval", minutes=5)),
             r'add\("a", print, every="5m"',
         ),
         (
