@@ -56,7 +56,7 @@ MASKS = (
     (r"app-[0-9a-f]{16}", "app-NODE"),
     (r"ew_[\w-]{20,}", "TOKEN"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)", "INSTANT"),
+    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)", "INSTANT"),
     (r"\b(\d\d:\d\d(:\d\d)?) UTC on \w+, \d+ \w+ \d{4}", "TIME UTC on DAY"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) +\d{1,2} \w{3}( \d{4})? \d\d:\d\d:\d\d( UTC)?( \d{4})?", "INSTANT"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d UTC \d{4}", "INSTANT"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -167,17 +169,24 @@ def test_the_removal_of_a_declared_schedule_says_that_it_comes_back(
         assert scheduler.get_schedule("declared").status == "active"
 
 
-def test_an_add_that_fails_leaves_the_function_that_was_added_first(scheduler: Scheduler) -> None:
+def test_an_add_that_fails_leaves_the_function_that_was_added_first(tmp_path: Path) -> None:
+    """Whether it is refused as it is read, or the database cannot write it."""
+    scheduler = Scheduler(f"sqlite:///{tmp_path}/shop.db", name="shop")
     scheduler.add("local", lambda: "first", cron=NEVER)
     with pytest.raises(SchedulerError):
-        scheduler.add("local", lambda: "second", every="5x", replace_existing=True)
-    with pytest.raises(SchedulerError, match="quiet_hours"):
-        scheduler.add("local", lambda: "second", cron=NEVER, quiet_hours="gone", replace_existing=True)
-    scheduler.pause("local")
-    with pytest.raises(SchedulerError, match="past"):  # only the database's clock refuses it
-        scheduler.add("local", lambda: "third", at="2020-01-01T00:00Z", replace_existing=True)
+        scheduler.add("local", lambda: "second", every="5x")
+    refuse = "CREATE TRIGGER refuse BEFORE INSERT ON schedule_revisions BEGIN SELECT RAISE(ABORT, 'no'); END"
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as connection:
+        connection.execute(refuse)
+        with pytest.raises(Exception, match="no"):
+            scheduler.add("local", lambda: "third", every="1h")
+        with pytest.raises(Exception, match="no"):
+            scheduler.add("other", lambda: "other", every="1h")
+        connection.execute("DROP TRIGGER refuse")
     with scheduler:
         assert scheduler.trigger("local").wait(LONG).result == "first"
+    assert [one.id for one in scheduler.schedules()] == ["local"]
+    scheduler.close()
 
 
 def test_keywords_of_a_partial_do_not_override_those_that_are_given(scheduler: Scheduler) -> None:
