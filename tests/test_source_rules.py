@@ -237,6 +237,25 @@ def without_doctests(text: str) -> list[str]:
     return text.partition(">>>")[0].splitlines()
 
 
+def test_no_message_names_a_file_of_this_repository(trees: list[tuple[str, ast.Module]]) -> None:
+    """The reader of a message has the package, and none of the folders beside it; docstrings are for others."""
+    found = [
+        f"{name}: {text}"
+        for name, tree in trees
+        for text in _messages_in(tree)
+        if re.search(r"(?<![\w/\"])(?:docs|tests|examples|benchmarks)/\w|\b[A-Z]+\.md\b", text)
+    ]
+    assert found == []
+
+
+def _messages_in(tree: ast.Module) -> Iterator[str]:
+    statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    docstrings = {id(node) for node in statements}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
 def test_no_line_names_a_rule_of_a_document_that_is_not_here() -> None:
     found = [
         f"{path}:{number} {line.strip()}"

@@ -102,8 +102,10 @@ class StatusError(SchedulerError):
 class UnknownScheduleError(SchedulerError):
     """No schedule has this id."""
 
+    detail = "Scheduled job not found."  # over REST, where the address names it
+
     def __init__(self, schedule_id: str) -> None:
-        super().__init__("Scheduled job not found.")
+        super().__init__(f'Scheduled job not found: there is no schedule "{shown(schedule_id)}"')
         self.schedule_id = schedule_id
 
 
@@ -251,8 +253,9 @@ class UnknownGroupError(SchedulerError, LookupError):
     """A plugin, agent or workflow that does not exist, or is not available to this caller."""
 
     def __init__(self, kind: str, name: str) -> None:
-        is_workflow = kind == "workflow"
-        super().__init__("Workflow not found." if is_workflow else f'there is no {kind} "{shown(name)}"')
+        text = f'there is no {kind} "{shown(name)}"'
+        super().__init__(f"Workflow not found: {text}" if kind == "workflow" else text)
+        self.detail = "Workflow not found." if kind == "workflow" else text  # over REST
         self.kind = kind
         self.name = name
 

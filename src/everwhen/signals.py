@@ -49,7 +49,7 @@ class ProcessSignals:
         def stop() -> None:
             if stopped.is_set():
                 kill()
-                self._leave()
+                self.leave()
             prepare()
             stopped.set()
 
@@ -73,8 +73,11 @@ class ProcessSignals:
             raise SystemExit(LEFT_BY_SIGNAL)
         self._received.put(number)
 
-    def _leave(self) -> None:
-        """End the main thread at any point of its execution: only a signal handler can raise there."""
+    def leave(self) -> None:
+        """End the main thread at any point of its execution: only a signal handler can raise there.
+
+        For an action; it raises SystemExit there, so that the program can clean up.
+        """
         self._is_leaving = True
         main = threading.main_thread().ident
         assert main is not None

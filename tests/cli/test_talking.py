@@ -384,6 +384,24 @@ def test_init_writes_a_starter_that_is_valid_and_overwrites_nothing(tmp_path: Pa
     assert again.exit_code == 1 and "exists already; nothing was written" in again.output
 
 
+@pytest.mark.parametrize(
+    ("host", "line"),
+    [
+        ("Asia/Tokyo", "timezone: Asia/Tokyo"),
+        ("XYZ-3", "timezone: UTC  # cannot tell the IANA name of this machine"),
+    ],
+)
+def test_init_writes_the_zone_of_this_machine_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, line: str
+) -> None:
+    monkeypatch.setenv("TZ", host)
+    CliRunner().invoke(everwhen, ["init", str(tmp_path / "app")], catch_exceptions=False)
+    file = tmp_path / "app" / "everwhen.yaml"
+    assert f"\n  {line}" in file.read_text()
+    checked = CliRunner().invoke(everwhen, ["config", "check", "--config", str(file)])
+    assert checked.exit_code == 0, checked.output
+
+
 def test_the_starter_runs(tmp_path: Path) -> None:
     """The sample plugin is executed as a worker would: one JSON object in, one out."""
     CliRunner().invoke(everwhen, ["init", str(tmp_path / "app")])

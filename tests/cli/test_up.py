@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import IO
 
@@ -93,6 +94,32 @@ def test_the_api_listens_before_the_first_job_starts(tmp_path: Path) -> None:
     assert api < job, lines
 
 
+YEARLY = """
+service: {timezone: UTC}
+schedules:
+  - {id: yearly, cron: "0 9 1 7 *", timezone: Europe/Berlin, start_at: "2090-01-01T00:00", run: {command: [echo, hi]}}
+  - {id: at-once, every: 1d, run: {command: [echo, hi]}}
+"""
+
+
+def test_what_it_says_about_stopping_and_what_runs_next_comes_when_the_api_listens(tmp_path: Path) -> None:
+    up = start(tmp_path, YEARLY)
+    lines = lines_until(up.stderr, "Ctrl-C stops", 1)
+    address = (
+        next(line for line in lines if "API on" in line).split()[2].removesuffix(",").partition("/api")[0]
+    )
+    with urllib.request.urlopen(f"{address}/healthz") as answer:
+        assert answer.status == 200
+    following = lines_until(up.stderr, "next run", 1)
+    up.send_signal(signal.SIGTERM)
+    up.communicate(timeout=60)
+    assert lines[-1].startswith("everwhen: 2 schedules on sqlite:///everwhen.db (2 new); Ctrl-C stops")
+    assert [" ".join(line.split()) for line in following] == [
+        "at-once every 24 hours due now",
+        "yearly at 09:00, on the 1st of the month, in July next run 2090-07-01 09:00:00+02:00 CEST",
+    ]
+
+
 def test_a_start_with_a_thousand_schedules_of_every_second_misses_nothing_as_down(tmp_path: Path) -> None:
     """How soon it decides depends on the machine. What it decides first, and the words for what is late, do not."""
     up = start(tmp_path, CONFIG + EVERY_SECOND)
@@ -132,8 +159,9 @@ def test_a_start_with_a_thousand_schedules_of_every_second_misses_nothing_as_dow
 def test_it_fires_stops_cleanly_and_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
     for round_number in range(2):
         process = start(tmp_path)
-        seen = lines_until(process.stderr, "tick", 4)
-        assert ("2 new" in seen[0]) is (round_number == 0)
+        seen = lines_until(process.stderr, "tock", 2)
+        (start_line,) = [line for line in seen if "Ctrl-C stops" in line]
+        assert ("2 new" in start_line) is (round_number == 0)
         process.send_signal(number)
         _, rest = process.communicate(timeout=60)
         assert process.returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -346,6 +346,14 @@ def ids_in(store: SQLAlchemyJobStore) -> list[str]:
         found = sorted(row.id for row in connection.execute(store.jobs_t.select()))
     store.engine.dispose()
     return found
+
+
+def test_the_zone_of_the_scheduler_comes_over() -> None:
+    assert import_apscheduler(a_scheduler()).document["service"] == {"timezone": "Europe/Paris"}
+    assert import_apscheduler(BackgroundScheduler(timezone=UTC)).document["service"] == {"timezone": "UTC"}
+    offset = import_apscheduler(BackgroundScheduler(timezone=timezone(timedelta(hours=2))))
+    assert "service" not in offset.document
+    assert any(note.startswith("timezone: left out, so schedules that are") for note in offset.notes)
 
 
 def test_jobs_in_a_store_come_over_and_the_store_is_only_read(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ FORMS = {
     "known_address": r"127\.0\.0\.1:\d+",
     "token_id": r"tok_[0-9a-f]{12}",
     "node": r"[a-z]+(?:-[0-9a-f]{8})?-[0-9a-f]{16}",
-    "instant": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)",
+    "instant": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)",
     "sentence": rf"\d\d:\d\d(?::\d\d)? {_ZONE} on {_WEEKDAY}, \d+ {_MONTH} \d{{4}}",
     "clock": r"^\d\d:\d\d:\d\d(?= )",
     "day": rf"{_WEEKDAY} \d\d? {_MONTH} \d\d:\d\d:\d\d {_ZONE}",

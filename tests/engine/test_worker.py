@@ -116,6 +116,40 @@ def test_r9_work_that_goes_on_is_over_at_its_deadline_and_keeps_its_worker_until
     service.stop()
 
 
+def test_g1_a_stop_neither_waits_for_nor_counts_a_job_that_has_timed_out(
+    stack: Stack, caplog: pytest.LogCaptureFixture
+) -> None:
+    target, other = Blocking(), Blocking()
+    service = a_service(stack, {"blocking": target, "other": other})
+    service.start()
+    add(stack, "a", "blocking", timeout="1s")
+    until(has_status(stack, "a", "timed_out"))
+    add(stack, "b", "other")
+    assert other.begun.wait(30)
+    with pytest.raises(SchedulerShutdownError, match=r"with 1 job\(s\) still running"):
+        service.stop(timeout=0.1)
+    assert (job_of(stack, "a").status, job_of(stack, "b").status) == ("timed_out", "queued")
+    assert job_of(stack, "a").released_at is not None
+    assert [text.partition(":")[0] for text in caplog.messages if "given back" in text] == [
+        "1 job(s) were interrupted"
+    ]
+    target.returns.set()
+    other.returns.set()
+
+
+def test_g1_a_stop_with_nothing_but_such_a_job_is_clean_and_does_not_wait(
+    stack: Stack, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = Blocking()
+    service = a_service(stack, {"blocking": target})
+    service.start()
+    add(stack, "a", "blocking", timeout="1s")
+    until(has_status(stack, "a", "timed_out"))
+    service.stop(timeout=3_600.0)
+    assert [text for text in caplog.messages if "given back" in text] == []
+    target.returns.set()
+
+
 def test_r9_a_cancelled_job_counts_as_running_until_its_work_has_returned(stack: Stack) -> None:
     target = Blocking()
     service = a_service(stack, {"blocking": target})

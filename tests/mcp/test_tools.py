@@ -266,6 +266,7 @@ def test_a_change_of_something_else_leaves_the_next_slots_and_says_so(
         ({"every": "1h", "at": "2026-12-01T09:00"}, "at and every exclude each other"),
         ({"days": ["mon"]}, '"days" goes with "time"'),
         ({"timezone": "PST"}, 'timezone "PST" is not an IANA name'),
+        ({"timezone": "PST"}, "use the name of a zone, such as America/Los_Angeles"),
         ({"at": "2025-01-01T00:00"}, "is past"),
     ],
 )

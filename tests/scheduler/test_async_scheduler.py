@@ -72,7 +72,8 @@ def test_a_second_cancellation_leaves_the_stop_to_its_end(
             await asyncio.sleep(0.01)
         found = await scheduler.jobs("long")
         await scheduler.close()
-        return found[0].result
+        text: str | None = found[0].result
+        return text
 
     assert asyncio.run(main()) == "done"
     assert "was closed" not in caplog.text

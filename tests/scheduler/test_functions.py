@@ -52,7 +52,7 @@ def test_a_function_gets_its_arguments(
 ) -> None:
     ended = ran(scheduler, function, **options)
     assert ended.status == "succeeded", ended.error
-    assert ended.result == (result if isinstance(result, str) else json.dumps(result))
+    assert ended.result == (result if isinstance(result, str | list) else json.dumps(result))
 
 
 def test_a_parameter_annotated_run_gets_the_run_and_so_does_one_of_that_name(scheduler: Scheduler) -> None:

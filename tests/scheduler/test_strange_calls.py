@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -37,6 +38,7 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
+ADD_ASYNC: Any = AsyncScheduler("sqlite://").add
 ITSELF: list[Any] = []
 ITSELF.append(ITSELF)
 
@@ -71,6 +73,57 @@ ITSELF.append(ITSELF)
         ),
         (lambda s: s.add("a", signatures.greet, seconds=30), "every='90s' or a timedelta"),
         (lambda s: s.add("a", signatures.greet, hour=7, minute=30), "hour: the fields of cron are one text"),
+        (
+            lambda s: s.add("a", signatures.greet, "interval", minutes=5),
+            r'^the trigger is a key here: add\("a", greet, every="5m", first_run="after_interval"\)$',
+        ),
+        (
+            lambda s: s.add(signatures.greet, "interval", hours=1, minutes=30, jitter=30, id="a"),
+            r'add\("a", greet, every="1h30m", first_run="after_interval", jitter="30s"\)$',
+        ),
+        (
+            lambda s: s.add(signatures.greet, trigger="interval", weeks=1, max_instances=3),
+            r'add\(greet, every="7d", first_run="after_interval"\)\nmax_instances: use if_running="allow"',
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, "cron", day_of_week="0-4", hour=9, timezone="Asia/Tokyo"),
+            r'add\("a", greet, cron="0 9 \* \* mon-fri", timezone="Asia/Tokyo"\)$',
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, "cron", day="last", args=["Ada"]),
+            r"""add\("a", greet, cron="0 0 L \* \*", args=\['Ada'\]\)$""",
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, "cron", minute="*/10", start_date="2090-01-01T00:00"),
+            r'add\("a", greet, cron="\*/10 \* \* \* \*", start_at="2090-01-01T00:00"\)$',
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, "cron", second="*/5"),
+            r'add\("a", greet, cron="\* \* \* \* \*"\)\nsecond: the fields of cron are one text',
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, "cron", hour="25"),
+            r'add\("a", greet, cron="30 7 \* \* mon-fri"\)$',
+        ),
+        (
+            lambda s: s.add(
+                "a", signatures.greet, "date", run_date=datetime(2090, 1, 1), misfire_grace_time=60
+            ),
+            r'add\("a", greet, at="2090-01-01T00:00:00", misfire_grace="60s"\)$',
+        ),
+        (lambda s: s.add("a", signatures.greet, 5), "everything else by its name; 5 is one too many"),
+        (
+            lambda s: asyncio.run(ADD_ASYNC("a", print, "interval", minutes=5)),
+            r'add\("a", print, every="5m"',
+        ),
+        (
+            lambda s: s.add("a", run={"python": "tests.scheduler.signatures:gone"}, every="1h"),
+            "run.python: 'tests.scheduler.signatures' has no 'gone'",
+        ),
+        (
+            lambda s: s.update("known", run={"python": "no_such_module:gone"}),
+            "run.python: cannot import 'no_such_module'",
+        ),
         (lambda s: s.update("known", function=signatures.greet), "replace_existing=True changes it"),
         (
             lambda s: s.trigger("known", if_running="wait"),
@@ -98,6 +151,37 @@ def test_a_name_of_apscheduler_leads_to_ours(kind: type, name: str) -> None:
         getattr(kind("sqlite://"), name)
     with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
         getattr(kind("sqlite://"), "nonsense")  # noqa: B009  # not of the class
+
+
+def test_an_id_that_looks_like_a_trigger_is_an_id() -> None:
+    scheduler = Scheduler("sqlite://", name="shop")
+    for name in ("interval", "cron", "date"):
+        assert scheduler.add(name, signatures.defaults, every="1h").id == name
+    scheduler.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.get_schedule("gone"),
+        lambda s: s.update("gone", every="1h"),
+        lambda s: s.remove("gone"),
+        lambda s: s.pause("gone"),
+        lambda s: s.resume("gone"),
+        lambda s: s.revive("gone"),
+        lambda s: s.trigger("gone"),
+        lambda s: s.upcoming("gone"),
+        lambda s: s.why("gone"),
+        lambda s: s.check_schedule("gone"),
+        lambda s: s.backfill("gone", "2026-01-01T00:00", "2026-01-02T00:00"),
+        lambda s: s.get_job("gone"),
+        lambda s: s.cancel("gone"),
+        lambda s: s.rerun("gone"),
+    ],
+)
+def test_what_is_not_found_is_named(scheduler: Scheduler, call: Callable[[Scheduler], object]) -> None:
+    with pytest.raises(SchedulerError, match='"gone"'):
+        call(scheduler)
 
 
 def test_no_key_of_ours_is_taken_for_one_of_apscheduler() -> None:

@@ -98,6 +98,18 @@ def sleeps() -> None:
     time.sleep(60)
 
 
+def sleeps_on(run: PythonRun) -> None:
+    """Sleep, although it could see that it is to end."""
+    time.sleep(60)
+
+
+def cleans_up() -> None:
+    try:
+        time.sleep(60)
+    finally:
+        print("cleaned up", flush=True)
+
+
 async def awaits(run: PythonRun) -> str:
     await asyncio.sleep(0)
     return run.job_id

@@ -161,17 +161,21 @@ def test_a_blocked_async_function_holds_up_no_thread(call_executor: CallExecutor
     assert run(call_executor, "nothing").status == "succeeded"
 
 
-@pytest.mark.parametrize("name", ["awaits_for_ever", "looks"])
+@pytest.mark.parametrize("name", ["awaits_for_ever", "looks", "sleeps", "cleans_up"])
 def test_an_isolated_function_is_stopped_by_signal(call_executor: CallExecutor, name: str) -> None:
-    given = a_run(seconds=1.5)
-    assert run(call_executor, name, given, isolate=True).status == "timed_out"
+    output = Kept()
+    target, given = PythonTarget(call_executor), a_run(seconds=1.5, output=output)
+    target.processes.grace = 3_600.0  # it ends by the signal, or not at all
+    spec = {"function": f"tests.targets.functions:{name}", "isolate": True, "cwd": str(ROOT)}
+    assert perform(target, spec, given).status == "timed_out"
     assert given.still_running == []
+    assert output.text("stdout") == ("cleaned up\n" if name == "cleans_up" else "")
 
 
 def test_an_isolated_function_that_does_not_listen_is_killed(call_executor: CallExecutor) -> None:
     target = PythonTarget(call_executor)
     target.processes.grace = 0.2
     given = a_run(seconds=0.5)
-    spec = {"function": "tests.targets.functions:sleeps", "isolate": True, "cwd": str(ROOT)}
+    spec = {"function": "tests.targets.functions:sleeps_on", "isolate": True, "cwd": str(ROOT)}
     assert perform(target, spec, given).status == "timed_out"
     assert target.processes.count == 0

@@ -116,8 +116,13 @@ def change() -> list[JobInfo]:
     said: str = greet("Bo", _a_run(), tone="high")  # the signature stays
     scheduler.add(greet, every="5m", args=["Ada"], kwargs={"tone": said}, replace_existing=True)
     scheduler.add("local", lambda: None, cron="@daily")
-    scheduler.update("local", every=timedelta(minutes=5), max_retries=3)
+    scheduler.update("local", every=timedelta(minutes=5), max_retries=3, kwargs=None)
+    scheduler.update(
+        "local", jitter=None, timezone=None, only_between=None, start_at=None, circuit_breaker=None
+    )
     ended: JobResult = scheduler.trigger("local").wait(timeout=30)
+    orders: dict[str, int] = ended.result or {"orders": 0}
+    print(orders["orders"])
     names: list[str] = [one.id for one in scheduler.schedules(status="active")]
     scheduler.print_schedules()
     if not ended.is_success:
@@ -138,7 +143,8 @@ async def wait_for_it() -> str | None:
         handle = await shop.trigger(info.id)
         result: JobResult = await handle
         jobs: list[JobInfo] = await shop.jobs("a", status="succeeded")
-        return result.result if jobs else await handle.result()
+        text: str | None = result.result if jobs else await handle.result()
+        return text if jobs[0].job_id != jobs[0].id else None
 
 
 def operate(agents: Sequence[AgentScheduleInfo]) -> SchedulerState:

@@ -40,7 +40,17 @@ def options_text() -> str:
     parts.append(
         _class("TriggerOptions", "ScheduleOptions", triggers, "The keys of `add`: exactly one trigger.")
     )
+    parts.append(_changes(others, triggers))
     return "\n\n".join(parts)
+
+
+def _changes(others: Mapping[str, Key], triggers: Mapping[str, Key]) -> str:
+    """Return the keys of `update`, where None clears a key; a schedule has a trigger and a target at any time."""
+    about = "The keys of a change: those that are given; None clears a key."
+    lines = ["class ScheduleChanges(TypedDict, total=False):", f'    """{about}"""', ""]
+    lines += [f"    {key}: {_python(key, row.kind)} | None" for key, row in others.items()]
+    lines += [f"    {key}: {_python(key, row.kind)}" for key, row in triggers.items()]
+    return "\n".join(lines) + "\n"
 
 
 def records_in(rows: Mapping[str, Field]) -> Iterator[tuple[str, Field, Record]]:

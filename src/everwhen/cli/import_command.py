@@ -92,7 +92,9 @@ def apscheduler(scheduler: str, as_python: bool) -> Answers:
         return
     yield {"document": imported.document, "notes": imported.notes}
     echo(f"# imported from {scheduler}")
-    print_lines("\n".join(written_as_python(imported.document["schedules"])))
+    service = imported.document.get("service", {})
+    lines = written_as_python(imported.document["schedules"], service.get("timezone"))
+    print_lines("\n".join(lines))
     _show_notes(imported)
 
 

@@ -8,13 +8,15 @@ import click
 
 from everwhen.cli.screen import Answers, answering
 from everwhen.cli.terminal import echo, secho
+from everwhen.clock import local_zone_name
+from everwhen.errors import TimetableError
 
 FILE = """\
 # everwhen.yaml: check it with `everwhen config check`, run it with `everwhen up`.
 service:
   name: {name}
   database: sqlite:///everwhen.db
-  timezone: local
+  timezone: {timezone}
 
 plugins:                       # programs with JSON on standard input and output; see plugins/hello
   hello:
@@ -67,7 +69,7 @@ def command(directory: Path) -> Answers:
     """Write a starter everwhen.yaml and a sample plugin into DIRECTORY. Existing files are never overwritten."""
     plugin = directory / "plugins" / "hello"
     files = {
-        directory / "everwhen.yaml": FILE.format(name=_name(directory)),
+        directory / "everwhen.yaml": FILE.format(name=_name(directory), timezone=_timezone()),
         plugin / "manifest.yaml": MANIFEST,
         plugin / "hello.py": PLUGIN,
     }
@@ -85,6 +87,14 @@ def command(directory: Path) -> Answers:
         echo(f"wrote {path}")
     echo(err=True)
     secho(f"next: {following}", err=True, bold=True)
+
+
+def _timezone() -> str:
+    """Return this machine's zone, by its name: a file that moves to another machine keeps its times."""
+    try:
+        return local_zone_name()
+    except TimetableError as error:
+        return f"UTC  # {error}"
 
 
 def _name(directory: Path) -> str:

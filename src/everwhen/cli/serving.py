@@ -44,6 +44,7 @@ from everwhen.model.node import Role
 from everwhen.model.queue import Links, Queue
 from everwhen.operations.apply import apply
 from everwhen.operations.groups import invalidate_unusable
+from everwhen.operations.next_runs import describe_next_runs
 from everwhen.operations.system import LoopFigures
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.target import Several
@@ -165,6 +166,7 @@ class NodeProcess:
         self._options, self._settings, self._stack = options, settings, stack
         self._configuration = self._known = configuration
         self._queue, self._links = queue, links
+        self._title = ""
         if configuration is None and not is_missing(
             options.path
         ):  # its plugins and workflows, not its schedules
@@ -213,6 +215,7 @@ class NodeProcess:
         try:
             server = self._api_server
             with self._reloading(hangups) as reloader, server(api, reloader), self._heartbeat():
+                self._show_start()
                 service.begin()  # not earlier: a job may call the API
                 manager.ready(f"running as {service.node}")
                 wait_until(stopped)
@@ -223,7 +226,7 @@ class NodeProcess:
         self._stop()
 
     def _reconcile(self) -> None:
-        """Apply the file to the database before the first tick, and report what that changed."""
+        """Apply the file to the database before the first tick, and keep what to report about it."""
         role, queues = self._options.role, self._options.queues
         title = "everwhen" if role == "up" else f"everwhen {role}"
         title, news = f"{title} of {', '.join(queues)}" if queues else title, ""
@@ -235,7 +238,14 @@ class NodeProcess:
             title = f"{title}: {len(schedules)} schedule{'' if len(schedules) == 1 else 's'}"
             news = f" ({spelled(applied)})"
         url = shown_url(self._options.database or self._settings.database)
-        secho(f"{title} on {url}{news}; Ctrl-C stops", err=True, bold=True, event="node.started")
+        self._title = f"{title} on {url}{news}"
+
+    def _show_start(self) -> None:
+        """Report what this node is, and what it runs next, when it takes requests and can be stopped."""
+        secho(f"{self._title}; Ctrl-C stops", err=True, bold=True, event="node.started")
+        if self._options.role != "worker":
+            for line in describe_next_runs(self._stack.runtime):
+                secho(f"  {line}", err=True, event="schedule.next")
 
     @contextmanager
     def _reloading(self, hangups: _Hangups) -> Iterator[Reloader | None]:
@@ -307,7 +317,7 @@ class NodeProcess:
         return LoopFigures(status, started_at, counts.checks, counts.fired, counts.last_check_at)
 
     def _stop(self) -> None:
-        timeout, running = self._settings.shutdown_timeout, self.service.worker.running_count
+        timeout, running = self._settings.shutdown_timeout, self.service.worker.unsettled_count
         waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
         secho(f"stopping{waiting if running else ''} …", err=True, event="node.stopping")
         try:

@@ -44,6 +44,7 @@ class Running:
     timer: asyncio.TimerHandle | None = None
     ending: Ending | None = None
     is_over: bool = False
+    is_settled: bool = False  # its outcome is recorded, while work of it continues
     before: list[Running] = field(default_factory=list)  # older copies of the same job: have to end first
 
     @property

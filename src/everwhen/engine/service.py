@@ -284,7 +284,7 @@ class Service:
         self._has_left = True
 
     def _leave_at_once(self) -> None:
-        left = self.worker.running_count
+        left = self.worker.unsettled_count
         try:
             self.worker.leave_at_once()
             self._sign_off(left)

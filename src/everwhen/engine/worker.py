@@ -98,6 +98,12 @@ class Worker:
     def running_count(self) -> int:
         return len(self._running)
 
+    @property
+    def unsettled_count(self) -> int:
+        """Return how many of the running jobs have not ended: work of a job may go on behind its recorded end."""
+        with self._lock:
+            return sum(not running.is_settled for running in self._running.values())
+
     def running_count_of(self, group: str | None) -> int:
         """Return how many of the running jobs belong to a plugin, agent or workflow."""
         with self._lock:
@@ -305,6 +311,8 @@ class Worker:
         if counted < len(ended):
             log.warning("%d job(s) ended here after others had taken them over", len(ended) - counted)
         with self._lock:
+            for running, _ in ended:
+                running.is_settled = True
             self._forget(running.held for running, outcome in ended if not outcome.is_still_running)
         for running, outcome in ended:
             if outcome.is_still_running:
@@ -348,12 +356,12 @@ class Worker:
         return running
 
     def drain(self, seconds: float) -> int:
-        """Settle the jobs that end within that time; return how many are still running after it.
+        """Settle the jobs that end within that time; return how many have not ended after it.
 
         Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
         processes to end afterwards.
         """
-        if not self._running:
+        if not self.unsettled_count:
             return 0
         looked, over = threading.Event(), threading.Event()
 
@@ -362,7 +370,7 @@ class Worker:
                 self.settle()
             finally:
                 looked.set()
-            if not self._running:
+            if not self.unsettled_count:
                 over.set()
             elif not over.is_set():
                 self._wake.wait(LOOK_AGAIN)
@@ -371,7 +379,7 @@ class Worker:
         looked.wait(FIRST_LOOK)  # jobs that have ended by now are settled, also with no time to wait
         over.wait(seconds)
         over.set()
-        return len(self._running)
+        return self.unsettled_count
 
     def abandon(self, seconds: float) -> None:
         """End the running jobs without settling them: they are given back when the node stops, else rescued.
@@ -406,7 +414,10 @@ class Worker:
         if not self._stopping.is_set():
             return
         with self._lock:
-            held = set(self._running)
+            ended = {held for held, running in self._running.items() if running.is_settled}
+            held = self._running.keys() - ended
+        if ended:  # nobody waits here any more for what continues of them
+            self._slots.give_back(self._clock.now(), node=self.node, held=ended)
         self._give_back(held)
 
     def close(self) -> None:

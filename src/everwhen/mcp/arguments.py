@@ -12,6 +12,7 @@ from typing import Any
 from everwhen.errors import SchedulerError
 from everwhen.mcp.rest import Fields
 from everwhen.mcp.schemas import DAYS, ToolSpec
+from everwhen.timetable.zone_hints import zone_hint
 
 TRIGGERS = ("after", "at", "every", "time", "cron")
 TARGETS = ("agent", "workflow", "url", "message")
@@ -191,7 +192,7 @@ def refuse_unzoned(given: Fields, known: str | None = None) -> None:
     if named is not None and "/" not in named and named != "UTC":
         raise TeachingError(
             f'timezone "{named[:50]}" is not an IANA name: ask the person where they are, for example Europe/Berlin. '
-            "Abbreviations mean several zones."
+            f"Abbreviations mean several zones: {zone_hint(named[:50])}."
         )
     if named is not None or known is not None:
         return

@@ -108,6 +108,7 @@ class Job(NamedTuple):
     cost_amount: int | None = None  # of all its attempts, in millionths
     cost_unit: str | None = None
     cost_source: CostSource | None = None
+    is_result_json: bool | None = None  # the result is an object or a list, written as JSON
 
     @property
     def is_own(self) -> bool:

@@ -39,7 +39,8 @@ class Outcome(NamedTuple):
     token that has this hash. `is_interrupted`: a signal ended the process; while its node stops that is not a failure,
     and the job is run again. `events`: the events of the run, a line of JSON each; they are kept with its output.
     `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do. `host_fault`: the host could not
-    begin the job, of whose target nothing has run; the job is given back, uncounted.
+    begin the job, of whose target nothing has run; the job is given back, uncounted. `is_json`: the result was an
+    object or a list, and is written as JSON.
     """
 
     status: OutcomeStatus
@@ -55,6 +56,7 @@ class Outcome(NamedTuple):
     events: str = ""
     cost: Cost | None = None
     host_fault: HostFault | None = None
+    is_json: bool = False
 
     @property
     def is_failure(self) -> bool:

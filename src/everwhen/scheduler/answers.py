@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.queries import Entry
 from everwhen.model.reasons import SkipReason
-from everwhen.model.schedule import State, Status
+from everwhen.model.schedule import Definition, State, Status
 from everwhen.operations.jobs import Backfill
+from everwhen.operations.next_runs import in_columns, local_text
 from everwhen.operations.upcoming import UpcomingSlot
 from everwhen.operations.why import Explanation, Fate
 from everwhen.scheduler.options import SchedulerStatus
+from everwhen.timetable.civil_time import zone
 from everwhen.timetable.describe import describe
 
 
@@ -49,8 +51,10 @@ class ScheduleInfo:
     running_jobs: int
     outstanding: int
     revision: int
-    source: str | None = None  # `config`, `api`, `python`; in lists only
-    trigger: str | None = None  # in words; in lists only
+    name: str
+    trigger: str  # in words
+    timezone: str  # the zone in which the trigger and naive times are read
+    source: str  # `config`, `api`, `python` (added), `python:{name}` (declared by the program of that name)
 
 
 class Upcoming(NamedTuple):
@@ -88,31 +92,38 @@ class Backfilled(NamedTuple):
     skip_reason: SkipReason | None
 
 
-def schedule_info(state: State, entry: Entry | None = None) -> ScheduleInfo:
-    names = [field.name for field in fields(ScheduleInfo) if field.name not in ("source", "trigger")]
+def entry_info(entry: Entry) -> ScheduleInfo:
+    return schedule_info(entry.schedule.state, entry.schedule.definition, entry.source)
+
+
+def schedule_info(state: State, definition: Definition, source: str) -> ScheduleInfo:
+    names = [field.name for field in fields(ScheduleInfo) if field.name not in _OF_DEFINITION]
     values = _values(state, names, id="schedule_id", fire_count="firings")
-    if entry is None:
-        return ScheduleInfo(**values)
-    definition = entry.schedule.definition
-    return ScheduleInfo(**values, source=entry.source, trigger=describe(definition.trigger, definition.zone))
+    return ScheduleInfo(
+        **values,
+        name=definition.name,
+        trigger=describe(definition.trigger, definition.zone),
+        timezone=definition.zone.name,
+        source=source,
+    )
+
+
+_OF_DEFINITION = frozenset(("name", "trigger", "timezone", "source"))
 
 
 def schedule_table(schedules: Sequence[ScheduleInfo]) -> str:
-    """Return schedules as lines of text in columns: id, status, trigger, next run.
+    """Return schedules as lines of text in columns: id, status, trigger, next run in the schedule's zone.
 
     >>> print(schedule_table([]))
     no schedules
     """
-    rows = [(one.id, one.status, one.trigger or "", _next_run(one)) for one in schedules]
-    if not rows:
-        return "no schedules"
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    rows = [(one.id, one.status, one.trigger, _next_run(one)) for one in schedules]
+    return "\n".join(in_columns(rows)) or "no schedules"
 
 
 def _next_run(schedule: ScheduleInfo) -> str:
     at = schedule.next_run_at
-    return "" if at is None else f"next run {at:%Y-%m-%d %H:%M:%S} UTC"
+    return "" if at is None else f"next run {local_text(at, zone(schedule.timezone))}"
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:

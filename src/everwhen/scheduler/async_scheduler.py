@@ -17,6 +17,7 @@ from everwhen.scheduler.declaring import Agents
 from everwhen.scheduler.former_names import method_fault
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
 from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
+from everwhen.scheduler.operations import refuse_former_call
 from everwhen.scheduler.options import (
     AddOptions,
     AnyFunction,
@@ -79,7 +80,7 @@ class AsyncJobHandle:
     async def status(self) -> str:
         return await asyncio.to_thread(lambda: self._handle.status)
 
-    async def result(self) -> str | None:
+    async def result(self) -> Any:
         return await asyncio.to_thread(lambda: self._handle.result)
 
     async def error(self) -> str | None:
@@ -171,6 +172,7 @@ class AsyncScheduler:
     async def _run(self, agents: Agents | None, role: Role) -> None:
         await self.scheduler.start_on_loop(agents, role)
         try:
+            await asyncio.to_thread(self.scheduler._log_next_runs)
             await asyncio.Event().wait()
         finally:
             await self.__aexit__(None, None, None)
@@ -247,11 +249,12 @@ class AsyncScheduler:
         first: Any,
         second: Any = None,
         /,
-        *,
+        *others: Any,
         id: str | None = None,
         connection: CallerConnection | None = None,
         **options: Any,
     ) -> ScheduleInfo | AsyncRequestHandle[ScheduleInfo]:
+        refuse_former_call([first, second], others, id, options)
         own = self.scheduler
         if connection is None:
             add: Callable[..., ScheduleInfo] = own.add

@@ -25,14 +25,15 @@ from everwhen.runtime import Runtime
 from everwhen.scheduler.callables import ON_TRIGGER, Callee, checked_name, function_target
 from everwhen.scheduler.options import AgentScheduleInfo
 from everwhen.targets.python_function import JobContext, PythonRun, TriggerCallback, TriggerInfo, is_async
+from everwhen.wiring import python_fault
 
 log = logging.getLogger("everwhen")
 
 
-def judge_task(task: Task, name: str, timezone: str) -> None:
-    """Say what is wrong with a task before there is a database; the quiet hours that it names may be in it."""
+def judge_task(task: Task, name: str, timezone: str) -> Declared:
+    """Raise what is wrong with a task before there is a database; the quiet hours that it names may be in it."""
     named = frozenset(filter(None, [task.fields.get("quiet_hours")]))
-    _read_task(task, name, rules(timezone, SystemClock().now(), named, name))
+    return _read_task(task, name, rules(timezone, SystemClock().now(), named, name))
 
 
 def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
@@ -252,6 +253,7 @@ def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> Su
         local_zone=clock.local_zone_name,
         timezone=timezone,
         quiet_hours=quiet_hours,
+        python_fault=python_fault,
         bound_to=name,
         bodies=BODY_SHAPES,
     )

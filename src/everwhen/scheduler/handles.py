@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from everwhen.model.instants import optional_datetime, to_datetime
 from everwhen.model.job import Job, JobStatus, Origin
@@ -18,7 +20,7 @@ _FIRST_LOOK, _LONGEST_PAUSE = 0.005, 0.25  # seconds
 class JobInfo:
     """Where a job stands."""
 
-    id: str
+    job_id: str
     schedule_id: str
     status: JobStatus
     origin: Origin
@@ -28,8 +30,13 @@ class JobInfo:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
-    result: str | None
+    result: Any
     error: str | None
+
+    @property
+    def id(self) -> str:
+        """Return the id of the job, which is `job_id` everywhere else."""
+        return self.job_id
 
     @property
     def is_ended(self) -> bool:
@@ -39,10 +46,13 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a job ended; `skipped`, with its reason, where the request made none."""
+    """How a job ended; `skipped`, with its reason, where the request made none.
+
+    `result` is the object or the list that a function returned, and the text of anything else.
+    """
 
     status: JobStatus | str
-    result: str | None = None
+    result: Any = None
     error: str | None = None
     skip_reason: SkipReason | None = None
 
@@ -76,8 +86,8 @@ class JobHandle:
         return "skipped" if self.job_id is None else self._look(self.job_id).status
 
     @property
-    def result(self) -> str | None:
-        """Return the result of the function as text; None before its end."""
+    def result(self) -> Any:
+        """Return the object or the list that the function returned, else its result as text; None before its end."""
         return None if self.job_id is None else self._look(self.job_id).result
 
     @property
@@ -115,7 +125,7 @@ def pauses() -> Iterator[float]:
 
 def job_info(job: Job) -> JobInfo:
     return JobInfo(
-        id=job.job_id,
+        job_id=job.job_id,
         schedule_id=job.schedule_id,
         status=job.status,
         origin=job.origin,
@@ -125,6 +135,6 @@ def job_info(job: Job) -> JobInfo:
         created_at=to_datetime(job.created_at),
         started_at=optional_datetime(job.started_at),
         ended_at=optional_datetime(job.ended_at),
-        result=job.result,
+        result=json.loads(job.result) if job.is_result_json and job.result else job.result,
         error=job.error,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -25,7 +26,7 @@ from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations import upcoming as coming
 from everwhen.operations import why as reasons
-from everwhen.operations.access import Caller, list_entries
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.jobs import FiringResult, trigger_schedule
 from everwhen.operations.requests import Submission
 from everwhen.operations.submissions import ADDED
@@ -36,6 +37,7 @@ from everwhen.scheduler.answers import (
     Upcoming,
     Why,
     backfilled,
+    entry_info,
     schedule_info,
     schedule_table,
     upcoming_of,
@@ -53,10 +55,11 @@ from everwhen.scheduler.callables import (
     with_arguments,
 )
 from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
-from everwhen.scheduler.former_names import key_fault, method_fault
+from everwhen.scheduler.former_names import key_fault, method_fault, trigger_fault
 from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult, job_info
 from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, UpdateOptions
 from everwhen.scheduler.requests import RequestHandle
+from everwhen.scheduler.zone_notice import ZoneNotice
 from everwhen.targets.arguments import Arguments
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
     from everwhen.operations.requests import SyncConnection
 
 T = TypeVar("T")
+
+log = logging.getLogger("everwhen")
 
 _PAGE = 500
 _TAKEN = "what was added stays in the database; replace_existing=True changes the schedule of this id"
@@ -82,8 +87,11 @@ class SchedulerOperations:
                 obj=self,
             )
 
-    def __init__(self, tasks: Tasks, runtime: Callable[[], Runtime]) -> None:
+    def __init__(
+        self, tasks: Tasks, runtime: Callable[[], Runtime], *, zone_notice: ZoneNotice | None = None
+    ) -> None:
         self._name = tasks.name
+        self._zone_notice = zone_notice  # None: the program has named its zone
         self._tasks = tasks
         self._open_runtime = runtime
 
@@ -138,7 +146,7 @@ class SchedulerOperations:
         first: Any,
         second: Any = None,
         /,
-        *,
+        *others: Any,
         id: str | None = None,
         connection: SyncConnection | None = None,
         **options: Any,
@@ -155,6 +163,7 @@ class SchedulerOperations:
         With `connection`, a psycopg connection of the program to the same PostgreSQL database, it takes effect when
         the program's transaction commits, or not at all.
         """
+        refuse_former_call([first, second], others, id, options)
         if connection is not None:
             submission = self._request_add(first, second, id, options)
             return self._submit(submission, connection, self._schedule_of)
@@ -163,10 +172,11 @@ class SchedulerOperations:
         around = rules_of(self._runtime, self._name)
         declared = self._declared(schedule_id, function, options, around)
         if not is_local(declared.target):
-            return schedule_info(self._put(declared, may_replace))
+            return self._info_of(self._put(declared, may_replace))
         assert function is not None
         with self._tasks.adding(declared.schedule_id, function):
-            return schedule_info(self._put(declared, may_replace))
+            added = self._put(declared, may_replace)
+        return self._info_of(added)
 
     def add_many(self, schedules: Iterable[NewSchedule]) -> list[ScheduleInfo]:
         """Create many in one transaction, all or none; each has its `id`."""
@@ -180,7 +190,8 @@ class SchedulerOperations:
                 raise ConfigError(
                     f"{declared[-1].place or schedule_id} cannot be imported; add it with `add`"
                 )
-        return [schedule_info(state) for state in self._create(declared)]
+        created = zip(self._create(declared), declared, strict=True)
+        return [schedule_info(state, one.definition, ADDED) for state, one in created]
 
     @overload
     def update(
@@ -202,7 +213,7 @@ class SchedulerOperations:
         state = operations.rewrite_schedule(
             self._runtime, schedule_id, self._rewriting(changes), source=ADDED, actor=self._name
         )
-        return schedule_info(state)
+        return self._info_of(state)
 
     @overload
     def remove(self, schedule_id: str, *, cancel_running: bool = False, connection: None = None) -> None: ...
@@ -215,13 +226,37 @@ class SchedulerOperations:
     def remove(
         self, schedule_id: str, *, cancel_running: bool = False, connection: SyncConnection | None = None
     ) -> RequestHandle[None] | None:
-        """Delete it; its record stays, and its running jobs continue, unless `cancel_running` is set."""
+        """Delete it; its record stays, and its running jobs continue, unless `cancel_running` is set.
+
+        One that is declared, in code or in a file, comes back when that is loaded again: a warning in the log names it.
+        """
+        self._warn_of_declared(schedule_id)
         if connection is not None:
             submission = self._request_removal(schedule_id, cancel_running)
             return self._submit(submission, connection, lambda _request: None)
         operations.delete_schedule(self._runtime, schedule_id, cancel_running=cancel_running, by=self._name)
         self._tasks.drop_local(schedule_id)
         return None
+
+    def _warn_of_declared(self, schedule_id: str) -> None:
+        try:
+            source = get_entry(self._runtime, schedule_id, self._caller).source
+        except UnknownScheduleError:  # the deletion itself says so
+            return
+        kind, _, program = source.partition(":")
+        if program:
+            log.warning(
+                'schedule "%s" is declared by the program "%s", and comes back at its next start: remove its decorator '
+                "or its agent as well",
+                schedule_id,
+                program,
+            )
+        elif kind == "config":
+            log.warning(
+                'schedule "%s" is declared in the configuration file, and comes back at the next start or reload: '
+                "remove it there as well",
+                schedule_id,
+            )
 
     def remove_all(self, *, cancel_running: bool = False) -> int:
         """Delete all that was added to this database from Python; return how many there were."""
@@ -236,10 +271,10 @@ class SchedulerOperations:
         """Fire nothing until it is resumed, or until then."""
         ends_at = None if until is None else self._instant(schedule_id, until)
         paused = operations.pause_schedule(self._runtime, schedule_id, note=note, until=ends_at)
-        return schedule_info(paused)
+        return self._info_of(paused)
 
     def resume(self, schedule_id: str) -> ScheduleInfo:
-        return schedule_info(operations.resume_schedule(self._runtime, schedule_id, by=self._name))
+        return self._info_of(operations.resume_schedule(self._runtime, schedule_id, by=self._name))
 
     def pause_all(self) -> None:
         """Pause the whole system: nothing fires and no job starts, in any process, until `resume_all`."""
@@ -250,7 +285,7 @@ class SchedulerOperations:
 
     def revive(self, schedule_id: str) -> ScheduleInfo:
         """Start a schedule that is done or dead anew."""
-        return schedule_info(operations.revive_schedule(self._runtime, schedule_id, by=self._name))
+        return self._info_of(operations.revive_schedule(self._runtime, schedule_id, by=self._name))
 
     # -- runs beside the clock's --
 
@@ -336,7 +371,7 @@ class SchedulerOperations:
     # -- questions --
 
     def get_schedule(self, schedule_id: str) -> ScheduleInfo:
-        return schedule_info(operations.get_schedule(self._runtime, schedule_id).state)
+        return self._read_info(schedule_id)
 
     def schedules(self, *, status: Status | None = None) -> list[ScheduleInfo]:
         """Return all schedules of the database, the oldest first; with `status` those of one status."""
@@ -436,6 +471,12 @@ class SchedulerOperations:
 
     # -- inside --
 
+    def _notice_zone(self, declared: Declared, fields: Mapping[str, Any]) -> Declared:
+        """Warn once of a schedule that nobody has given a zone; return it."""
+        if self._zone_notice is not None:
+            self._zone_notice.look(declared, fields)
+        return declared
+
     @property
     def _runtime(self) -> Runtime:
         return self._open_runtime()
@@ -448,6 +489,13 @@ class SchedulerOperations:
     def _handle(self, firing: FiringResult) -> JobHandle:
         return JobHandle(self.get_job, firing.job_id, firing.skip_reason)
 
+    def _read_info(self, schedule_id: str) -> ScheduleInfo:
+        return entry_info(get_entry(self._runtime, schedule_id, self._caller))
+
+    def _info_of(self, state: State) -> ScheduleInfo:
+        """Return a schedule that a call has just changed, with what its row does not say about it."""
+        return self._read_info(state.schedule_id)
+
     def _all_schedules(self, status: Status | None) -> Iterator[ScheduleInfo]:
         before: int | None = None
         while True:
@@ -455,7 +503,7 @@ class SchedulerOperations:
                 self._runtime, ScheduleFilter(status), self._caller, limit=_PAGE, before=before
             )
             for entry in page.entries:
-                yield schedule_info(entry.schedule.state, entry)
+                yield entry_info(entry)
             if len(page.entries) < _PAGE:
                 return
             before = page.entries[-1].schedule.state.row_id
@@ -508,7 +556,8 @@ class SchedulerOperations:
         args, kwargs = fields.pop("args", None), fields.pop("kwargs", None)
         _refuse_former_keys(fields)
         if function is None:
-            return self._declared_without_function(schedule_id, fields, around)
+            declared = self._declared_without_function(schedule_id, fields, around)
+            return self._notice_zone(declared, fields)
         name = shown(schedule_id or id_of(function))
         if "run" in fields:
             raise ConfigError(f'schedule "{name}": give a function or run, not both')
@@ -521,7 +570,8 @@ class SchedulerOperations:
             process = self._tasks.process
             target = function_target(callee.label, self._name, given=callee.given, process=process)
             around = replace(around, bound_to=f"{self._name}/{process}")
-        return read_schedule(schedule_id or id_of(function), plain(fields), around, target=target)
+        declared = read_schedule(schedule_id or id_of(function), plain(fields), around, target=target)
+        return self._notice_zone(declared, fields)
 
     def _declared_without_function(
         self, schedule_id: str | None, fields: Mapping[str, Any], around: SubmissionRules
@@ -559,6 +609,17 @@ def _function_and_id(first: Any, second: Any, id: str | None) -> tuple[Function 
     if id is not None:
         raise ConfigError(f'add was given two ids, "{shown(first)}" and "{shown(id)}"; give one')
     return None if second is None else checked_function(second), first
+
+
+def refuse_former_call(
+    parts: Sequence[Any], others: Sequence[Any], id: str | None, options: Mapping[str, Any]
+) -> None:
+    """Refuse more arguments than `add` has, and the trigger as one of them, with the call as it should be."""
+    fault = trigger_fault(parts, others, id, options)
+    if fault is None and others:
+        fault = f"add takes an id and a function, and everything else by its name; {shown(others[0])} is one too many"
+    if fault is not None:
+        raise ConfigError(fault)
 
 
 def _refuse_trigger(payload: Mapping[str, Any] | None, if_running: str) -> None:

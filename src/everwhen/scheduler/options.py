@@ -10,6 +10,7 @@ from everwhen.scheduler.schedule_options import (
     CircuitBreaker,
     Duration,
     Instant,
+    ScheduleChanges,
     ScheduleOptions,
     TimeZone,
     TriggerOptions,
@@ -28,6 +29,7 @@ __all__ = [
     "Instant",
     "NewSchedule",
     "Run",
+    "ScheduleChanges",
     "ScheduleOptions",
     "SchedulerLogger",
     "SchedulerOptions",
@@ -51,7 +53,7 @@ class SchedulerOptions(TypedDict, total=False):
     check_interval: float
     on_trigger: SchedulerTriggerCallback | None
     logger: SchedulerLogger | None
-    timezone: TimeZone
+    timezone: TimeZone | None
     max_workers: int
     lease: float
     queues: Sequence[str]
@@ -101,8 +103,11 @@ class AddOptions(TriggerOptions, Call, total=False):
     replace_existing: bool
 
 
-class UpdateOptions(TriggerOptions, Call, total=False):
-    """The keys of `update`: those that change; None clears a key."""
+class UpdateOptions(ScheduleChanges, total=False):
+    """The keys of `update`: those that change; None clears a key, and empties the arguments of a function."""
+
+    args: Sequence[Any] | None
+    kwargs: Mapping[str, Any] | None
 
 
 class NewSchedule(TriggerOptions, Call, total=False):

@@ -90,3 +90,46 @@ class TriggerOptions(ScheduleOptions, total=False):
     at: Instant
     after: Duration
     run: Mapping[str, Any]
+
+
+class ScheduleChanges(TypedDict, total=False):
+    """The keys of a change: those that are given; None clears a key."""
+
+    name: str | None
+    description: str | None
+    owner: str | None
+    enabled: bool | None
+    timezone: TimeZone | None
+    dst: Dst | None
+    start_at: Instant | None
+    end_at: Instant | None
+    first_run: Literal["immediately", "after_interval"] | None
+    interval_from: Literal["slot", "completion"] | None
+    jitter: Duration | None
+    only_between: str | None
+    not_on: str | int | Sequence[str | int] | None
+    outside_window: Literal["skip", "defer"] | None
+    quiet_hours: str | None
+    misfire_grace: Duration | int | None
+    catch_up: Literal["skip", "run_once", "run_all", "run_all_capped"] | None
+    catch_up_limit: int | None
+    if_running: Literal["skip", "queue", "cancel", "allow"] | None
+    queue_limit: int | None
+    max_outstanding: int | None
+    max_concurrent: int | None
+    total_repeats: int | None
+    max_retries: int | None
+    retry_delay: Duration | int | None
+    on_exhausted: Literal["continue", "stop"] | None
+    on_lost: Literal["rerun", "fail"] | None
+    timeout: Duration | int | None
+    circuit_breaker: CircuitBreaker | Literal[False] | None
+    queue: str | None
+    payload: Mapping[str, Any] | None
+    expect: Expect | Literal[True] | None
+    ping: Ping | None
+    every: Duration
+    cron: str
+    at: Instant
+    after: Duration
+    run: Mapping[str, Any]

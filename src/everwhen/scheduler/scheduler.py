@@ -19,6 +19,7 @@ from everwhen.model.instants import optional_datetime
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role
 from everwhen.model.values import bound_queue
+from everwhen.operations.next_runs import describe_next_runs
 from everwhen.runtime import Runtime
 from everwhen.scheduler.answers import SchedulerState
 from everwhen.scheduler.callables import callee_of, checked_figures, checked_name, id_of
@@ -55,6 +56,7 @@ from everwhen.scheduler.options import (
     TaskOptions,
     TimeZone,
 )
+from everwhen.scheduler.zone_notice import ZoneNotice
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.targets.python_function import JobContext
 from everwhen.targets.subscribers import CallbackSubscriber
@@ -87,13 +89,18 @@ class Scheduler(SchedulerOperations):
         check_interval: float = 1.0,
         on_trigger: SchedulerTriggerCallback | None = None,
         logger: SchedulerLogger | None = None,
-        timezone: TimeZone = "UTC",
+        timezone: TimeZone | None = None,
         max_workers: int = 8,
         lease: float = 30.0,
         queues: Sequence[str] = ("default",),
         context: JobContext | None = None,
     ) -> None:
-        """`context` makes a context manager that each function runs inside, in the thread or task that runs it."""
+        """Make a scheduler; nothing runs, and no database is opened yet.
+
+        `timezone` is the zone of schedules that set none: UTC without it, which a warning names at the first schedule
+        that is about the wall clock. `context` makes a context manager that each function runs inside, in the thread
+        or task that runs it.
+        """
         checked_name("name", name)
         checked_figures(check_interval=check_interval, max_workers=max_workers, lease=lease)
         if isinstance(queues, str):
@@ -103,12 +110,16 @@ class Scheduler(SchedulerOperations):
                 f"logger is a {type(logger).__name__}; it must have the methods debug, info, warning and error, as "
                 f'logging.getLogger("{shown(name)}") has'
             )
-        super().__init__(Tasks(name, on_trigger, context or nullcontext), lambda: self._runtime_of_calls)
+        super().__init__(
+            Tasks(name, on_trigger, context or nullcontext),
+            lambda: self._runtime_of_calls,
+            zone_notice=ZoneNotice(logger) if timezone is None else None,
+        )
         programs = (name, f"{name}/{self._tasks.process}")  # the second for what only this process can run
         self._queues = [
             bound_queue(checked_name("queue", queue), program) for queue in queues for program in programs
         ]
-        where = local_zone_name() if timezone == "local" else zone(zone_name(timezone)).name
+        where = local_zone_name() if timezone == "local" else zone(zone_name(timezone or "UTC")).name
         service = ServiceOptions(
             check_interval=check_interval, max_workers=max_workers, lease=lease, queues=self._queues
         )
@@ -244,11 +255,17 @@ class Scheduler(SchedulerOperations):
         self._take_role(role)
         with _stop_signals(self._node.service) as stopped:
             self._start(agents, None, role)
+            self._log_next_runs()
             try:
                 wait_until(stopped, self.is_running)
             finally:
                 self.stop()
                 self.close()
+
+    def _log_next_runs(self) -> None:
+        """Log what runs next, as `run` does when it starts."""
+        for line in describe_next_runs(self._runtime):
+            log.info("%s", line)
 
     def start(self, agents: Agents | None = None) -> None:
         """Bring the database to what is declared here, then fire and run; returns at once."""
@@ -394,7 +411,7 @@ class Scheduler(SchedulerOperations):
         with self._guard:
             self._tasks.add(task)
             try:
-                judge_task(task, self._name, self.timezone)
+                self._notice_zone(judge_task(task, self._name, self.timezone), task.fields)
                 if self.is_running():
                     declare_late(self._node.stack.runtime, self._tasks, task)
                     self._node.local_functions.begin()

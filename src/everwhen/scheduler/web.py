@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastapi import FastAPI
@@ -38,7 +37,6 @@ from everwhen.scheduler.node import EmbeddedNode
 from everwhen.scheduler.options import ApiOptions
 from everwhen.telemetry.metrics import Metrics
 from everwhen.web.routes import dashboard_routes
-from everwhen.wiring import python_fault
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -170,7 +168,7 @@ class MountedApi:
 
     def _context(self, node: EmbeddedNode) -> ApiContext:
         runtime = node.stack.runtime
-        rules = replace(rules_of(runtime, self._name), python_fault=python_fault)
+        rules = rules_of(runtime, self._name)
 
         def figures() -> LoopFigures | None:
             service, counts = node.service, node.service.ticker.counts

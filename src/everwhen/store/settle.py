@@ -370,7 +370,7 @@ def _is_plain(outcome: Outcome) -> bool:
     if outcome is SUCCEEDED:
         return True
     also = outcome.also if isinstance(outcome.also, NewMessage) else None
-    return outcome == Outcome("succeeded", result=outcome.result, also=also)
+    return outcome == Outcome("succeeded", result=outcome.result, also=also, is_json=outcome.is_json)
 
 
 def _give_places_back(jobs: Sequence[Finished], shared: Shared) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.signals import ProcessSignals
-from everwhen.targets.arguments import Arguments, bind
+from everwhen.targets.arguments import Arguments, bind, wants_run
 from everwhen.targets.python_function import (
     PythonRun,
     UnknownFunctionError,
@@ -30,6 +30,7 @@ from everwhen.targets.python_function import (
 )
 
 OUTCOME = "EVERWHEN_OUTCOME"
+ENDED = Outcome("failed", error="killed by SIGTERM")
 _REPORTED = (
     "status",
     "error",
@@ -40,16 +41,25 @@ _REPORTED = (
     "is_interrupted",
     "cost",
     "events",
+    "is_json",
 )
 
 
 def main() -> None:
     fields = json.load(sys.stdin)
-    cancelled = threading.Event()
-    # A function that checks run.cancelled has the five seconds before SIGKILL to end by itself.
-    ProcessSignals().on(signal.SIGTERM, cancelled.set)
+    cancelled, is_deaf = threading.Event(), threading.Event()
+    signals = ProcessSignals()
+
+    def end() -> None:
+        """End the function: one that has the run has the five seconds before SIGKILL to end by itself."""
+        cancelled.set()
+        if is_deaf.is_set():
+            is_deaf.clear()
+            signals.leave()
+
+    signals.on(signal.SIGTERM, end)
     run = read_run(fields["run"], _log, cancelled)
-    outcome = run.reported.added_to(_outcome(fields, run, cancelled))
+    outcome = run.reported.added_to(_outcome(fields, run, cancelled, is_deaf))
     if cancelled.is_set() and outcome.status != "succeeded":
         outcome = outcome._replace(is_interrupted=True)
     sys.stdout.flush()
@@ -57,15 +67,31 @@ def main() -> None:
     Path(os.environ[OUTCOME]).write_text(json.dumps(report))
 
 
-def _outcome(fields: Mapping[str, Any], run: PythonRun, cancelled: threading.Event) -> Outcome:
+def _outcome(
+    fields: Mapping[str, Any], run: PythonRun, cancelled: threading.Event, is_deaf: threading.Event
+) -> Outcome:
+    """Return the outcome of the function; `is_deaf` is set while one is called that cannot see that it is to end."""
     try:
         function = load(fields["function"])
     except UnknownFunctionError as error:
         return drifted(str(error))
-    bound = bind(function, run, Arguments.of_spec(fields))
+    given = Arguments.of_spec(fields)
+    bound = bind(function, run, given)
     if is_async(function):
         return asyncio.run(_await(bound, run, cancelled))
-    return call(bound)
+    if wants_run(function, given):
+        return call(bound)
+    return _call_deaf(bound, cancelled, is_deaf)
+
+
+def _call_deaf(bound: Callable[[], Any], cancelled: threading.Event, is_deaf: threading.Event) -> Outcome:
+    try:
+        is_deaf.set()
+        outcome = ENDED if cancelled.is_set() else call(bound)
+        is_deaf.clear()
+    except SystemExit:  # the signal came just before or after the call
+        return ENDED
+    return ENDED if cancelled.is_set() and outcome.is_failure else outcome
 
 
 async def _await(bound: Callable[[], Any], run: PythonRun, cancelled: threading.Event) -> Outcome:

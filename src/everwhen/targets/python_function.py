@@ -328,15 +328,14 @@ def outcome_of(returned: object) -> Outcome:
         return Outcome("succeeded")
     if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
         return Outcome("failed", error=NOTHING_RAN, is_final=True)
-    text = returned if isinstance(returned, str) else _to_text(returned)
-    return Outcome("succeeded", result=text[:LONGEST_RESULT])
-
-
-def _to_text(value: object) -> str:
+    if isinstance(returned, str):
+        return Outcome("succeeded", result=returned[:LONGEST_RESULT])
     try:
-        return json.dumps(value, default=str)
+        text = json.dumps(returned, default=str)
     except (TypeError, ValueError, RecursionError):
-        return repr(value)
+        return Outcome("succeeded", result=repr(returned)[:LONGEST_RESULT])
+    is_json = isinstance(returned, dict | list | tuple) and len(text) <= LONGEST_RESULT
+    return Outcome("succeeded", result=text[:LONGEST_RESULT], is_json=is_json)
 
 
 def failure_of(error: BaseException) -> Outcome:

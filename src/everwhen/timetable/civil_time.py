@@ -92,6 +92,11 @@ class Zone:
     def __repr__(self) -> str:
         return f"Zone({self.name!r})"
 
+    @property
+    def is_utc(self) -> bool:
+        """Return whether its clocks always show UTC, under whichever name."""
+        return self._only_span is not None and self._only_span[2] == 0
+
     def offset_at(self, instant: int) -> int:
         return self._plain_span(instant)[2]
 
@@ -246,11 +251,9 @@ def known_zones() -> frozenset[str]:
 
 
 def _unknown_zone(name: object) -> str:
-    import difflib
+    from everwhen.timetable.zone_hints import zone_hint
 
-    near = difflib.get_close_matches(str(name)[:64], known_zones(), n=1)
-    hint = f'did you mean "{near[0]}"?' if near else "use an IANA name such as Europe/Paris, or local"
-    return f'Unknown time zone "{shown(name)}", {hint}'
+    return f'Unknown time zone "{shown(name)}", {zone_hint(str(name)[:64].strip())}'
 
 
 def in_calendar(instant: int) -> int:

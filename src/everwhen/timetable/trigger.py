@@ -141,6 +141,15 @@ def parse_instant(moment: str | datetime, zone: Zone, rule: DstRule = FIXED) -> 
     return instant
 
 
+def is_naive(moment: str | datetime) -> bool:
+    """Return whether a time has no offset, so that it is read in the schedule's zone.
+
+    >>> is_naive("2026-12-24T18:00"), is_naive("2026-12-24T18:00Z")
+    (True, False)
+    """
+    return (_parse_rfc_3339(moment) if isinstance(moment, str) else moment).utcoffset() is None
+
+
 def _instant_of(moment: datetime, zone: Zone, rule: DstRule) -> int:
     if moment.utcoffset() is not None:
         return epoch_seconds_up(moment)

@@ -129,7 +129,7 @@ def fields_of(error: Exception, *, is_local: bool = False) -> Fields:
         return problem_fields(503, "unavailable", str(error) if is_local else _unavailable(error))
     for kind, status, name in _BY_ERROR:
         if isinstance(error, kind):
-            return problem_fields(status, name, str(error), faults)
+            return problem_fields(status, name, getattr(error, "detail", str(error)), faults)
     return problem_fields(400, "malformed", str(error))
 
 

@@ -121,15 +121,15 @@ class Names:
 # -- imported schedules of Python functions as a program: calls of `Scheduler.add` --
 
 
-def written_as_python(schedules: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of a program that adds the schedules.
+def written_as_python(schedules: Sequence[Mapping[str, Any]], timezone: str | None = None) -> list[str]:
+    """Return the lines of a program that adds the schedules; `timezone` is the zone of those that name none.
 
     >>> run = {"python": "shop.tasks:greet", "args": ["Ada"]}
-    >>> print(*written_as_python([{"id": "greet", "every": "5m", "run": run}]), sep="\\n")
+    >>> print(*written_as_python([{"id": "greet", "every": "5m", "run": run}], "Europe/Paris"), sep="\\n")
     import shop.tasks
     from everwhen import Scheduler
     <BLANKLINE>
-    scheduler = Scheduler("sqlite:///everwhen.db", name="app")
+    scheduler = Scheduler("sqlite:///everwhen.db", name="app", timezone="Europe/Paris")
     scheduler.add(
         'greet',
         shop.tasks.greet,
@@ -140,7 +140,8 @@ def written_as_python(schedules: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     modules = sorted({_module_of(schedule) for schedule in schedules if not _is_isolated(schedule)})
     lines = [*(f"import {module}" for module in modules), "from everwhen import Scheduler", ""]
-    lines.append('scheduler = Scheduler("sqlite:///everwhen.db", name="app")')
+    zone = "" if timezone is None else f', timezone="{timezone}"'
+    lines.append(f'scheduler = Scheduler("sqlite:///everwhen.db", name="app"{zone})')
     for schedule in schedules:
         lines += ["scheduler.add(", *(f"    {part}," for part in _parts(schedule)), ")"]
     return lines

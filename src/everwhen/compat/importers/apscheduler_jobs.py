@@ -17,9 +17,15 @@ from typing import Any, NamedTuple
 
 from everwhen.clock import SystemClock, local_zone_name
 from everwhen.compat.importers import Imported, Names
-from everwhen.compat.importers.apscheduler_triggers import LeftOutError, Reading, duration_text, trigger_keys
+from everwhen.compat.importers.apscheduler_triggers import (
+    LeftOutError,
+    Reading,
+    duration_text,
+    trigger_keys,
+    zone_name,
+)
 from everwhen.config.submission import SubmissionRules, read_submission
-from everwhen.errors import ConfigError, SchedulerError
+from everwhen.errors import ConfigError, SchedulerError, TimetableError
 from everwhen.model.instants import to_datetime
 from everwhen.targets.arguments import json_fault
 from everwhen.targets.python_function import UnknownFunctionError, load
@@ -63,6 +69,7 @@ def import_apscheduler(scheduler: Any) -> Imported:
     source = _Source(
         scheduler, Imported({"schedules": []}), SubmissionRules(now=now, local_zone=local_zone_name)
     )
+    source.imported.document = {**_service(source), "schedules": []}
     for found in _jobs_of(source):
         schedule = _schedule(found, to_datetime(now), source)
         if schedule is not None:
@@ -75,6 +82,15 @@ def import_apscheduler(scheduler: Any) -> Imported:
             ' in a function, or under `if __name__ == "__main__"`'
         )
     return source.imported
+
+
+def _service(source: _Source) -> dict[str, Any]:
+    """Return the section with the zone of the scheduler: the host's, unless the program names one."""
+    try:
+        return {"service": {"timezone": zone_name(source.scheduler.timezone)}}
+    except TimetableError as error:
+        source.imported.note(f"timezone: left out, so schedules that are added later are in UTC: {error}")
+        return {}
 
 
 def _jobs_of(source: _Source) -> list[_Found]:

@@ -85,7 +85,7 @@ def _cron(trigger: Any, reading: Reading) -> dict[str, Any]:
     bounds = {} if trigger.start_date is None else {"start_at": _text(_whole(trigger.start_date))}
     if str(fields["second"]) != "0":
         return _seconds(trigger, fields) | _end(trigger)
-    keys = _days(fields, reading) | {"timezone": _zone_name(trigger.timezone)}
+    keys = _days(fields, reading) | {"timezone": zone_name(trigger.timezone)}
     return keys | bounds | _end(trigger)
 
 
@@ -173,7 +173,7 @@ def _calendar(trigger: Any, reading: Reading) -> dict[str, Any]:
         )
     keys: dict[str, Any] = {
         "cron": f"{at.minute} {at.hour} {rest}",
-        "timezone": _zone_name(trigger.timezone),
+        "timezone": zone_name(trigger.timezone),
     }
     if _midnight(start, trigger) > reading.now:
         keys["start_at"] = _text(_midnight(start, trigger))
@@ -204,7 +204,8 @@ def _jitter(trigger: Any, keys: dict[str, Any], reading: Reading) -> dict[str, A
     return {"jitter": duration_text(seconds)}
 
 
-def _zone_name(info: Any) -> str:
+def zone_name(info: Any) -> str:
+    """Return the IANA name of a zone of any library; raise TimetableError for a mere offset."""
     return zone(str(getattr(info, "key", None) or getattr(info, "zone", None) or info)).name
 
 

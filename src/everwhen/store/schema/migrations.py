@@ -501,6 +501,7 @@ CREATE TABLE last_firings (
 ) WITHOUT ROWID;
 CREATE INDEX idx_last_firings_free ON last_firings (key, free_at);
 CREATE INDEX idx_last_firings_over ON last_firings (free_at);
+ALTER TABLE jobs ADD COLUMN is_result_json FLAG;
 """
 
 
