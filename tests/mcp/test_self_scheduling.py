@@ -215,6 +215,40 @@ def test_runs_of_what_a_run_made_make_nothing(service: Service, settings: dict[s
     assert again[0] == 403
 
 
+def test_a_run_that_arms_itself_again_comes_to_its_end(service: Service, settings: dict[str, Any]) -> None:
+    """Twelve runs in forty seconds: each changed its own one-shot to a second later."""
+    settings |= {"max_schedules": 1, "min_interval": "10m", "max_depth": 1}
+    soon = {**LATER, "after": "1s"}
+    again = [
+        ["PUT", "/schedules/key/loop/", soon],
+        ["POST", "/schedules/", soon],
+        ["PUT", "/schedules/key/other/", soon],
+    ]
+    prompt = {"agent": {"name": "bot", "prompt": json.dumps(again)}}
+    first = run(service, [["PUT", "/schedules/key/loop/", {**soon, "run": prompt}]])["done"][0]
+    assert first[0] == 201
+    schedule_id = first[1]["id"]
+
+    def fired() -> str | None:
+        items = service.admin.get(f"/jobs/?schedule_id={schedule_id}").fields["items"]
+        return items[0]["id"] if items else None
+
+    refused = printed(service, eventually(fired))["done"]
+    assert [status for status, _ in refused] == [403] * 3
+    assert all("runs make none beyond depth 1" in fields["detail"] for _, fields in refused)
+    # Nor does the next run of what the person made, neither by a change nor with another schedule.
+    calls = [
+        ["PATCH", f"/schedules/{schedule_id}/", {"after": "1s"}],
+        ["POST", f"/schedules/{schedule_id}/trigger/", {}],
+        ["DELETE", f"/schedules/{schedule_id}/", None],
+        ["POST", "/schedules/", soon],
+    ]
+    done = run(service, calls)["done"]
+    assert [status for status, _ in done] == [403, 429, 204, 403]
+    assert "min_interval allows it from" in done[0][1]["detail"]
+    assert "of the one that it replaces" in done[3][1]["detail"]
+
+
 def test_all_runs_of_an_agent_share_its_limits(service: Service, settings: dict[str, Any]) -> None:
     settings |= {"max_schedules": 2}
     calls = [["POST", "/schedules/", LATER]] * 2
