@@ -1,9 +1,9 @@
 """The share of a process that one caller may have: of the threads, and of the processor's time.
 
 A few expensive calls run at once, fewer than there are threads, so that cheap calls always find a thread. Of these
-places a token has two and an owner three. A call that finds no place waits for a moment; the next place is for the owner
-who has the fewest. The costs of a token's calls are also taken from a bucket, so that in the long run one token gets
-a part of one processor. What is beyond is refused with 429 and Retry-After.
+places a token has two and an owner three. A call that finds no place waits for a moment; the next place is for the
+owner who has the fewest. The costs of a token's calls are also taken from a bucket, so that in the long run one token
+gets a part of one processor. What is beyond is refused with 429 and Retry-After.
 
 Everything here runs on the event loop of one application.
 """
