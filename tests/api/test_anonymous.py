@@ -195,7 +195,13 @@ def test_a_client_that_leaves_while_its_requests_wait_leaves_nothing_in_the_log(
         few(service, 0)
         caplog.clear()
         for _ in range(5):
-            leave(service, b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5)
+            with connected(service) as peer:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                requests = (
+                    f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n" for path in ("/healthz", "/a", "/b")
+                )
+                peer.sendall("".join(requests).encode())
+                assert peer.recv(65_536).startswith(b"HTTP/1.1 200")  # and is gone while the others wait
         assert fetch(service, "/nowhere").status == 429  # as late as those before it
         assert fetch(service, "/nowhere").status == 429
         assert lines_of(caplog) == []
