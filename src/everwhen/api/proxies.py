@@ -48,7 +48,7 @@ def caller_scheme(connection: HTTPConnection, trusted: Sequence[Network]) -> str
 
 
 def counting_key(address: str) -> str:
-    """Return what the requests of an address are counted by: whoever has one address of IPv6 has a network of them.
+    """Return what the requests of an address are counted by: a client with one address of IPv6 has a network of them.
 
     >>> counting_key("203.0.113.9"), counting_key("2001:db9::7:1"), counting_key(UNKNOWN)
     ('203.0.113.9', '2001:db9::/64', 'unknown')
