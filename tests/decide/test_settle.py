@@ -457,7 +457,7 @@ def test_a_slot_held_when_the_last_repeat_succeeds_is_over() -> None:
         next_slot_at=at("10:00"),
     )
     decision = ended(schedule)
-    assert skips(decision.events) == [(NINE, "superseded")]
+    assert skips(decision.events) == [(NINE, "paused")]  # no later slot came first
     assert decision.after.held_slot_at is None
 
 
