@@ -169,7 +169,8 @@ class Draft:
         """End many slots with one event: their number, the first, the last."""
         self.end_gathering()
         self.state = row_changes.reach(self.state, last)
-        self._record_range(kind, first, last, count, reason)
+        detail = {"first": first, "last": last} if count > 1 else NOTHING
+        self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail)
 
     def hold(
         self, slot_at: int, due_at: int, reason: HoldReason, key: str | None, release_at: int | None
@@ -323,27 +324,12 @@ class Draft:
             first, last, reason = state.skip_first_at, state.skip_last_at, state.skip_reason
             assert first is not None and last is not None and reason is not None
             held = None if state.skip_held is None else EndedHold(state.skip_held)
-            self._record_range("schedule.skipped", first, last, state.skip_count, reason, held=held)
+            # With both ends also for one slot: the instant of the event is not that of its decision.
+            detail = {**detail_of(held), "first": first, "last": last}
+            self.record(
+                "schedule.skipped", slot_at=first, reason=reason, slot_count=state.skip_count, detail=detail
+            )
         self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
-
-    def _record_range(
-        self,
-        kind: EventType,
-        first: int,
-        last: int,
-        count: int,
-        reason: str,
-        *,
-        held: EndedHold | None = None,
-    ) -> None:
-        ends = {"first": first, "last": last} if count > 1 else NOTHING
-        self.record(
-            kind,
-            slot_at=first,
-            reason=reason,
-            slot_count=count,
-            detail={**detail_of(held), **ends} or NOTHING,
-        )
 
     def _is_frequent(self, slot_at: int) -> bool:
         """Return whether slots are less than a minute apart."""

@@ -209,7 +209,7 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
     for recorded in reversed(evidence.events):
         event = recorded.event
         if event.type == "schedule.skipped" and event.reason is not None:
-            judged_at = event.at if event.slot_count == 1 else None
+            judged_at = None if "last" in event.detail else event.at
             return _skipped(evidence, event.reason, event.slot_count, event.detail, judged_at)
         if event.type == "schedule.missed" and event.reason is not None:
             why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)

@@ -97,11 +97,15 @@ class BudgetCounts:
     def add(self, job: Job) -> None:
         if job.created_at < self.first_at:
             self.first_at = job.created_at
-        keys = self._keys.get(job.revision, ())
+        keys = self.keys_of(job)
         if keys:
             self._add_fires(job, keys)
         if job.cost_reserved is not None:
             self._add_cost(job)
+
+    def keys_of(self, job: Job) -> Sequence[str]:
+        """Return the keys of the budgets that a job of this history counts for."""
+        return self._keys.get(job.revision, ())
 
     def _add_fires(self, job: Job, keys: Sequence[str]) -> None:
         """Count the attempts of a job: when it was enqueued, a retry when it began, and again after each rescue."""
