@@ -374,10 +374,10 @@ def _counted(case: Case, kind: str, slot_count: int) -> Verdict:
     if case.definition.is_chain or not case.has_its_policy or not (is_missed or case.reason in CLOSED):
         return None
     first, last = (int(str(case.detail[name])) for name in ("first", "last"))
-    count = 1  # a slot that was late when a closed time began; or the newest of those that were deferred
+    count = 0 if is_missed else 1  # one that was late when the closed time began
     for reason, slots in case.calendar.runs(slots_between(case.calendar, first, last)):
         if is_missed and reason in case.plan.defers:
-            count += 1
+            count += 1  # the newest of those that were deferred
         elif reason == (None if is_missed else case.reason):
             count += len(slots)
     return None if slot_count <= count else f"only {count} slots of its range can have that reason"
@@ -483,7 +483,7 @@ def _missed(rule: Callable[[Case], Verdict], *, catches_up: bool) -> Callable[[C
 
     def judge(case: Case) -> Verdict:
         if not case.is_late():
-            return "it was on time, and the newest"
+            return "it was on time and the newest"
         closed = case.closed_reason(case.due_at)
         if closed in CLOSED and closed not in case.plan.defers:
             return f"{closed} comes first, which applied"
@@ -543,7 +543,7 @@ def _was_held(case: Case) -> Verdict:
     held, held_at, opening_at = (case.detail.get(name) for name in ("held", "held_at", "opening_at"))
     instants = [at for at in (held_at, opening_at) if isinstance(at, int)]
     if instants != sorted(instants) or any(not case.due_at <= at <= case.at for at in instants):
-        return "its hold did not begin after it was due, or did not end before its entry"
+        return "its hold does not lie between its due time and its entry"
     begun = held_at if isinstance(held_at, int) else case.due_at
     verdicts = [
         _hold(case._replace(plan=plan, calendar=plan.calendar(None)), held, begun)
@@ -571,7 +571,7 @@ def _hold(case: Case, reason: object, held_at: int) -> Verdict:
     reasons = [case.closed_reason(at) for at in (case.due_at, held_at)]
     if reason in reasons:
         return None
-    return UNKNOWN if UNKNOWN in reasons else "that does not close it then"
+    return UNKNOWN if UNKNOWN in reasons else "that did not close it"
 
 
 # -- requests --
