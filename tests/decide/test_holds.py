@@ -242,6 +242,30 @@ def test_a_hold_that_ends_without_firing_keeps_what_held_it_and_the_opening_that
     assert decision.events[0].detail == {"held": "quiet_hours", "held_at": NINE} | opening
 
 
+@pytest.mark.parametrize(("late", "is_named"), [("4m59s", False), ("5m", False), ("5m1s", True)])
+def test_an_opening_has_passed_when_a_slot_of_that_instant_would_have_been_missed(
+    late: str, is_named: bool
+) -> None:
+    schedule = a_deferred(release_at=at("09:10"), only_between="08:00-09:10")
+    (event,) = decide(schedule, at("09:10") + span(late), Shared()).events
+    assert ("opening_at" in event.detail) is is_named
+
+
+def test_close_skips_are_gathered_only_with_those_that_were_held_for_the_same_reason() -> None:
+    fields: dict[str, Any] = {"every": "10s", "skip_reason": "paused", "skip_held": "outstanding_limit"}
+    world = World(NINE)
+    world.add(holding(**fields))
+    world.pause()
+    assert [event.detail.get("held") for event in world.events] == ["at_capacity", None]
+
+
+def test_an_edit_releases_no_slot_before_it_is_due_by_the_clock_by_which_it_was_held() -> None:
+    world = World(NINE - span("10m"))  # the clock was put back since
+    world.add(holding())
+    world.edit(a_plan(every="1h", capacity=a_capacity(2)))
+    assert world.state().release_at == NINE
+
+
 def test_a_place_that_was_free_for_long_is_no_opening() -> None:
     schedule = holding(release_at=at("09:10"))
     (event,) = decide(with_jobs(schedule, a_job(schedule)), at("09:50"), Shared()).events
