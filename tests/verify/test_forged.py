@@ -10,14 +10,21 @@ import pytest
 from everwhen.model.events import Event
 from everwhen.model.history import History, Recorded, ScheduleHistory
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
+from everwhen.model.job import Job
 from everwhen.model.limits import Limit
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import Budget
+from everwhen.model.schedule import Plan
 from everwhen.model.spending import Spending
+from everwhen.timetable.trigger import EveryMonth
+from everwhen.timetable.windows import Window
+from everwhen.verify.budgets import BudgetCounts, WindowSum
 from everwhen.verify.ledger import LedgerReport, check_ledger
 from tests.verify.test_ledger import (
     START,
     UID,
     a_plan,
+    a_second,
     a_world,
     an_hour,
     check,
@@ -174,3 +181,104 @@ def check_budget(*, fires: int = 0, day_fires: int = 0, spent: int = 0) -> Ledge
 def test_a_budget_that_counts_other_than_the_jobs_is_found_in_both_directions(wrong: dict[str, int]) -> None:
     assert check_budget().of("counter") == []
     assert check_budget(**wrong).of("counter")
+
+
+# -- edges: what lies exactly on them --
+
+
+def test_a_slot_at_the_very_instant_of_a_pause_of_the_system_needs_its_entry() -> None:
+    history = without(an_hour(), 10, 11, 12)
+    lost = check(history, system=switched(START + 10 * MINUTE, START + 12 * MINUTE)).of("lost")
+    assert [fault.slot_at for fault in lost] == [START + 10 * MINUTE]
+
+
+def test_a_slot_at_the_very_instant_from_which_on_the_record_is_whole_is_judged() -> None:
+    history = without(an_hour(), 10, 11)
+    for minute, lost in ((10, [10, 11]), (11, [11]), (12, [])):
+        report = check_ledger(History([history], retained_from=START + minute * MINUTE), START + HOUR)
+        assert [fault.slot_at for fault in report.of("lost")] == [START + n * MINUTE for n in lost]
+
+
+def failing_at_first(job: Job) -> tuple[int, Outcome]:
+    return SECOND, SUCCEEDED if job.retry else Outcome("failed", error="no luck")
+
+
+@pytest.mark.parametrize(
+    ("plan", "run"),
+    [
+        (a_plan(interval_from="completion", max_retries=2, retry_delay=5 * MINUTE), failing_at_first),
+        (a_plan(interval_from="completion", end_at=START // SECOND + 122), a_second),
+        (a_plan(interval_from="completion", only_between=Window(60, 120), outside_window="defer"), a_second),
+        (a_plan(EveryMonth(), first_run="after_interval"), a_second),
+    ],
+    ids=["a chain with retries", "a chain up to its end", "a chain that holds its slot", "a month"],
+)
+def test_a_record_at_the_edge_of_a_rule_is_clean(plan: Plan, run: Any) -> None:
+    world = a_world(plan, run=run)
+    world.go_to(START + HOUR)
+    report = check_ledger(History([world.history(UID)]), world.now, tolerance=0)
+    assert report.is_clean, str(report)
+
+
+def test_a_run_that_is_over_and_keeps_its_worker_counts_as_running() -> None:
+    history = an_hour()
+    *jobs, last, running = jobs_of(history)
+    held = last._replace(status="timed_out", released_at=None)
+    state = history.state
+    assert state is not None
+    for counted, is_clean in ((state.running_jobs, False), (state.running_jobs + 1, True)):
+        forged = with_state(replace(history, jobs=[*jobs, held, running]), running_jobs=counted)
+        words = [fault.sentence for fault in check(forged).of("counter")]
+        assert any(word.startswith("running_jobs") for word in words) is not is_clean
+
+
+def test_a_retry_that_was_claimed_before_is_not_counted_as_waiting() -> None:
+    history = an_hour()
+    *jobs, running = jobs_of(history)
+    for fence, waiting in ((0, 1), (3, 0)):
+        changes: dict[str, Any] = {"status": "queued", "origin": "retry", "not_before": START, "node": None}
+        retry = running._replace(**changes, fence=fence, ready_at=START)
+        forged = with_state(replace(history, jobs=[*jobs, retry]), waiting=waiting, retries_waiting=waiting)
+        words = [fault.sentence for fault in check(forged).of("counter")]
+        assert not any("waiting" in word for word in words)
+
+
+def test_a_death_of_before_the_rule_is_not_held_against_it() -> None:
+    died = Event("schedule.died", START + MINUTE, "s", UID)
+    history = replace(an_hour(), events=[*an_hour().events, Recorded(1_000, died)])
+    for ruled_from, is_found in ((START + MINUTE, True), (START + MINUTE + 1, False)):
+        report = check_ledger(History([history], ruled_from=ruled_from), START + HOUR)
+        assert any("on_exhausted" in fault.sentence for fault in report.faults) is is_found
+
+
+def test_a_skipped_request_is_no_slot() -> None:
+    history = an_hour()
+    request = Event(
+        "schedule.skipped", START, "s", UID, slot_at=START + 1, reason="paused", detail={"origin": "chat"}
+    )
+    forged = replace(history, events=[*history.events, Recorded(1_000, request)])
+    assert (check(forged).of("extra"), check(forged).of("doubled")) == ([], [])
+
+
+def test_a_retry_counts_in_the_hour_in_which_it_began() -> None:
+    history = a_budgeted_hour()
+    retry = jobs_of(history)[-1]._replace(
+        origin="retry", retry=1, created_at=START + 30 * MINUTE, job_id="r", started_at=START + HOUR
+    )
+    counts = BudgetCounts(START + HOUR)
+    counts.begin(history)
+    counts.add(retry)
+    hour = START + HOUR - (START + HOUR) % HOUR
+    assert counts.fires_by_hour.of(BUDGET.key, hour) == WindowSum(1, 0)
+    assert counts.fires_by_hour.of(BUDGET.key, hour - HOUR) == WindowSum(0, 0)
+
+
+def test_what_a_lost_attempt_has_spent_is_not_counted_again_at_the_end_of_its_job() -> None:
+    history = a_budgeted_hour()
+    job = jobs_of(history)[0]._replace(cost_amount=12)
+    spent = {"spent": {BUDGET.key: 7}}
+    rescued = Event("job.rescued", START + 1, "s", UID, job_id=job.job_id, detail=spent)
+    counts = BudgetCounts(START + HOUR)
+    counts.begin(replace(history, events=[*history.events, Recorded(1_000, rescued)]))
+    counts.add(job)
+    assert counts.by_day.of(BUDGET.key, START - START % DAY) == WindowSum(12, 0)

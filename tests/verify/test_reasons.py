@@ -254,6 +254,9 @@ TRUE: Mapping[str, Entry] = {
         around=Circumstances(transitions=[moved(SLOT + MINUTE, "half_open", "open", "cooldown_elapsed")]),
     ),
     "already_running": Entry(skipped("already_running"), jobs=[RUNNING]),
+    "already_running, as late as a slot may be": Entry(
+        skipped("already_running", SLOT + 30 * SECOND), jobs=[RUNNING]
+    ),
     "already_running beside a manual job": Entry(
         skipped("already_running"), jobs=[a_job(SLOT - MINUTE, SLOT + MINUTE, origin="manual")]
     ),
@@ -294,6 +297,9 @@ TRUE: Mapping[str, Entry] = {
         around=Circumstances(
             nodes=[a_node(START - DAY, START), a_node(LATE - MINUTE, LATE)], signs=[started(LATE, START)]
         ),
+    ),
+    "down beside a worker": Entry(
+        missed("down"), around=Circumstances(nodes=[a_node(START - DAY, LATE)._replace(is_scheduler=False)])
     ),
     "down by a step of the clock": Entry(
         missed("down"),
@@ -542,6 +548,10 @@ FALSE: Mapping[str, tuple[Entry, str]] = {
     ),
     "already_running, missed by then": (
         Entry(skipped("already_running", LATE), jobs=[RUNNING]),
+        "it had been missed by then",
+    ),
+    "already_running, later than a slot may be": (
+        Entry(skipped("already_running", SLOT + 30 * SECOND + 1), jobs=[RUNNING]),
         "it had been missed by then",
     ),
     "already_running in a closed time": (
