@@ -148,7 +148,7 @@ def test_a_reason_that_the_previous_release_may_have_written_is_not_judged(runti
     with migrated_now(runtime):
         report = runtime.check()
         assert (report.of("reason"), report.unjudged) == ([], 1)
-        assert "the reasons of 1 slot are not judged" in report.unjudged_words
+        assert "the reasons of 1 slot are not judged" in report.unjudged_text
     assert runtime.check().of("reason")
     run(runtime, "DELETE FROM audit_events WHERE type = 'schedule.skipped'")
 

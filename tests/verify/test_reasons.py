@@ -675,11 +675,11 @@ FALSE: Mapping[str, tuple[Entry, str]] = {
         Entry(missed("budget"), a_plan(catch_up="run_once")),
         "it has no budget",
     ),
-    "no reason of a skip": (Entry(skipped("down")), "that is no reason of such an entry"),
-    "no reason of a miss": (Entry(missed("paused")), "that is no reason of such an entry"),
+    "no reason of a skip": (Entry(skipped("down")), "that is not a reason of such an entry"),
+    "no reason of a miss": (Entry(missed("paused")), "that is not a reason of such an entry"),
     "no reason of a request": (
         Entry(skipped("budget", origin="webhook"), a_plan(OnRequest("webhook"))),
-        "that is no reason of such an entry",
+        "that is not a reason of such an entry",
     ),
     "a request to an active schedule": (
         Entry(skipped("paused", origin="webhook"), a_plan(OnRequest("webhook"))),
@@ -713,7 +713,7 @@ FALSE: Mapping[str, tuple[Entry, str]] = {
     ),
     "held by no reason of a hold": (
         Entry(skipped("paused", **held("budget")), after=[PAUSED]),
-        "that is no reason of a hold",
+        "that is not a reason of a hold",
     ),
     "held where nothing defers": (
         Entry(skipped("paused", **held("outside_window")), a_plan(**SHUT_WINDOW), after=[PAUSED]),
@@ -749,7 +749,7 @@ FALSE: Mapping[str, tuple[Entry, str]] = {
             an_hourly(policy=DEFERRED, only_between=Window(22 * 60, 24 * 60)),
             around=QUIET_SINCE,
         ),
-        "what it names is no opening",
+        "what it names is not an opening",
     ),
 }
 
@@ -813,8 +813,8 @@ def test_the_report_says_how_many_reasons_are_not_judged() -> None:
     report = Entry(
         a_range(skipped("budget"), SLOT + 2 * HOUR, 1_200), around=Circumstances(judged_from=LATE)
     ).report()
-    assert report.unjudged_words == "; the reasons of 1,200 slots are not judged, too little is on record"
-    assert LedgerReport(1, 1, 1, (), 0).unjudged_words == ""
+    assert report.unjudged_text == "; the reasons of 1,200 slots are not judged, too little is on record"
+    assert LedgerReport(1, 1, 1, (), 0).unjudged_text == ""
     assert str(LedgerReport(1, 1, 1, (), 0, 0, 1)) == (
         "1 schedules, 1 slots, 1 jobs: every slot has exactly one entry; the reasons of 1 slot are not judged, "
         "too little is on record"

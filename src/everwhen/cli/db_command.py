@@ -237,7 +237,7 @@ def _tell_report(report: LedgerReport) -> None:
     )
     if report.is_clean:
         secho(
-            f"{seen}: every slot has exactly one entry, every count agrees{report.unjudged_words}", fg="green"
+            f"{seen}: every slot has exactly one entry, every count agrees{report.unjudged_text}", fg="green"
         )
         return
     for fault in report.faults[:FAULTS_SHOWN]:

@@ -402,12 +402,12 @@ class Ledger(StorePart):
 
 def _circumstances(tx: Snapshot) -> Circumstances:
     return Circumstances(
-        _ruled_from(tx, REASONS_RULED),
-        tx.many(Transition._make, _ALL_TRANSITIONS),
-        dict(tx.rows(_POLICIES_WRITTEN)),
-        tx.nodes(),
-        tx.many(recorded, _SIGNS),
-        tx.many(recorded, _BUDGETS_REACHED),
+        judged_from=_ruled_from(tx, REASONS_RULED),
+        transitions=tx.many(Transition._make, _ALL_TRANSITIONS),
+        policies=dict(tx.rows(_POLICIES_WRITTEN)),
+        nodes=tx.nodes(),
+        signs=tx.many(recorded, _SIGNS),
+        reached=tx.many(recorded, _BUDGETS_REACHED),
     )
 
 

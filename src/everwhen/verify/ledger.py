@@ -28,7 +28,7 @@ from everwhen.verify.counters import JobCounts, check_breakers, check_counters, 
 from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of, fault_of
 from everwhen.verify.outcomes import Outcomes, check_outcomes
 from everwhen.verify.periods import SystemSpan, periods_of, reach_of, system_spans
-from everwhen.verify.reasons import Surroundings, check_reasons, surroundings_of
+from everwhen.verify.reasons import Background, background_of, check_reasons
 from everwhen.verify.slots import check_grid
 
 __all__ = ["LedgerFault", "LedgerReport", "check_ledger"]
@@ -60,7 +60,7 @@ class LedgerReport:
         return [fault for fault in self.faults if fault.kind == kind]
 
     @property
-    def unjudged_words(self) -> str:
+    def unjudged_text(self) -> str:
         """Return what is said of the reasons that could not be judged; nothing where all were."""
         if not self.unjudged:
             return ""
@@ -70,7 +70,7 @@ class LedgerReport:
     def __str__(self) -> str:
         head = f"{self.schedules} schedules, {self.slots} slots, {self.jobs} jobs: "
         if self.is_clean:
-            return head + "every slot has exactly one entry" + self.unjudged_words
+            return head + "every slot has exactly one entry" + self.unjudged_text
         lines = [f"{f.kind} {f.schedule_id} ({f.uid}) {f.slot_at}: {f.sentence}" for f in self.faults]
         return "\n".join([f"{head}{self.fault_count} faults", *lines])
 
@@ -81,7 +81,7 @@ def check_ledger(record: History, now: int, *, tolerance: int = MINUTE) -> Ledge
     `tolerance`: how long a transaction that decides may have waited for its turn.
     """
     spans = system_spans(record.system)
-    around = surroundings_of(
+    around = background_of(
         record.circumstances,
         record.system,
         spans,
@@ -103,7 +103,13 @@ def check_ledger(record: History, now: int, *, tolerance: int = MINUTE) -> Ledge
     fault_count += len(shared)
     faults += shared
     return LedgerReport(
-        schedules, counts.slots, counts.jobs, tuple(faults), fault_count, around.judged, around.unjudged
+        schedules,
+        slots=counts.slots,
+        jobs=counts.jobs,
+        faults=tuple(faults),
+        fault_count=fault_count,
+        reasons=around.judged,
+        unjudged=around.unjudged,
     )
 
 
@@ -131,7 +137,7 @@ def check_history(
     now: int,
     *,
     budgets: BudgetCounts,
-    around: Surroundings,
+    around: Background,
 ) -> Iterator[LedgerFault]:
     """Yield every fault in the record of one schedule."""
     counts.begin()

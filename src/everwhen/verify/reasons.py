@@ -40,7 +40,7 @@ Verdict = str | None
 
 
 @dataclass(slots=True)
-class Surroundings:
+class Background:
     """What the reasons of all schedules are judged by. `tolerance`: see `circumstances`."""
 
     record: Circumstances
@@ -69,31 +69,31 @@ class Surroundings:
                 yield fault
 
 
-def surroundings_of(
+def background_of(
     record: Circumstances | None,
     system: Sequence[Recorded],
     spans: Sequence[SystemSpan],
     *,
     retained_from: int,
     tolerance: int,
-) -> Surroundings:
+) -> Background:
     known = record or Circumstances()
     steps = [
         (int(str(event.detail.get("from", 0))), int(str(event.detail.get("to", 0))))
         for _, event in system
         if event.type == "scheduler.clock_stepped"
     ]
-    return Surroundings(
-        known,
-        record is not None,
-        spans,
-        [event.at for _, event in system if event.type in ("system.resumed", "system.restored")],
-        [(end - tolerance, start + tolerance) for start, end in steps if end < start],
-        BreakerStates(known.transitions, is_whole=not retained_from),
-        BudgetsReached(known.reached),
-        SchedulersAlive(known, steps),
-        tolerance,
-        retained_from,
+    return Background(
+        record=known,
+        is_known=record is not None,
+        spans=spans,
+        switches=[event.at for _, event in system if event.type in ("system.resumed", "system.restored")],
+        twice=[(end - tolerance, start + tolerance) for start, end in steps if end < start],
+        breakers=BreakerStates(known.transitions, is_whole=not retained_from),
+        budgets=BudgetsReached(known.reached),
+        alive=SchedulersAlive(known, steps),
+        tolerance=tolerance,
+        retained_from=retained_from,
     )
 
 
@@ -113,7 +113,7 @@ class Case(NamedTuple):
     reason: str
     detail: Mapping[str, object]
     occupied: Occupied
-    around: Surroundings
+    around: Background
     changes: frozenset[str]
     earlier: Sequence[Plan]  # the revisions that were in force before, since the slot was due
     is_active: bool
@@ -163,10 +163,10 @@ class Case(NamedTuple):
         return not is_last or self.at - self.due_at > self.plan.grace_of(self.slot_at, following)
 
 
-class _Walk:
+class _ReasonCheck:
     """The way through the events of a schedule; it knows what is in force at each."""
 
-    def __init__(self, history: ScheduleHistory, occupied: Occupied, around: Surroundings) -> None:
+    def __init__(self, history: ScheduleHistory, occupied: Occupied, around: Background) -> None:
         self._history = history
         self._occupied = occupied
         self._around = around
@@ -236,18 +236,22 @@ class _Walk:
             # They were decided one after another, each on time.
             first = due_at
             last = min(due_at + plan.grace_of(slot_at, calendar.next_after(slot_at)), event.at)
-        changes = self._changes.get(event.at, frozenset())
-        earlier = [one for until, one in self._plans if until >= due_at]
-        parts = (
-            event.reason or "",
-            event.detail,
-            self._occupied,
-            self._around,
-            changes,
-            earlier,
-            self._is_active,
+        return Case(
+            plan=plan,
+            calendar=calendar,
+            slot_at=slot_at,
+            due_at=due_at,
+            at=event.at,
+            first=first,
+            last=last,
+            reason=event.reason or "",
+            detail=event.detail,
+            occupied=self._occupied,
+            around=self._around,
+            changes=self._changes.get(event.at, frozenset()),
+            earlier=[one for until, one in self._plans if until >= due_at],
+            is_active=self._is_active,
         )
-        return Case(plan, calendar, slot_at, due_at, event.at, first, last, *parts)
 
     def _samples(self, event: Event) -> Sequence[int]:
         """Return the slots of an event that are judged: of a range some, among them its first and its last."""
@@ -296,10 +300,10 @@ class _Walk:
 
 
 def check_reasons(
-    history: ScheduleHistory, occupied: Occupied, around: Surroundings, now: int
+    history: ScheduleHistory, occupied: Occupied, around: Background, now: int
 ) -> Iterator[LedgerFault]:
     """Yield every reason of one history that cannot be true."""
-    return _Walk(history, occupied, around).faults(now)
+    return _ReasonCheck(history, occupied, around).faults(now)
 
 
 def _changes_by_instant(events: Sequence[Recorded]) -> dict[int, frozenset[str]]:
@@ -320,7 +324,7 @@ OVERLAPS = ("already_running", "retrying", "queue_full")
 
 
 def _never(case: Case) -> Verdict:
-    return "that is no reason of such an entry"
+    return "that is not a reason of such an entry"
 
 
 def _judge(case: Case, event: Event) -> Verdict:
@@ -384,7 +388,7 @@ def _counted(case: Case, kind: str, slot_count: int) -> Verdict:
 
 
 def _stopped(case: Case) -> Verdict:
-    """The commit that stopped the schedule ended it, or the end of a span of the system, or of a restore."""
+    """Judge a slot that a stop ended: of the schedule, in the same commit, or of the system, or by a restore."""
     if any(change in STOPS for change in case.changes):
         return None
     tolerance = case.around.tolerance
@@ -553,7 +557,7 @@ def _was_held(case: Case) -> Verdict:
         return f"it was held, reason {held}, and {verdicts[0]}"
     if not isinstance(opening_at, int) or case.earlier or case.closed_reason(opening_at) in (None, UNKNOWN):
         return None
-    return "what it names is no opening"
+    return "what it names is not an opening"
 
 
 def _hold(case: Case, reason: object, held_at: int) -> Verdict:
@@ -565,7 +569,7 @@ def _hold(case: Case, reason: object, held_at: int) -> Verdict:
         enqueues = definition.if_running in ("queue", "cancel")
         return f"if_running is {definition.if_running}" if enqueues else None
     if reason not in CLOSED:
-        return "that is no reason of a hold"
+        return "that is not a reason of a hold"
     if reason not in case.plan.defers:
         return "the schedule defers no such slot"
     reasons = [case.closed_reason(at) for at in (case.due_at, held_at)]

@@ -58,7 +58,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
     def _tell(self, report: LedgerReport) -> None:
         seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
         if report.is_clean:
-            proven = f"every slot has exactly one entry, every count agrees{report.unjudged_words}"
+            proven = f"every slot has exactly one entry, every count agrees{report.unjudged_text}"
             self.stdout.write(f"{seen}: {proven}")
             return
         for fault in report.faults[:MOST_FAULTS]:
