@@ -329,6 +329,51 @@ def test_a_retry_that_comes_due_waits_while_the_breaker_is_open(runtime: Tenant)
     assert (found.state, found.probe_job_id) == ("half_open", probe.job.job_id)
 
 
+def test_a_breaker_that_closes_lets_a_retry_go_that_waited_for_it_and_none_before_its_not_before(
+    runtime: Tenant,
+) -> None:
+    poll: dict[str, Any] = {"group": "withings", "command": "poll", "every": "24h", "max_retries": 1}
+    poll["circuit_breaker"] = {"threshold": 1, "reset_after": "30m"}
+    runtime.add("withings.probe", retry_delay="29m", **poll)
+    runtime.add("withings.soon", retry_delay="1m", **poll)
+    runtime.add("withings.later", retry_delay="2h", **poll)
+    runtime.step()
+    runtime.settle(*runtime.claim(), outcome=FAILED)
+    runtime.wait("30m")
+    found = runtime.claim()  # the first of them is the probe, and the other one waits
+    assert len(found) == 1
+    runtime.settle(*found)
+    others = {"withings.probe", "withings.soon"} - {found[0].job.schedule_id}
+    assert {claimed.job.schedule_id for claimed in runtime.claim()} == others
+    runtime.wait("89m")
+    assert runtime.claim() == []
+    runtime.wait("1m")
+    assert names(runtime.claim()) == ["withings.later"]
+
+
+def test_two_retries_of_one_schedule_that_a_budget_refuses_in_one_claim_are_both_counted(
+    runtime: Tenant,
+) -> None:
+    """The next slot comes before the refill: both are given up, and the second decision sees the first."""
+    runtime.add(
+        "a",
+        every="10m",
+        if_running="allow",
+        max_retries=1,
+        retry_delay="15m",
+        budgets={"a": {"fires_per_hour": 2}},
+    )
+    runtime.step()
+    runtime.wait_and_step("10m")
+    runtime.settle(*runtime.claim(), outcome=FAILED)
+    assert runtime.state("a").retries_waiting == 2
+    runtime.wait("30m")
+    assert runtime.claim() == []
+    state = runtime.state("a")
+    assert (state.outstanding, state.waiting, state.retries_waiting, state.failed_slots) == (0, 0, 0, 2)
+    assert [job.reason for job in runtime.jobs() if job.origin == "retry"] == ["budget", "budget"]
+
+
 # -- what a claim returns --
 
 

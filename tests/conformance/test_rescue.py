@@ -340,6 +340,27 @@ def test_a_rescued_retry_waits_for_nothing_any_more(runtime: Tenant) -> None:
     assert (runtime.state("a").waiting, runtime.state("a").retries_waiting) == (0, 0)
 
 
+def test_a_rescued_retry_that_is_the_probe_of_its_breaker_is_claimed_again_and_closes_it(
+    runtime: Tenant,
+) -> None:
+    breaker = {"threshold": 1, "reset_after": "30m"}
+    runtime.add("a", every="24h", max_retries=3, retry_delay="1m", circuit_breaker=breaker)
+    runtime.step()
+    runtime.run(FAILED)
+    runtime.wait("31m")
+    (probe,) = runtime.claim()
+    assert runtime.runtime.ledger.breaker("a").probe_job_id == probe.job.job_id
+    runtime.wait("31s")
+    other = runtime.neighbour()
+    other.rescue()
+    (again,) = other.claim()
+    assert (again.job.job_id, again.job.is_probe) == (probe.job.job_id, True)
+    assert other.settle(again) == 1
+    assert runtime.runtime.ledger.breaker("a").state == "closed"
+    reasons = [move.reason for move in runtime.runtime.ledger.transitions("a", limit=9)]
+    assert reasons == ["success", "cooldown_elapsed", "failure_threshold"]
+
+
 def test_a_rescued_retry_that_a_pause_cancels_is_counted_once(runtime: Tenant) -> None:
     runtime.add("a", every="24h", max_retries=3, retry_delay="1m")
     runtime.step()

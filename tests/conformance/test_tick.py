@@ -188,7 +188,7 @@ def test_a_slot_that_is_due_with_a_released_one_supersedes_it(runtime: Tenant) -
     assert (skipped.reason, skipped.slot_at, skipped.detail) == (
         "superseded",
         at("08:00:00"),
-        {"held": "outstanding_limit"},
+        {"held": "outstanding_limit", "held_at": at("08:00:00")},
     )
 
 

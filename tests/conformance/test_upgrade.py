@@ -125,3 +125,43 @@ def upgrade(runtime: Tenant, *, is_upgraded: bool, is_over: bool) -> Iterator[No
         run(runtime, "DELETE FROM everwhen_migrations WHERE step = 'after'")
         first = "(SELECT applied_at FROM everwhen_migrations WHERE number = 1)"
         run(runtime, f"UPDATE everwhen_migrations SET applied_at = {first} WHERE number = 2")
+
+
+# -- reasons --
+
+
+def test_a_reason_that_the_previous_release_may_have_written_is_not_judged(runtime: Tenant) -> None:
+    """It wrote false ones: `superseded` of what was open when a schedule ended."""
+    runtime.add("a", every="1m")
+    runtime.step()
+    runtime.wait("1m")
+    (created,) = runtime.events("a", "schedule.created")
+    wrong = created._replace(
+        type="schedule.skipped", at=runtime.now, slot_at=runtime.now, reason="superseded", detail={}
+    )
+    runtime.runtime.slots.record([wrong])
+    assert [fault.sentence for fault in runtime.check().of("reason")] == [
+        "it was skipped, reason superseded, and nothing had held it, or would have"
+    ]
+    runtime.wait("1s")
+    runtime.beat()
+    with migrated_now(runtime):
+        report = runtime.check()
+        assert (report.of("reason"), report.unjudged) == ([], 1)
+        assert "the reasons of 1 slot are not judged" in report.unjudged_text
+    assert runtime.check().of("reason")
+    run(runtime, "DELETE FROM audit_events WHERE type = 'schedule.skipped'")
+
+
+@contextmanager
+def migrated_now(runtime: Tenant) -> Iterator[None]:
+    """Let the database have been one of release 0.2 until the last heartbeat."""
+    run(
+        runtime,
+        "UPDATE everwhen_migrations SET applied_at = (SELECT max(heartbeat_at) FROM nodes) WHERE number = 3",
+    )
+    try:
+        yield
+    finally:
+        first = "(SELECT applied_at FROM everwhen_migrations WHERE number = 1)"
+        run(runtime, f"UPDATE everwhen_migrations SET applied_at = {first} WHERE number = 3")

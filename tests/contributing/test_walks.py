@@ -33,6 +33,11 @@ SKIP_REASON = {
     "decide/tick.py": {
         "    gate = breakers.gate(": '    if definition.jitter_ms:\n        return "full_moon"\n'
     },
+    "verify/reasons.py": {
+        '    "superseded": _superseded,': (
+            '    "full_moon": lambda case: None if case.definition.jitter_ms else "there was no moon",\n'
+        )
+    },
 }
 REST_CALL = {
     "operations/system.py": {
@@ -97,7 +102,7 @@ assert "401" in call["responses"], list(call["responses"])
 def test_a_column_a_reason_and_a_call_need_the_files_that_their_walks_name(tmp_path: Path) -> None:
     package = tmp_path / "everwhen"
     shutil.copytree(ROOT / "src" / "everwhen", package, ignore=shutil.ignore_patterns("__pycache__"))
-    assert (len(COLUMN), len(SKIP_REASON), len(REST_CALL)) == (2, 2, 3)
+    assert (len(COLUMN), len(SKIP_REASON), len(REST_CALL)) == (2, 3, 3)
     for name, edits in (COLUMN | SKIP_REASON | REST_CALL).items():
         text = (package / name).read_text(encoding="utf-8")
         for place, addition in edits.items():

@@ -221,6 +221,17 @@ def test_while_it_is_not_closed_only_the_probe_moves_it() -> None:
     assert world.transitions == []
 
 
+@pytest.mark.parametrize("outcome", [SUCCEEDED, FAILED])
+def test_while_it_is_half_open_the_end_of_another_job_moves_nothing(outcome: Outcome) -> None:
+    world = a_world(guarded(if_running="allow"))
+    world.tick()
+    early = world.start()
+    half_open = Breaker(KEY, "half_open", 3, opened_at=NINE - 30 * MINUTE, probe_job_id="another")
+    world.breakers[KEY] = half_open
+    world.finish(early, outcome)
+    assert (world.breakers[KEY], world.transitions) == (half_open, [])
+
+
 def test_a_probe_whose_schedule_was_deleted_still_moves_it() -> None:
     """Otherwise it would stay half-open, and the other schedules of the key skipped, for ever."""
     world = a_world(guarded("a"), guarded("b", next_slot_at=at("09:10")))

@@ -305,6 +305,19 @@ def test_with_the_breaker_not_closed_nothing_is_caught_up(policy: str, breaker: 
     assert decision.jobs == []
 
 
+@pytest.mark.parametrize("policy", ["run_once", "run_all"])
+@pytest.mark.parametrize("alive", [False, True])
+def test_what_cannot_be_caught_up_because_nothing_opens_again_is_down_or_late_by_who_was_alive(
+    policy: str, alive: bool
+) -> None:
+    today = MONDAY.date().toordinal() - 719_163
+    for_ever = quiet_hours(dates=[(today + 1, today + 500)])
+    schedule = behind(every="1d", catch_up=policy, quiet=for_ever)
+    coverage = Coverage(((at("08:00"), at("12:00")),) if alive else ())
+    decision = decide(schedule, at("01:00", day=1), Shared(coverage=coverage))
+    assert misses(decision.events) == [(NINE, "late" if alive else "down")]
+
+
 def test_behind_a_cooled_breaker_the_window_is_missed_and_the_live_slot_probes() -> None:
     schedule = behind(catch_up="run_all", breaker=a_breaker_rule())
     cooled = Breaker("withings:poll", "open", 3, opened_at=at("08:00"))

@@ -195,6 +195,21 @@ def test_a_manual_success_ends_the_silence_and_starts_the_clock() -> None:
     assert silent(s) == ["05 10:00", "06 10:00"]
 
 
+def test_a_backfilled_success_ends_no_silence() -> None:
+    """It is a run of the past, and says nothing of whether the schedule works now."""
+    s = a_scheduler(fails=True)
+    s.add("s", cron="0 9 * * *", expect=True)
+    s.advance("12h")
+    assert silent(s) == ["05 10:00"]
+    s.sleep("1d")
+    s.tick()
+    set_failing(s, False)
+    s.backfill("s", "2026-01-06T00:00:00Z", "2026-01-07T00:00:00Z")
+    s.step()
+    assert [job.status for job in s.jobs("s") if job.origin == "backfill"] == ["succeeded"]
+    assert s.state("s").expect_at is None
+
+
 def test_a_process_that_moves_no_deadline_makes_no_false_alarm() -> None:
     s = a_scheduler()
     s.add("s", cron="0 9 * * *", expect=True)

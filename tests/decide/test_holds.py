@@ -8,11 +8,12 @@ import pytest
 
 from everwhen.decide.tick import decide, tick
 from everwhen.model.instants import DAY
-from everwhen.model.limits import Limit, Shared
+from everwhen.model.limits import Breaker, Limit, Shared
 from everwhen.model.schedule import Schedule
 from tests.decide.builders import (
     MONDAY,
     a_breaker_rule,
+    a_budget,
     a_capacity,
     a_guard,
     a_job,
@@ -76,7 +77,7 @@ def test_a_deferred_slot_is_superseded_when_a_regular_one_is_due_by_the_opening(
     world.go_to(SEVEN)
     assert [(job.slot_at, job.created_at) for job in world.jobs.values()] == [(SEVEN, SEVEN)]
     assert skips(world.events) == [(at("06:00", day=1), "superseded")]
-    assert world.events[-1].detail == {"held": "quiet_hours"}
+    assert world.events[-1].detail == {"held": "quiet_hours", "held_at": at("06:00", day=1)}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_a_held_slot_is_superseded_when_the_next_comes_due_first() -> None:
     shared = Shared({"capacity:agent": Limit("capacity:agent", outstanding=1)})
     decision = decide(holding(), at("10:00"), shared)
     assert skips(decision.events) == [(NINE, "superseded")]
-    assert decision.events[0].detail == {"held": "at_capacity"}
+    assert decision.events[0].detail == {"held": "at_capacity", "held_at": NINE}
     after = decision.after
     assert (after.held_slot_at, after.held_since, after.next_slot_at) == (
         at("10:00"),
@@ -208,6 +209,83 @@ def test_a_released_slot_goes_through_all_lines_again() -> None:
     schedule = holding(release_at=at("09:10"))
     decision = decide(with_jobs(schedule, a_job(schedule)), at("09:10"), Shared())
     assert skips(decision.events) == [(NINE, "already_running")]
+
+
+def a_deferred(**fields: Any) -> Schedule:
+    """A schedule that quiet hours held at 09:00 until 09:10; the next slot is at 10:00."""
+    return holding("quiet_hours", quiet=quiet_hours("08:55-09:10", action="defer"), **fields)
+
+
+ENDS: dict[str, tuple[dict[str, Any], Shared]] = {
+    "outside_window": ({"only_between": "08:00-09:10"}, Shared()),
+    "circuit_open": (
+        {"breaker": a_breaker_rule(key="b")},
+        Shared(breakers={"b": Breaker("b", "open", 3, opened_at=at("09:30"))}),
+    ),
+    "budget": (
+        {"budgets": (a_budget(per_day=1, key="b"),)},
+        Shared({"b": Limit("b", day=at("00:00"), day_fires=1)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", ENDS)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_hold_that_ends_without_firing_keeps_what_held_it_and_the_opening_that_passed(
+    reason: str, is_late: bool
+) -> None:
+    fields, shared = ENDS[reason]
+    now = at("09:50") if is_late else at("09:10")
+    decision = decide(a_deferred(release_at=at("09:10"), **fields), now, shared)
+    assert skips(decision.events) == [(NINE, reason)]
+    opening = {"opening_at": at("09:10")} if is_late else {}
+    assert decision.events[0].detail == {"held": "quiet_hours", "held_at": NINE} | opening
+
+
+@pytest.mark.parametrize(("late", "is_named"), [("4m59s", False), ("5m", False), ("5m1s", True)])
+def test_an_opening_has_passed_when_a_slot_of_that_instant_would_have_been_missed(
+    late: str, is_named: bool
+) -> None:
+    schedule = a_deferred(release_at=at("09:10"), only_between="08:00-09:10")
+    (event,) = decide(schedule, at("09:10") + span(late), Shared()).events
+    assert ("opening_at" in event.detail) is is_named
+
+
+def test_close_skips_are_gathered_only_with_those_that_were_held_for_the_same_reason() -> None:
+    fields: dict[str, Any] = {"every": "10s", "skip_reason": "paused", "skip_held": "outstanding_limit"}
+    world = World(NINE)
+    world.add(holding(**fields))
+    world.pause()
+    assert [event.detail.get("held") for event in world.events] == ["at_capacity", None]
+
+
+def test_an_edit_releases_no_slot_before_it_is_due_by_the_clock_by_which_it_was_held() -> None:
+    world = World(NINE - span("10m"))  # the clock was put back since
+    world.add(holding())
+    world.edit(a_plan(every="1h", capacity=a_capacity(2)))
+    assert world.state().release_at == NINE
+
+
+def test_a_place_that_was_free_for_long_is_no_opening() -> None:
+    schedule = holding(release_at=at("09:10"))
+    (event,) = decide(with_jobs(schedule, a_job(schedule)), at("09:50"), Shared()).events
+    assert event.detail == {"held": "at_capacity", "held_at": NINE}
+
+
+def test_a_held_slot_whose_schedule_cannot_be_evaluated_keeps_what_held_it() -> None:
+    schedule = a_deferred(release_at=at("09:10"))
+    schedule.plan.fault = "unreadable"
+    skipped, invalidated = tick([schedule], at("09:50"), Shared())[0].events
+    assert (skipped.reason, invalidated.type) == ("paused", "schedule.invalidated")
+    assert skipped.detail == {"held": "quiet_hours", "held_at": NINE, "opening_at": at("09:10")}
+
+
+def test_skips_after_an_opening_that_passed_are_not_gathered_because_each_has_its_own() -> None:
+    schedule = a_deferred(
+        every="10s", next_slot_at=NINE + DAY, release_at=at("09:10"), only_between="08:00-09:10"
+    )
+    after = decide(schedule, at("09:50"), Shared()).after
+    assert after.skip_reason is None
 
 
 def test_a_hold_counts_no_failure() -> None:

@@ -6,17 +6,21 @@ from typing import Any
 
 import pytest
 
+from everwhen.decide.budgets import Refusal
+from everwhen.decide.draft import Draft
 from everwhen.decide.failing import OFTEN
-from everwhen.decide.settle import settle
+from everwhen.decide.settle import put_off_retry, settle
 from everwhen.model.changes import Decision
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job, Origin, is_own
 from everwhen.model.limits import Limit, Shared
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutcomeStatus
 from everwhen.model.schedule import Schedule
+from everwhen.model.spending import Usage
 from tests.decide.builders import (
     FAILED,
     MONDAY,
+    a_budget,
     a_capacity,
     a_definition,
     a_guard,
@@ -457,8 +461,30 @@ def test_a_slot_held_when_the_last_repeat_succeeds_is_over() -> None:
         next_slot_at=at("10:00"),
     )
     decision = ended(schedule)
-    assert skips(decision.events) == [(NINE, "superseded")]
+    assert skips(decision.events) == [(NINE, "paused")]  # no later slot came first
     assert decision.after.held_slot_at is None
+
+
+@pytest.mark.parametrize(("next_run_at", "waits"), [("09:59:59", False), ("10:00", True), ("10:00:01", True)])
+def test_a_retry_that_a_budget_refuses_waits_for_a_refill_that_comes_no_later_than_the_next_slot(
+    next_run_at: str, waits: bool
+) -> None:
+    budget = a_budget(per_hour=1)
+    schedule = a_schedule(max_retries=3, budgets=(budget,), next_slot_at=at(next_run_at))
+    retry = a_waiting_retry(schedule)
+    usage = Usage("fires_per_hour", 1, 1, 0, NINE, ends_at=at("10:00"))
+    decided = put_off_retry(with_jobs(schedule, retry), retry, Refusal(budget, usage), NOW, Shared())
+    assert (decided == at("10:00")) is waits
+
+
+def test_a_cancelled_job_that_never_ran_completes_nothing() -> None:
+    schedule = a_schedule(total_repeats=1, last_completed_at=NINE - MINUTE)
+    waiting = a_job(schedule, 2, status="queued", started_at=None)
+    running = a_job(schedule, 3)
+    for other, last in ((waiting, NINE - MINUTE), (running, NOW)):
+        draft = Draft(with_jobs(schedule, other), NOW, Shared())
+        draft.cancel(other, "done")
+        assert draft.state.last_completed_at == last
 
 
 # -- one-shots and ended schedules --

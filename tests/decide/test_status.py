@@ -400,3 +400,4 @@ def test_a_held_slot_keeps_a_schedule_active_whose_last_slot_lay_in_a_system_pau
     }
     decision = leave_system_span(a_one_shot(NINE, **held), NINE - SECOND, NOW, Shared())
     assert (decision.after.status, decision.after.next_slot_at) == ("active", None)
+    assert (decision.after.held_slot_at, decision.events) == (NINE - 60 * SECOND, [])  # it waits on

@@ -403,13 +403,14 @@ def test_close_slots_skipped_in_a_row_are_gathered_and_written_when_the_run_ends
     assert (world.state().skip_reason, world.state().skip_count) == (None, 0)
 
 
-def test_a_gathered_run_of_one_names_its_slot_and_no_range() -> None:
+def test_a_gathered_run_of_one_has_its_ends_too_because_it_was_not_decided_when_it_is_written() -> None:
     world = World(at("08:59"))
     world.add(every_ten_seconds())
     world.go_to(at("09:00:10"))
     world.pause()
     gathered = next(event for event in world.events if event.slot_at == at("09:00:10"))
-    assert (gathered.slot_count, dict(gathered.detail)) == (1, {})
+    ends = {"first": at("09:00:10"), "last": at("09:00:10")}
+    assert (gathered.slot_count, dict(gathered.detail)) == (1, ends)
 
 
 def test_a_single_skip_among_close_slots_is_one_event() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 
 from everwhen.engine.lease import Lease
@@ -9,7 +11,9 @@ from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import ConfigError
 from everwhen.model.events import Event
 from everwhen.model.node import Role
+from everwhen.store.lanes import Lane
 from everwhen.store.opened import store_of
+from everwhen.store.sqlite.database import SqliteDatabase
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualClock, ManualScheduler
 from everwhen.wiring import open_stack
@@ -48,6 +52,29 @@ def test_a_node_whose_lease_expired_is_reported_once() -> None:
     alive.rescue()
     (event,) = lost(s)
     assert (event.detail["node"], event.detail["role"]) == (dead.node, "worker")
+
+
+def test_a_heartbeat_whose_write_takes_20_s_leaves_a_lease_that_is_20_s_old() -> None:
+    """The heartbeat on record is as old as the beginning of its write."""
+    s = manual_scheduler(START)
+    lease = a_lease(s)
+    s.clock.advance("25s")
+    slow = Thread(target=lease.beat)
+    database = s.stack.database
+    assert isinstance(database, SqliteDatabase)
+
+    def keep_it_waiting(_connection: object) -> None:
+        slow.start()
+        while not database.queue_length:
+            assert slow.is_alive()
+        s.clock.advance("20s")
+
+    database.write(Lane.TICK, keep_it_waiting)
+    slow.join(60)
+    assert lease.age == 20.0
+    assert lease.is_fresh
+    s.clock.advance("11s")
+    assert not lease.is_fresh
 
 
 def test_a_node_that_comes_back_can_be_lost_again() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -612,6 +612,87 @@ def test_a_slot_that_was_held_when_its_schedule_was_paused_says_why_it_was_held(
         "it was held because g may run 1 job at once, and that many were running (max_concurrent), and the schedule "
         "was stopped before it was decided"
     ) in said(s, held, "08:00:00")
+
+
+def a_deferred_slot(s: ManualScheduler, *, until: str = "23:30", **keys: Any) -> None:
+    """A slot at 22:30 that quiet hours hold from 22:30 on, of a schedule with a window of its own."""
+    begins, ends = (int(text[:2]) * 60 + int(text[3:]) for text in ("22:00", until))
+    hours = QuietHours(zone("UTC"), (QuietWindow(Window(begins, ends)),))
+    create_quiet_hours(s.runtime, QuietHoursPolicy("nights", "nights", hours, "defer"))
+    s.add("a", quiet_hours="nights", **keys)
+    s.run_until("2026-01-05T22:45:00Z")
+    assert s.state("a").held_reason == "quiet_hours"
+    s.beat()
+
+
+def test_a_slot_whose_opening_passed_while_nobody_ran_says_what_held_it_and_that() -> None:
+    s = scheduler("20:00:00")
+    a_deferred_slot(s, cron="30 22 * * *", only_between="22:00-23:59")
+    s.sleep("2h15m")
+    s.restart()
+    s.tick()
+    (skipped,) = s.events("a", "schedule.skipped")
+    assert (skipped.reason, dict(skipped.detail)) == (
+        "outside_window",
+        {"held": "quiet_hours", "held_at": at("22:30:00"), "opening_at": at("23:30:00")},
+    )
+    assert said(s, "a", "22:30:00").startswith(
+        "22:30 UTC on Monday, 5 January 2026 was skipped: it was held because quiet hours nights (22:00-23:30 UTC) "
+        "were in force, its opening at 23:30 UTC on Monday, 5 January 2026 passed while no scheduler was running; the "
+        "last heartbeat before that was at 22:45 UTC on Monday, 5 January 2026, the next start at 01:00 UTC on "
+        "Tuesday, 6 January 2026, and 01:00 is outside its window 22:00-23:59 UTC (only_between)."
+    )
+    assert s.check().is_clean
+
+
+def test_an_opening_that_a_running_scheduler_came_too_late_for_is_not_called_unattended() -> None:
+    s = scheduler("20:00:00")
+    a_deferred_slot(s, cron="30 22 * * *", only_between="22:00-23:59")
+    s.sleep("2h15m")  # frozen, and not restarted
+    s.tick()
+    assert (
+        "its opening at 23:30 UTC on Monday, 5 January 2026 passed before a scheduler came to it, and 01:00 is outside"
+    ) in said(s, "a", "22:30:00")
+
+
+def test_a_slot_superseded_after_its_opening_says_that_the_opening_had_passed() -> None:
+    s = scheduler("20:00:00")
+    a_deferred_slot(s, cron="30,59 22 * * *", only_between="22:00-23:59", until="22:50")
+    s.sleep("20m")
+    s.restart()
+    s.tick()
+    (skipped,) = s.events("a", "schedule.skipped")
+    assert (skipped.reason, skipped.detail["opening_at"]) == ("superseded", at("22:50:00"))
+    assert "passed while no scheduler was running" in said(s, "a", "22:30:00")
+    assert "and the next slot came first" in said(s, "a", "22:30:00")
+
+
+def test_a_slot_missed_in_a_closed_time_is_not_said_to_have_been_held() -> None:
+    """`defer`, and nobody was there to hold it."""
+    s = scheduler("20:00:00")
+    hours = QuietHours(zone("UTC"), (QuietWindow(Window(22 * 60, 23 * 60)),))
+    create_quiet_hours(s.runtime, QuietHoursPolicy("nights", "nights", hours, "defer"))
+    s.add("a", cron="*/15 * * * *", quiet_hours="nights")
+    s.sleep("150m")
+    s.tick()
+    assert said(s, "a", "22:15:00").startswith(
+        "22:15 UTC on Monday, 5 January 2026 was skipped: quiet hours nights (22:00-23:00 UTC) were in force, and the "
+        "next slot came before the opening."
+    )
+
+
+def test_a_slot_that_was_held_late_in_a_closed_time_says_so_when_it_ends() -> None:
+    """The window closed between its due_at and its decision; it did not lie outside the window when it was due."""
+    s = scheduler("17:00:00")
+    s.add("a", cron="59 17 * * *", only_between="08:00-18:00", outside_window="defer")
+    s.sleep("61m")
+    s.tick()
+    assert s.state("a").held_reason == "outside_window"
+    s.pause("a")
+    assert (
+        "it was held because it was late, and 18:01 is outside its window 08:00-18:00 UTC (only_between), and the "
+        "schedule was stopped before it was decided"
+    ) in said(s, "a", "17:59:00")
 
 
 def test_a_slot_that_will_be_deferred_is_held_and_not_skipped() -> None:

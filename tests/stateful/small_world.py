@@ -95,7 +95,7 @@ class SmallWorld:
         self.now = max(self.now, instant)
 
     def check(self) -> LedgerReport:
-        return check_ledger(History([self.history(uid) for uid in self._rows]), self.now)
+        return check_ledger(History([self.history(uid) for uid in self._rows]), self.now, tolerance=0)
 
     # -- inside --
 

@@ -165,7 +165,7 @@ def cancel_a_job(world: World, luck: Luck) -> None:
 
 def claim(world: World, luck: Luck) -> None:
     node = luck.choice(NODES)
-    world.slots.heartbeat(world.now, node=node, version="0", is_scheduler=True)
+    world.slots.heartbeat(world.now, node=node, version="0", is_scheduler=False, is_worker=True)
     world.claim(node, luck.randint(1, 5))
 
 

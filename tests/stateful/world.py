@@ -43,6 +43,7 @@ class World:
         self.names: list[str] = []
         self.created = 0
         self.is_paused = False
+        self._starts = 0
         self._plans_on_record = PlansOnRecord()
         self._clock = ManualClock(to_datetime(now))
         self._open()
@@ -61,6 +62,18 @@ class World:
         runtime = store_of(self.stack.runtime)
         self.slots, self.catalogue, self.ledger = runtime.slots, runtime.catalogue, runtime.ledger
         self.upkeep = runtime.upkeep
+        self._begin()
+
+    def _begin(self) -> None:
+        """Put the node of this process on record, as `engine.service` does."""
+        self._starts += 1
+        self.began_at = self.now
+        last_heartbeat_at = self.slots.last_heartbeat_at()
+        self._beat()
+        self._record(Event("scheduler.started", self.now, detail={"last_heartbeat_at": last_heartbeat_at}))
+
+    def _beat(self) -> None:
+        self.slots.heartbeat(self.now, node=f"scheduler-{self._starts}", version="0", is_scheduler=True)
 
     # -- time --
 
@@ -89,9 +102,10 @@ class World:
     def tick(self, limit: int = 7) -> int:
         """Evaluate both lanes until nothing is left."""
         fired = 0
+        self._beat()
         for behind in (False, True):
             for _ in range(MOST_TICKS):
-                report = self.slots.tick(self.now, limit=limit, behind=behind)
+                report = self.slots.tick(self.now, limit=limit, behind=behind, alive_since=self.began_at)
                 fired += report.fired
                 if not report.schedules:
                     break
@@ -219,7 +233,7 @@ class World:
 
     def check(self) -> LedgerReport:
         with self.ledger.history() as record:
-            return check_ledger(record, self.now)
+            return check_ledger(record, self.now, tolerance=0)  # transactions run one after another
 
     def plans_not_on_record(self) -> list[str]:
         """Return the plans that this process has cached and that are not stored."""

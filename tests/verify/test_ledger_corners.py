@@ -48,7 +48,7 @@ def sentences(history: ScheduleHistory, **options: Any) -> str:
 def test_a_report_reads_as_a_sentence_and_its_faults() -> None:
     history = an_hour()
     assert str(check(history)) == "1 schedules, 61 slots, 61 jobs: every slot has exactly one entry"
-    assert "2 faults\nextra s" in sentences(
+    assert "4 faults\nextra s" in sentences(
         with_event(with_event(history, skipped(START + SECOND)), skipped(START + 2 * SECOND))
     )
 
@@ -154,7 +154,7 @@ def test_a_range_may_count_slots_inside_a_span_of_the_system_switch_or_leave_the
     detail = {"first": START + 11 * MINUTE, "last": START + 14 * MINUTE}
     event = skipped(START + 11 * MINUTE, slot_count=2, detail=detail)
     counted = replace(history, jobs=kept, events=[*history.events, Recorded(52, event)])
-    assert {fault.kind for fault in check(counted, system=span).faults} <= {"counter"}
+    assert {fault.kind for fault in check(counted, system=span).faults} <= {"counter", "reason"}
 
 
 # -- chains --

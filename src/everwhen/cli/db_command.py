@@ -225,7 +225,7 @@ def _opened(settings: Settings, *, may_be_older: bool = False) -> Iterator[Stack
 
 
 def _report_to_json(report: LedgerReport) -> dict[str, Any]:
-    names = ("is_clean", "schedules", "slots", "jobs", "fault_count")
+    names = ("is_clean", "schedules", "slots", "jobs", "fault_count", "reasons", "unjudged")
     faults = [{**fault._asdict(), "slot_at": _datetime_text(fault.slot_at)} for fault in report.faults]
     return {**{name: getattr(report, name) for name in names}, "faults": faults}
 
@@ -236,7 +236,9 @@ def _tell_report(report: LedgerReport) -> None:
         for count, noun in ((report.schedules, "schedule"), (report.slots, "slot"), (report.jobs, "job"))
     )
     if report.is_clean:
-        secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
+        secho(
+            f"{seen}: every slot has exactly one entry, every count agrees{report.unjudged_text}", fg="green"
+        )
         return
     for fault in report.faults[:FAULTS_SHOWN]:
         when = f" at {_datetime_text(fault.slot_at)}" if fault.slot_at is not None else ""

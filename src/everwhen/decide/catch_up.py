@@ -144,7 +144,7 @@ def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], 
         return "fired"
     fired = _fire_missed(draft, calendar, slots[-1], stands_for=len(slots))
     if fired is None:
-        entries.add("schedule.missed", slots, "late")
+        _miss_all(entries, calendar, slots, None)
     else:
         _caught_up(draft, slots, fired)
     return "judge"
@@ -166,7 +166,7 @@ def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -
             entries.add("schedule.missed", newest[position:], "budget")
             break
         if _fire_missed(draft, calendar, slot_at, stands_for=1) is None:
-            entries.add("schedule.missed", [slot_at], "late")
+            _miss_all(entries, calendar, [slot_at], None)
     return "pass"
 
 

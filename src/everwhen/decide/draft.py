@@ -6,6 +6,7 @@ Each method records its decision everywhere that must agree: on the row, in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide import budgets, spacing
@@ -23,6 +24,14 @@ from everwhen.model.reasons import CancelReason, HoldReason, SkipReason
 from everwhen.model.schedule import Schedule, Status
 
 GATHERED_AT_MOST = 1_000
+
+
+class EndedHold(NamedTuple):
+    """What held a slot, since when, and the opening that it waited for, if that passed while nobody decided it."""
+
+    reason: str
+    held_at: int | None = None
+    opening_at: int | None = None
 
 
 class Draft:
@@ -144,10 +153,12 @@ class Draft:
             spacing.grid_of(definition, self.state.anchor_at) if spacing.spaced(definition.budgets) else None
         )
 
-    def skip_for_budget(self, slot_at: int, refused: budgets.Refusal) -> None:
+    def skip_for_budget(
+        self, slot_at: int, refused: budgets.Refusal, *, held: EndedHold | None = None
+    ) -> None:
         """End the slot without a job because a budget is spent; with `on_reached: pause` the schedule pauses."""
         budgets.refuse(self.shared, budgets.attempt_in(self.state), refused, self.now)
-        self.skip(slot_at, "budget")
+        self.skip(slot_at, "budget", held=held)
         if refused.budget.on_reached == "pause":
             self.pause_until = refused.refill_at
 
@@ -156,26 +167,30 @@ class Draft:
             if limit is not None:
                 self.shared.move(limit.key, outstanding=1)
 
-    def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
+    def skip(self, slot_at: int, reason: SkipReason, *, held: EndedHold | None = None) -> None:
         """End the slot without a job. Equal skips in a row are gathered where slots are close.
 
-        `held`: the reason for which it was held before. All skips of a run share one reason and one `held`.
+        `held`: what held it before. All skips of a run share one reason, and one reason of their holds. A skip with an
+        opening that has passed stands by itself, because that opening is its own.
         """
         state = self.state
         self.state = row_changes.reach(state, slot_at)
-        if (state.skip_reason, state.skip_held) == (reason, held):
+        held_reason = None if held is None else held.reason
+        is_alone = held is not None and held.opening_at is not None
+        if (state.skip_reason, state.skip_held) == (reason, held_reason) and not is_alone:
             self._gather(slot_at)
             return
         self.end_gathering()
-        if self._is_frequent(slot_at):
-            self.state = self.state._replace(skip_reason=reason, skip_held=held)
-        self._record_range("schedule.skipped", slot_at, slot_at, 1, reason, held=held)
+        if not is_alone and self._is_frequent(slot_at):
+            self.state = self.state._replace(skip_reason=reason, skip_held=held_reason)
+        self.record("schedule.skipped", slot_at=slot_at, reason=reason, detail=detail_of(held))
 
     def range_over(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
         """End many slots with one event: their number, the first, the last."""
         self.end_gathering()
         self.state = row_changes.reach(self.state, last)
-        self._record_range(kind, first, last, count, reason)
+        detail = {"first": first, "last": last} if count > 1 else NOTHING
+        self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail)
 
     def hold(
         self, slot_at: int, due_at: int, reason: HoldReason, key: str | None, release_at: int | None
@@ -190,8 +205,10 @@ class Draft:
             release_at=release_at,
         )
 
-    def end_hold(self) -> None:
-        self.state = self.state._replace(
+    def end_hold(self) -> EndedHold | None:
+        """Empty the columns of the hold, and return what held the slot."""
+        state = self.state
+        self.state = state._replace(
             held_slot_at=None,
             held_due_at=None,
             held_reason=None,
@@ -199,13 +216,19 @@ class Draft:
             held_key=None,
             release_at=None,
         )
+        if state.held_slot_at is None or state.held_reason is None:
+            return None
+        opening_at = state.release_at if state.held_key is None else None
+        if opening_at is not None:
+            grace = self.plan.grace_of(state.held_slot_at, state.next_slot_at)
+            opening_at = opening_at if self.now - opening_at > grace else None
+        return EndedHold(state.held_reason, state.held_since, opening_at)
 
     def end_held(self, reason: SkipReason) -> None:
         """End the held slot without a job, if there is one."""
-        slot_at, held = self.state.held_slot_at, self.state.held_reason
+        slot_at = self.state.held_slot_at
         if slot_at is not None:
-            self.end_hold()
-            self.skip(slot_at, reason, held=held)
+            self.skip(slot_at, reason, held=self.end_hold())
 
     def cancel_own(self, reason: CancelReason, *, running: bool = False) -> None:
         """Cancel queued own jobs and waiting retries, and with `running` the running ones."""
@@ -320,18 +343,13 @@ class Draft:
         if state.skip_count:
             first, last, reason = state.skip_first_at, state.skip_last_at, state.skip_reason
             assert first is not None and last is not None and reason is not None
-            self._record_range(
-                "schedule.skipped", first, last, state.skip_count, reason, held=state.skip_held
+            held = None if state.skip_held is None else EndedHold(state.skip_held)
+            # With both ends also for one slot: the instant of the event is not that of its decision.
+            detail = {**detail_of(held), "first": first, "last": last}
+            self.record(
+                "schedule.skipped", slot_at=first, reason=reason, slot_count=state.skip_count, detail=detail
             )
         self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
-
-    def _record_range(
-        self, kind: EventType, first: int, last: int, count: int, reason: str, *, held: str | None = None
-    ) -> None:
-        detail: dict[str, object] = {} if held is None else {"held": held}
-        if count > 1:
-            detail |= {"first": first, "last": last}
-        self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail or NOTHING)
 
     def _is_frequent(self, slot_at: int) -> bool:
         """Return whether slots are less than a minute apart."""
@@ -339,6 +357,14 @@ class Draft:
             return interval_of(self.plan) < MINUTE
         following = self.plan.calendar(self.state.anchor_at).next_after(slot_at)
         return following is not None and following - slot_at < MINUTE
+
+
+def detail_of(held: EndedHold | None) -> Mapping[str, object]:
+    """Return what the entry of a slot says of the hold that it ends."""
+    if held is None:
+        return NOTHING
+    instants = {"held_at": held.held_at, "opening_at": held.opening_at}
+    return {"held": held.reason, **{name: at for name, at in instants.items() if at is not None}}
 
 
 def give_places_back(job: Job, shared: Shared) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -19,6 +19,7 @@ from everwhen.decide.outlook import (
     foresee,
     spoken,
 )
+from everwhen.model.events import NOTHING
 from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, Job
@@ -61,7 +62,8 @@ class Evidence:
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
     last_sign_at: int | None = None  # the last sign of any scheduler
-    heard_before: int | None = None  # the last heartbeat of a scheduler before the slot was due
+    # The last heartbeat of a scheduler before the slot was due, or before its opening.
+    heard_before: int | None = None
     started_after: int | None = None  # when the next scheduler started after that
     on_its_way: Delivery | None = None  # the message in a queue that the last job waits for
     retained_from: int = 0  # retention may have deleted the records of earlier slots
@@ -207,9 +209,8 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
     for recorded in reversed(evidence.events):
         event = recorded.event
         if event.type == "schedule.skipped" and event.reason is not None:
-            held, judged_at = event.detail.get("held"), event.at if event.slot_count == 1 else None
-            held = held if isinstance(held, str) else None
-            return _skipped(evidence, event.reason, event.slot_count, held, judged_at)
+            judged_at = None if "last" in event.detail else event.at
+            return _skipped(evidence, event.reason, event.slot_count, event.detail, judged_at)
         if event.type == "schedule.missed" and event.reason is not None:
             why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)
             why += _heard_of(evidence) if event.reason == "down" else ""
@@ -229,7 +230,8 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
     first, last = state.skip_first_at, state.skip_last_at
     is_gathered = first is not None and last is not None and first <= evidence.slot_at <= last
     if is_gathered and state.skip_reason is not None:
-        return _skipped(evidence, state.skip_reason, 1, state.skip_held)
+        detail = NOTHING if state.skip_held is None else {"held": state.skip_held}
+        return _skipped(evidence, state.skip_reason, 1, detail)
     if state.held_slot_at != evidence.slot_at or state.held_reason is None:
         return None
     why = _closing(evidence, state.held_reason, state.held_since, were="are")
@@ -252,12 +254,14 @@ def _to_come(evidence: Evidence, now: int) -> _Verdict:
     return _Verdict("pending", _fated(evidence.plan, outlook, evidence.due_at), outlook.reason)
 
 
-def _heard_of(evidence: Evidence) -> str:
-    """Name the last heartbeat before a slot for which no scheduler ran, and the next start after it."""
+def _heard_of(evidence: Evidence, instant: str = "it") -> str:
+    """Name the last heartbeat before an instant at which no scheduler ran, and the next start after it."""
     if evidence.heard_before is None:
-        before = "; there is no heartbeat of one before it on record"
+        before = f"; there is no heartbeat of one before {instant} on record"
     else:
-        before = f"; the last heartbeat before it was at {spoken(evidence.zone, evidence.heard_before)}"
+        before = (
+            f"; the last heartbeat before {instant} was at {spoken(evidence.zone, evidence.heard_before)}"
+        )
     if evidence.started_after is None:
         return before
     return f"{before}, the next start at {spoken(evidence.zone, evidence.started_after)}"
@@ -276,14 +280,49 @@ def _undecided(evidence: Evidence, now: int) -> str:
 
 
 def _skipped(
-    evidence: Evidence, reason: str, count: int, held: str | None, judged_at: int | None = None
+    evidence: Evidence,
+    reason: str,
+    count: int,
+    detail: Mapping[str, object],
+    judged_at: int | None = None,
 ) -> _Verdict:
-    """Say why a slot was skipped; of one that was held before (`held`), also why it was held."""
-    why = _closing(evidence, reason, judged_at) or cause(SKIPPED, reason, evidence.plan, evidence.due_at)
-    if held is not None:
-        held_because = cause(HELD, held, evidence.plan, evidence.due_at, are="were")
-        why = f"it was held because {held_because}, and {why.removeprefix(WAS_HELD)}"
-    return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
+    """Say why a slot was skipped; of one that was held before, also why it was held, and what became of its opening."""
+    held = detail.get("held")
+    if not isinstance(held, str):
+        why = _closing(evidence, reason, judged_at) or _deferring(evidence, reason)
+        why = why or cause(SKIPPED, reason, evidence.plan, evidence.due_at)
+        return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
+    held_at, opening_at = _instant(detail, "held_at"), _instant(detail, "opening_at")
+    began = _closing(evidence, held, held_at) or cause(HELD, held, evidence.plan, evidence.due_at, are="were")
+    opening = "" if opening_at is None else f", {_passed(evidence, opening_at, judged_at)}"
+    # A held slot is judged by the instant at which it is decided again.
+    why = cause(SKIPPED, reason, evidence.plan, evidence.due_at if judged_at is None else judged_at)
+    text = f"it was held because {began}{opening}, and {why.removeprefix(WAS_HELD)}"
+    return _Verdict("skipped", f"was skipped: {text}{_rest(count)}", reason)
+
+
+def _instant(detail: Mapping[str, object], name: str) -> int | None:
+    instant = detail.get(name)
+    return instant if isinstance(instant, int) else None
+
+
+def _passed(evidence: Evidence, opening_at: int, judged_at: int | None) -> str:
+    """Say that an opening passed while nobody decided the held slot, and whether a scheduler was running then."""
+    text = f"its opening at {spoken(evidence.zone, opening_at)} passed"
+    started = evidence.started_after
+    if evidence.heard_before is None or started is None or started > (judged_at or started):
+        return f"{text} before a scheduler came to it"
+    return f"{text} while no scheduler was running{_heard_of(evidence, 'that')}"
+
+
+def _deferring(evidence: Evidence, reason: str) -> str | None:
+    """Say why a slot that was missed in a closed time, and so was never held, gave way to a later one."""
+    closed = evidence.plan.calendar(None).closed_reason(evidence.due_at)
+    if reason != "superseded" or closed is None:
+        return None
+    return (
+        f"{cause(CLOSED, closed, evidence.plan, evidence.due_at)}, and the next slot came before the opening"
+    )
 
 
 def _closing(evidence: Evidence, reason: str, judged_at: int | None, were: str = "were") -> str | None:

@@ -107,7 +107,7 @@ def _succeed(draft: Draft, job: Job) -> None:
         draft.state = with_expectation(draft.state, draft.plan, draft.now)
     if _is_complete(draft):
         if draft.state.status not in ("done", "dead"):
-            _end_superseded(draft)
+            _end_open(draft)
             draft.become("done", "schedule.done", "done", job_id=job.job_id)
         draft.cancel_own("done")
 
@@ -129,7 +129,7 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
 
 def _die(draft: Draft, job: Job) -> None:
     if draft.state.status != "dead":
-        _end_superseded(draft)
+        _end_open(draft)
         last_error = draft.state.last_error
         draft.become("dead", "schedule.died", "dead", job_id=job.job_id, last_error=last_error)
     draft.cancel_own("dead")
@@ -141,10 +141,10 @@ def _is_complete(draft: Draft) -> bool:
     return bool(most) and draft.state.current_repeat >= most
 
 
-def _end_superseded(draft: Draft) -> None:
+def _end_open(draft: Draft) -> None:
     """End the slots that a schedule holds, or has reached and not decided, because the schedule ends."""
     if draft.state.status == "active":
-        end_open_slots(draft, "superseded")
+        end_open_slots(draft, "paused")
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:

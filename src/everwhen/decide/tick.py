@@ -14,7 +14,7 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide import status as statuses
 from everwhen.decide.budgets import Refusal
 from everwhen.decide.catch_up import LiveSlot, WindowEntries, catch_up
-from everwhen.decide.draft import Draft
+from everwhen.decide.draft import Draft, EndedHold, detail_of
 from everwhen.decide.fast_path import fire_fast
 from everwhen.decide.overlap import Overlap, overlap
 from everwhen.decide.slots import interval_of
@@ -22,6 +22,7 @@ from everwhen.errors import StoreError
 from everwhen.model import row_changes
 from everwhen.model.calendar import Calendar
 from everwhen.model.changes import Decision
+from everwhen.model.events import NOTHING
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.policy import MOST_GRACE
@@ -74,11 +75,11 @@ def _end_what_is_open(schedule: Schedule, draft: Draft) -> None:
             draft.state, draft.events = trial.state, trial.events
             return
     state = draft.state
-    draft.end_hold()
+    held = draft.end_hold()
     draft.end_gathering()
-    for slot_at in (state.held_slot_at, state.next_slot_at):
+    for slot_at, detail in ((state.held_slot_at, detail_of(held)), (state.next_slot_at, NOTHING)):
         if slot_at is not None and slot_at <= draft.now:
-            draft.record("schedule.skipped", slot_at=slot_at, reason="paused")
+            draft.record("schedule.skipped", slot_at=slot_at, reason="paused", detail=detail)
             draft.state = draft.state._replace(last_slot_at=slot_at)
 
 
@@ -208,9 +209,9 @@ def _decide_held(draft: Draft) -> None:
     state = draft.state
     assert state.held_slot_at is not None and state.held_due_at is not None
     slot_at, due_at, since = state.held_slot_at, state.held_due_at, state.held_since
-    draft.end_hold()
+    held = draft.end_hold()
     draft.state = draft.state._replace(held_since=since)
-    decide_live(draft, slot_at, due_at, is_released=True)
+    decide_live(draft, slot_at, due_at, held=held)
     if draft.state.held_slot_at is not None:
         return
     draft.state = draft.state._replace(held_since=None)
@@ -240,11 +241,14 @@ Verdict = SkipReason | HoldVerdict | FireVerdict | Refusal
 
 
 def decide_live(
-    draft: Draft, slot_at: int, due_at: int, *, passes: bool = False, is_released: bool = False
+    draft: Draft, slot_at: int, due_at: int, *, passes: bool = False, held: EndedHold | None = None
 ) -> None:
-    """Fire, skip or hold one slot. `passes`: it follows a missed window; overlap and limits are not checked."""
-    is_on_time = not passes and not is_released and draft.now - due_at <= MOST_GRACE
-    verdict = judge(draft, due_at, passes=passes, is_released=is_released, is_on_time=is_on_time)
+    """Fire, skip or hold one slot. `passes`: it follows a missed window; overlap and limits are not checked.
+
+    `held`: what held it until now, which its entry keeps if it does not fire.
+    """
+    is_on_time = not passes and held is None and draft.now - due_at <= MOST_GRACE
+    verdict = judge(draft, due_at, passes=passes, is_released=held is not None, is_on_time=is_on_time)
     match verdict:
         case FireVerdict():
             if verdict.cancels:
@@ -256,9 +260,9 @@ def decide_live(
             if verdict.key is not None:
                 draft.shared.widen(verdict.key, verdict.limit)
         case Refusal():
-            draft.skip_for_budget(slot_at, verdict)
+            draft.skip_for_budget(slot_at, verdict, held=held)
         case _:
-            draft.skip(slot_at, verdict)
+            draft.skip(slot_at, verdict, held=held)
 
 
 def judge(

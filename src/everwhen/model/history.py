@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.limits import Breaker, Limit, Transition
+from everwhen.model.node import Node
 from everwhen.model.schedule import Plan, State, Status
 from everwhen.model.spending import Spending
 
@@ -27,6 +29,9 @@ STOPS: Mapping[EventType, Status | None] = {
 STARTS: frozenset[EventType] = frozenset(("schedule.resumed", "schedule.revived", "schedule.restored"))
 # The events that are about slots.
 OF_SLOTS: frozenset[EventType] = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
+
+
+NOTHING_WRITTEN: Mapping[str, int] = MappingProxyType({})
 
 
 class Recorded(NamedTuple):
@@ -67,12 +72,28 @@ class Breakers(NamedTuple):
     latest: Sequence[Transition]
 
 
+class Circumstances(NamedTuple):
+    """What the reasons of entries are judged by, beside the record of the schedule itself.
+
+    `judged_from`: before it, a process of an earlier release may have written reasons that are not true.
+    `policies`: when each quiet-hours policy was written last; its earlier versions are not on record.
+    `signs`: the events `scheduler.started` and `node.lost`; `reached`: `budget.reached`.
+    """
+
+    judged_from: int = 0
+    transitions: Sequence[Transition] = ()
+    policies: Mapping[str, int] = NOTHING_WRITTEN
+    nodes: Sequence[Node] = ()
+    signs: Sequence[Recorded] = ()
+    reached: Sequence[Recorded] = ()
+
+
 class History(NamedTuple):
     """The histories of schedules, one after another, and the data that they share.
 
     `system` holds the events without a schedule that affect slots: system.paused, system.resumed, system.restored and
     scheduler.clock_stepped. `limits`, `breakers` and `spendings` are None when some histories are left out, because
-    counts cannot be recomputed then.
+    counts cannot be recomputed then; without `circumstances` reasons are only judged by the record of the schedule.
     """
 
     histories: Iterable[ScheduleHistory]
@@ -83,3 +104,4 @@ class History(NamedTuple):
     # Before it, a node of the previous release may have counted retries and failed slots.
     ruled_from: int = 0
     spendings: Sequence[Spending] | None = None
+    circumstances: Circumstances | None = None

@@ -77,10 +77,12 @@ def _evidence(
     schedulers = [node for node in store.upkeep.nodes() if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
     events = store.ledger.events_of_slot(history.uid, slot_at)
-    is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
     stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
     cited = [] if stopped is None or jobs or events else [stopped.recorded]
-    heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
+    passed_at = _passed_at(events, due_at)
+    heard_before, started_after = (None, None)
+    if passed_at is not None:
+        heard_before, started_after = _silence(runtime, schedulers, passed_at)
     moves = [] if breaker is None else store.ledger.transitions(breaker.key, limit=200)
     is_queued = bool(jobs) and jobs[0].status == "queued"
     return Evidence(
@@ -99,6 +101,18 @@ def _evidence(
         started_after=started_after,
         on_its_way=store.outbox.on_its_way(jobs[0].job_id) if is_queued else None,
     )
+
+
+def _passed_at(events: Sequence[Recorded], due_at: int) -> int | None:
+    """Return the instant of the slot that passed while nobody was there: when it was due, or its opening."""
+    for recorded in events:
+        event = recorded.event
+        if event.type == "schedule.missed" and event.reason == "down":
+            return due_at
+        opening_at = event.detail.get("opening_at")
+        if event.type == "schedule.skipped" and isinstance(opening_at, int):
+            return opening_at
+    return None
 
 
 def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple[int | None, int | None]:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from everwhen.model.events import NOTHING, Event
-from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
+from everwhen.model.history import Breakers, Circumstances, History, Recorded, Revision, ScheduleHistory
 from everwhen.model.job import MESSAGE_NODE, Job, job_id
 from everwhen.model.limits import FOR_EVER, Breaker, Limit, Transition
 from everwhen.model.outcome import OutputPiece, OutputStream
@@ -91,19 +91,30 @@ _STATE_OF = Statement(f"SELECT {STATE} FROM schedules WHERE uid = :uid::text")
 SYSTEM_EVENTS = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid IS NULL
     AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id""")
+# The same, and a pass over the audit: an announcement is recorded with the schedule that reached the limit.
+_SIGNS = Statement(f"""
+SELECT id, {EVENT} FROM audit_events WHERE uid IS NULL AND type IN ('scheduler.started', 'node.lost') ORDER BY id""")
+_BUDGETS_REACHED = Statement(
+    f"SELECT id, {EVENT} FROM audit_events WHERE type = 'budget.reached' ORDER BY id"
+)
+# quiet_hours_policies, whole.
+_POLICIES_WRITTEN = Statement("SELECT policy_id, updated_at FROM quiet_hours_policies")
 _RETAINED_FROM = Statement("SELECT value FROM settings WHERE key = 'retained_from'")
 _LIMITS = Statement(f"SELECT {', '.join(Limit._fields)} FROM limits")
-# nodes and jobs, whole: the migration that brought on_exhausted, and the last that a process of the release before it
-# may have done. A node has a row. A worker of a queue leaves none: unless the database was new, or `db migrate --after`
+# nodes and jobs, whole: the migration that a release brought, and the last that a process of the release before it may
+# have done. A node has a row. A worker of a queue leaves none: unless the database was new, or `db migrate --after`
 # was run, it may have been of either release.
 _RULED_FROM = Statement(f"""
-SELECT applied_at, (SELECT max(coalesce(stopped_at, lost_at, heartbeat_at)) FROM nodes WHERE migration IS NULL),
+SELECT applied_at, (SELECT max(coalesce(stopped_at, lost_at, heartbeat_at)) FROM nodes
+        WHERE migration IS NULL OR migration < :number),
     (SELECT max(ended_at) FROM jobs
-        WHERE node <> '{MESSAGE_NODE}' AND node NOT IN (SELECT node FROM nodes WHERE migration IS NOT NULL)
+        WHERE node <> '{MESSAGE_NODE}' AND node NOT IN (SELECT node FROM nodes WHERE migration >= :number)
             AND (node IN (SELECT node FROM nodes) OR NOT EXISTS (SELECT 1 FROM everwhen_migrations a
-                WHERE (a.number = 2 AND a.step = 'after' OR a.number = 1 AND a.applied_at = m.applied_at)
+                WHERE (a.number = :number AND a.step = 'after' OR a.number = 1 AND a.applied_at = m.applied_at)
                     AND a.applied_at <= ended_at)))
-FROM everwhen_migrations m WHERE number = 2 AND step = 'before'""")
+FROM everwhen_migrations m WHERE number = :number AND step = 'before'""")
+# Retries and failed slots are counted by the rules of release 0.2, reasons are judged by those of release 0.3.
+COUNTS_RULED, REASONS_RULED = 2, 3
 
 # -- jobs --
 
@@ -175,6 +186,8 @@ WHERE id IN (SELECT max(id) FROM circuit_breaker_transitions GROUP BY key)""")
 # idx_transitions_key
 _TRANSITIONS = Statement(f"""
 SELECT {_TRANSITION} FROM circuit_breaker_transitions WHERE key = :key::text ORDER BY id DESC LIMIT :limit""")
+# circuit_breaker_transitions, whole.
+_ALL_TRANSITIONS = Statement(f"SELECT {_TRANSITION} FROM circuit_breaker_transitions ORDER BY id")
 # A pass over schedules; idx_jobs_outstanding. idx_schedules_held and idx_schedules_release have the held slots, but
 # the pass is needed anyway.
 _SCHEDULE_COUNTS = Statement("SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status")
@@ -210,8 +223,9 @@ class Ledger(StorePart):
                 Breakers(tx.many(Breaker._make, _BREAKERS), tx.many(Transition._make, _LATEST_TRANSITIONS))
                 if uids is None
                 else None,
-                ruled_from=_ruled_from(tx) if uids is None else 0,
+                ruled_from=_ruled_from(tx, COUNTS_RULED) if uids is None else 0,
                 spendings=tx.many(spending_of, SPENDINGS) if uids is None else None,
+                circumstances=_circumstances(tx) if uids is None else None,
             )
 
     # -- jobs --
@@ -386,9 +400,20 @@ class Ledger(StorePart):
 # -- histories --
 
 
-def _ruled_from(tx: Snapshot) -> int:
-    """Return from when on only the rules of this release counted."""
-    ((applied_at, node_at, job_at),) = tx.rows(_RULED_FROM)
+def _circumstances(tx: Snapshot) -> Circumstances:
+    return Circumstances(
+        judged_from=_ruled_from(tx, REASONS_RULED),
+        transitions=tx.many(Transition._make, _ALL_TRANSITIONS),
+        policies=dict(tx.rows(_POLICIES_WRITTEN)),
+        nodes=tx.nodes(),
+        signs=tx.many(recorded, _SIGNS),
+        reached=tx.many(recorded, _BUDGETS_REACHED),
+    )
+
+
+def _ruled_from(tx: Snapshot, migration: int) -> int:
+    """Return from when on only the rules of releases with that migration counted."""
+    ((applied_at, node_at, job_at),) = tx.rows(_RULED_FROM, number=migration)
     return int(max(applied_at, (node_at or 0) + 1, (job_at or 0) + 1))
 
 

@@ -99,15 +99,21 @@ class BudgetCounts:
     def add(self, job: Job) -> None:
         if job.created_at < self.first_at:
             self.first_at = job.created_at
-        keys = self._keys.get(job.revision, ())
-        if (
-            job.origin not in OWN_ORIGINS
-        ):  # whoever requested it pays, and not the token that made the schedule
-            keys = tuple(key for key in keys if not key.startswith(TOKEN_BUDGET))
+        keys = self.keys_of(job)
         if keys:
             self._add_fires(job, keys)
         if job.cost_reserved is not None:
             self._add_cost(job)
+
+    def keys_of(self, job: Job) -> Sequence[str]:
+        """Return the keys of the budgets that a job of this history counts for.
+
+        What somebody requested counts for the token of that request, and not for the one that made the schedule.
+        """
+        keys = self._keys.get(job.revision, ())
+        if job.origin in OWN_ORIGINS:
+            return keys
+        return tuple(key for key in keys if not key.startswith(TOKEN_BUDGET))
 
     def _add_fires(self, job: Job, keys: Sequence[str]) -> None:
         """Count the attempts of a job: when it was enqueued, a retry when it began, and again after each rescue."""

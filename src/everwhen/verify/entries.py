@@ -11,7 +11,7 @@ from everwhen.model.history import OF_SLOTS, ScheduleHistory
 from everwhen.model.job import Job
 from everwhen.verify.periods import Period
 
-Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job", "breaker"]
+Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job", "breaker", "reason"]
 
 EXAMPLES = 20
 ON_THE_ROW = (1 << 62) - 1  # greater than every event id

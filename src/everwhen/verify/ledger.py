@@ -9,7 +9,8 @@ The kinds of fault:
 - `range`: a range event whose count does not fit;
 - `state`: a row that does not follow from its record; `counter`: a number that does not follow from the jobs;
 - `job`: a job in an impossible state, or one that will never be ready;
-- `breaker`: a breaker that does not follow from its record, or will never move.
+- `breaker`: a breaker that does not follow from its record, or will never move;
+- `reason`: a reason of a skip, a miss or a hold that the record shows to be false.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everwhen.model.history import History, ScheduleHistory
+from everwhen.model.instants import MINUTE
 from everwhen.model.schedule import Status
 from everwhen.verify.budgets import BudgetCounts
 from everwhen.verify.chains import check_chain
+from everwhen.verify.circumstances import Occupied
 from everwhen.verify.counters import JobCounts, check_breakers, check_counters, check_job
 from everwhen.verify.entries import Entries, Kind, LedgerFault, entries_of, fault_of
 from everwhen.verify.outcomes import Outcomes, check_outcomes
 from everwhen.verify.periods import SystemSpan, periods_of, reach_of, system_spans
+from everwhen.verify.reasons import Background, background_of, check_reasons
 from everwhen.verify.slots import check_grid
 
 __all__ = ["LedgerFault", "LedgerReport", "check_ledger"]
@@ -34,13 +38,18 @@ FAULTS_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """The result of a check; `fault_count` includes the faults beyond the first thousand, which are not kept."""
+    """The result of a check; `fault_count` includes the faults beyond the first thousand, which are not kept.
+
+    `reasons`: how many slots have a reason that was judged; `unjudged`: those of which too little is on record.
+    """
 
     schedules: int
     slots: int
     jobs: int
     faults: tuple[LedgerFault, ...]
     fault_count: int
+    reasons: int = 0
+    unjudged: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -50,32 +59,58 @@ class LedgerReport:
         """Return the faults of one kind."""
         return [fault for fault in self.faults if fault.kind == kind]
 
+    @property
+    def unjudged_text(self) -> str:
+        """Return what is said of the reasons that could not be judged; nothing where all were."""
+        if not self.unjudged:
+            return ""
+        slots = "1 slot" if self.unjudged == 1 else f"{self.unjudged:,} slots"
+        return f"; the reasons of {slots} are not judged, too little is on record"
+
     def __str__(self) -> str:
         head = f"{self.schedules} schedules, {self.slots} slots, {self.jobs} jobs: "
         if self.is_clean:
-            return head + "every slot has exactly one entry"
+            return head + "every slot has exactly one entry" + self.unjudged_text
         lines = [f"{f.kind} {f.schedule_id} ({f.uid}) {f.slot_at}: {f.sentence}" for f in self.faults]
         return "\n".join([f"{head}{self.fault_count} faults", *lines])
 
 
-def check_ledger(record: History, now: int) -> LedgerReport:
-    """Prove that every slot of the history is in the ledger exactly once, and that every count agrees."""
+def check_ledger(record: History, now: int, *, tolerance: int = MINUTE) -> LedgerReport:
+    """Prove that every slot of the history is in the ledger exactly once, and that counts and reasons are true.
+
+    `tolerance`: how long a transaction that decides may have waited for its turn.
+    """
     spans = system_spans(record.system)
+    around = background_of(
+        record.circumstances,
+        record.system,
+        spans,
+        retained_from=record.retained_from,
+        tolerance=tolerance,
+    )
     counts, budgets = JobCounts(), BudgetCounts(now)
     faults: list[LedgerFault] = []
     schedules = fault_count = 0
     for history in record.histories:
         schedules += 1
-        for fault in check_history(history, record, spans, counts, now, budgets=budgets):
+        for fault in check_history(history, record, spans, counts, now, budgets=budgets, around=around):
             if fault.slot_at is not None and fault.slot_at < record.retained_from:
                 continue  # retention may have deleted its entry
             fault_count += 1
             if len(faults) < FAULTS_KEPT:
                 faults.append(fault)
-    shared = list(_check_shared(record, counts, budgets))
+    shared = [*_check_shared(record, counts, budgets), *around.faults()]
     fault_count += len(shared)
     faults += shared
-    return LedgerReport(schedules, counts.slots, counts.jobs, tuple(faults), fault_count)
+    return LedgerReport(
+        schedules,
+        slots=counts.slots,
+        jobs=counts.jobs,
+        faults=tuple(faults),
+        fault_count=fault_count,
+        reasons=around.judged,
+        unjudged=around.unjudged,
+    )
 
 
 def _check_shared(record: History, counts: JobCounts, budgets: BudgetCounts) -> Iterator[LedgerFault]:
@@ -102,16 +137,20 @@ def check_history(
     now: int,
     *,
     budgets: BudgetCounts,
+    around: Background,
 ) -> Iterator[LedgerFault]:
     """Yield every fault in the record of one schedule."""
     counts.begin()
     budgets.begin(history)
     entries, outcomes = Entries(known_from=record.retained_from), Outcomes()
+    occupied = Occupied()
     is_steady, is_whole = reach_of(record.system) == 0, not record.retained_from
     for job in history.jobs:
         counts.add(job)
         budgets.add(job)
         outcomes.add(job)
+        occupied.add(job)
+        around.fired.add(budgets.keys_of(job), job)
         entries.add_job(job)
         yield from check_job(history, job, is_steady=is_steady)
     entries_of(history, entries)
@@ -124,6 +163,7 @@ def check_history(
         decided_until = yield from check(history, period, entries, spans, decided_until, counts=counts)
     yield from entries.left(history, since=_known_from(history))
     yield from check_counters(history, counts, is_whole=is_whole)
+    yield from check_reasons(history, occupied, around, now)
     if is_whole:
         yield from check_outcomes(history, outcomes, is_steady=is_steady, ruled_from=record.ruled_from)
 

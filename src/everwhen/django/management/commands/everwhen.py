@@ -58,7 +58,8 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
     def _tell(self, report: LedgerReport) -> None:
         seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
         if report.is_clean:
-            self.stdout.write(f"{seen}: every slot has exactly one entry, every count agrees")
+            proven = f"every slot has exactly one entry, every count agrees{report.unjudged_text}"
+            self.stdout.write(f"{seen}: {proven}")
             return
         for fault in report.faults[:MOST_FAULTS]:
             when = "" if fault.slot_at is None else f" at {to_datetime(fault.slot_at).isoformat()}"
