@@ -37,6 +37,7 @@ from everwhen.model.fields import (
     SignatureScheme,
 )
 from everwhen.model.history import Cause
+from everwhen.model.host_fault import HostFault
 from everwhen.model.job import CostSource, JobStatus, Origin
 from everwhen.model.kinds import Key, Record
 from everwhen.model.limits import BreakerState, TransitionReason
@@ -133,6 +134,7 @@ _ENUMERATIONS = {
     "FirstRun": FirstRun,
     "Fold": Fold,
     "Gap": Gap,
+    "HostFault": HostFault,
     "IfRunning": IfRunning,
     "IntervalFrom": IntervalFrom,
     "JobStatus": JobStatus,
