@@ -23,7 +23,7 @@ SLOW    := test_frameworks.py test_frameworks_guide.py test_mounted_api.py test_
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check coverage fuzz chaos bench dist reference docs format clean
+.PHONY: help run test suite quick check coverage fuzz chaos bench dist reference docs format clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -36,7 +36,9 @@ run: $(STAMP) ## fire the schedules of examples/quickstart, and serve their API,
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/everwhen up --config examples/quickstart/everwhen.yaml --database sqlite:///$(RUN)/everwhen.db \
 	  $(if $(EVERWHEN_API_PORT),,$(FREE_PORT))
 
-test: $(STAMP) check ## lint, types, import contracts, and every test
+test: $(STAMP) check suite ## lint, types, import contracts, and every test
+
+suite: $(STAMP) ## every test, and nothing else of `make test`
 	@$(BIN)/python tools/system_packages.py
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 

@@ -1,6 +1,7 @@
-"""Prints the other Pythons of this machine that everwhen supports: one line each, its version and its path.
+"""Prints the other Pythons of this machine that everwhen supports: one line each, its version, tests and path.
 
 `other` means another minor version than the one that runs this; the newest path of each that can make an environment.
+The oldest and the newest of all run every test (`suite`), those between a subset (`quick`): targets of make.
 """
 
 import os
@@ -14,9 +15,22 @@ _PROBE = "import ensurepip, sys; print(*sys.version_info[:2], sys.executable)"
 
 
 def main() -> None:
-    for minor in range(OLDEST, NEWEST + 1):
-        if minor != sys.version_info.minor and (path := python_of(minor)) is not None:
-            print(f"3.{minor}", path)
+    own = sys.version_info.minor
+    others = [minor for minor in range(OLDEST, NEWEST + 1) if minor != own]
+    paths = {minor: path for minor in others if (path := python_of(minor)) is not None}
+    for minor, target in targets_of([own, *paths]).items():
+        if minor != own:
+            print(f"3.{minor}", target, paths[minor])
+
+
+def targets_of(minors: list[int]) -> dict[int, str]:
+    """Which tests each version runs.
+
+    >>> targets_of([11, 13, 12]), targets_of([13, 12, 11]), targets_of([11])
+    ({11: 'suite', 13: 'suite', 12: 'quick'}, {13: 'suite', 12: 'quick', 11: 'suite'}, {11: 'suite'})
+    """
+    ends = (min(minors), max(minors))
+    return {minor: "suite" if minor in ends else "quick" for minor in minors}
 
 
 def python_of(minor: int) -> str | None:
