@@ -112,6 +112,27 @@ def test_half_a_character_and_a_receiver_that_is_empty_are_no_riddles(
     assert sent == Sent(False, "to has no address")
 
 
+@pytest.mark.parametrize(
+    ("to", "receivers"),
+    [
+        (["", "Ada <ada@example.com>", " "], ["ada@example.com"]),
+        ("team: ada@example.com, bob@example.com;", ["ada@example.com", "bob@example.com"]),
+        ('"a, b" <c@example.com>', ["c@example.com"]),
+        ("undisclosed-recipients:;", []),
+        (["<>", "a@@example.com"], []),
+        ([], []),
+    ],
+)
+def test_the_receivers_of_a_mail_are_the_same_on_every_python(
+    mail_server: tuple[Letterbox, str], to: str | list[str], receivers: list[str]
+) -> None:
+    letterbox, url = mail_server
+    letterbox.answer, letterbox.receivers = "250 OK", []
+    sent = MailChannel(timeout=PATIENCE).send({"to": to, "smtp": url}, a_delivery())
+    assert letterbox.receivers == receivers
+    assert sent == (Sent(True, "accepted by 127.0.0.1") if receivers else Sent(False, "to has no address"))
+
+
 def test_no_header_of_a_mail_can_be_broken() -> None:
     fields = {"to": "a@example.com\r\nX: y", "from": "b@example.com\nZ: y", "smtp": "smtp://h"}
     text = message_of(fields, a_delivery()).as_string().partition("\n\n")[0]

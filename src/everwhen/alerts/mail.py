@@ -27,6 +27,7 @@ LONGEST = 60.0  # seconds for all of them
 MOST_ANSWERED = 256 * 1_024  # bytes
 _PORTS = {"smtp": 25, "smtps": 465}
 _TEMPORARY = range(400, 500)
+_NO_RECEIVER = "to has no address"
 _EXPECTED = "smtp must be a URL such as smtp://host:587 or smtps://host"
 
 
@@ -49,7 +50,7 @@ class MailChannel:
         except smtplib.SMTPResponseException as error:
             sent = _refused(error.smtp_code, error.smtp_error)
         except smtplib.SMTPRecipientsRefused as error:
-            sent = Sent(False, "to has no address")
+            sent = Sent(False, _NO_RECEIVER)
             for code, text in error.recipients.values():
                 sent = _refused(code, text)
         except (smtplib.SMTPException, OSError, ValueError) as error:
@@ -59,11 +60,15 @@ class MailChannel:
     def _send(self, fields: Mapping[str, Any], delivery: AlertDelivery) -> Sent:
         address, port = _address_of(fields["smtp"])
         message = message_of(fields, delivery)
+        receivers = _addresses_in(message, "To")
+        if not receivers:
+            return Sent(False, _NO_RECEIVER)
+        sender = next(iter(_addresses_in(message, "From")), None)
         host = address.hostname or ""
         with closing(self._connect(address, host, port, starttls=fields.get("starttls"))) as server:
             if address.username is not None:
                 server.login(unquote(address.username), unquote(address.password or ""))
-            refused = server.send_message(message)
+            refused = server.send_message(message, sender, receivers)
             with suppress(smtplib.SMTPException, OSError):
                 server.quit()  # the message is accepted, whatever the answer to this
         if refused:
@@ -178,6 +183,11 @@ def message_of(fields: Mapping[str, Any], delivery: AlertDelivery) -> EmailMessa
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(f"{body['title']}\n\n{body['text']}\n")
     return message
+
+
+def _addresses_in(message: EmailMessage, name: str) -> list[str]:
+    """Return the addresses of a header; `smtplib` would find others, or an empty one, with each release of Python."""
+    return [address.addr_spec for address in message[name].addresses if address.addr_spec != "<>"]
 
 
 def _refused(code: int, text: bytes | str) -> Sent:
