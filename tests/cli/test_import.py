@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
+from everwhen.compat.importers.apscheduler_program import read_program
+from everwhen.errors import ConfigError
 from tests.compat.test_others import BEAT
 from tests.config.reading import SAMPLE
 
@@ -166,3 +168,76 @@ def test_a_name_that_is_no_scheduler_is_one_sentence(name: str, message: str) ->
     result = CliRunner().invoke(everwhen, ["import", "apscheduler", name])
     assert result.exit_code == 1
     assert message in str(result.exception)
+
+
+PROGRAM = """
+import pathlib, sys, threading, time
+from {module} import {kind}
+
+def work() -> None:
+    pathlib.Path("worked").touch()
+
+scheduler = {kind}()
+scheduler.add_job(work, "interval", seconds=1, id="work", next_run_time=__import__("datetime").datetime.now())
+{rest}
+"""
+BLOCKING = ("apscheduler.schedulers.blocking", "BlockingScheduler")
+BACKGROUND = ("apscheduler.schedulers.background", "BackgroundScheduler")
+ENDS = {
+    "a scheduler that blocks": (
+        BLOCKING,
+        f"import {BACKGROUND[0]}\nscheduler.start()\npathlib.Path('cleaned-up').touch()",
+    ),
+    "a loop that keeps the program alive": (
+        BACKGROUND,
+        "scheduler.start()\ntry:\n    while True:\n        time.sleep(2)\nfinally:\n    scheduler.shutdown()",
+    ),
+    "an end with a status": (BACKGROUND, "scheduler.start()\nsys.exit(0)"),
+    "a server": (
+        BACKGROUND,
+        "scheduler.start()\nfrom http.server import *\nHTTPServer(('', 0), BaseHTTPRequestHandler).serve_forever()",
+    ),
+    "an application": (
+        BACKGROUND,
+        "scheduler.start()\nimport flask, uvicorn\nflask.Flask('x').run(port=0)\nuvicorn.run(None)",
+    ),
+    "a thread that never ends": (
+        BACKGROUND,
+        "scheduler.start()\nthreading.Thread(target=threading.Event().wait).start()",
+    ),
+    "an event loop": (
+        ("apscheduler.schedulers.asyncio", "AsyncIOScheduler"),
+        "import asyncio\nloop = asyncio.new_event_loop()\nscheduler.start()\nloop.run_forever()",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_program_that_starts_its_scheduler_is_read_and_runs_nothing(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (module, kind), rest = ENDS[end]
+    (tmp_path / "program.py").write_text(PROGRAM.format(module=module, kind=kind, rest=rest))
+    monkeypatch.chdir(tmp_path)
+    imported = read_program("program:scheduler")
+    assert [schedule["every"] for schedule in imported.document["schedules"]] == ["1s"]
+    assert "the module starts its scheduler when it is imported; here it was not started" in imported.notes
+    assert not (tmp_path / "worked").exists()
+    assert not (tmp_path / "cleaned-up").exists()
+
+
+def test_a_program_that_does_not_end_is_read_as_far_as_it_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = PROGRAM.format(module=BACKGROUND[0], kind=BACKGROUND[1], rest="threading.Event().wait()")
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "stuck.py").write_text("import threading\nthreading.Event().wait()")
+    monkeypatch.chdir(tmp_path)
+    imported = read_program("program:scheduler", limit=20)
+    assert "the import of the module does not end; it was read as far as it had come" in imported.notes
+    with pytest.raises(ConfigError, match=r"stuck:scheduler cannot be imported: the import of the module"):
+        read_program("stuck:scheduler", limit=4)
+    with pytest.raises(
+        ConfigError, match=r"stuck:scheduler cannot be imported: it has not ended within 0\.1 s"
+    ):
+        read_program("stuck:scheduler", limit=0.1)

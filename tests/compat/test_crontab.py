@@ -99,6 +99,21 @@ def test_a_system_crontab_names_users() -> None:
         ),
         ("61 * * * * x", 'line 1: left out: Invalid cron expression "61 * * * *" - minute must be 0-59'),
         ("* * * *", "line 1: left out, it is not an entry: * * * *"),
+        (
+            "0 0 12 * * ? 2026 /usr/bin/x",
+            "line 1: the command begins with ?: cron reads five fields, and knows no seconds and no years",
+        ),
+        (
+            "*/10 0 2 * * */2 /usr/bin/x",
+            "line 1: the command begins with */2: cron reads five fields, and knows no seconds and no years",
+        ),
+        (
+            "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n5 4 * * * www-data tidy up",
+            (
+                "line 1: the command begins with root, which is a user; "
+                "where the entries name their users, import them with --system"
+            ),
+        ),
         ("-* * * * * x", "line 1: the minus that keeps it out of the log means nothing here"),
     ],
 )
@@ -106,12 +121,30 @@ def test_what_cannot_be_kept_is_said_with_its_line(line: str, note: str) -> None
     assert notes(line) == [note]
 
 
+@pytest.mark.parametrize("user", ["/usr/bin/backup", "*"])
+def test_an_entry_without_a_user_is_named_where_one_is_read(user: str) -> None:
+    first, second = notes(f"0 2 * * * {user} --all", is_system=True)
+    assert first == (
+        f"line 1: {user} is not the name of a user; without --system, entries name none, "
+        "and cron knows no seconds and no years"
+    )
+    assert second.startswith(f"line 1: cron runs it as {user}")
+
+
+@pytest.mark.parametrize("command", ["root", "7z a x.7z x", "backup --all", "[ -x y ] && y"])
+def test_an_ordinary_command_gets_no_note(command: str) -> None:
+    assert notes(f"0 2 * * * {command}") == []
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
         (r"date +\%Y", None),
         ("cat%hello%it's me", "hello\nit's me\n"),
-        (r"cat%100\%%", "100%\n\n"),
+        (r"cat%100\%%", "100%\n"),
+        (r"cat # all of it%a", "a\n"),
+        (r"cat%a\\%b%c\\", "a\\%b\nc\\\\\n"),
+        ("cat%", ""),
     ],
 )
 def test_a_percent_sign_means_what_it_means_to_cron(command: str, said: str | None) -> None:
@@ -122,4 +155,22 @@ def test_a_percent_sign_means_what_it_means_to_cron(command: str, said: str | No
         assert not [note for note in imported.notes if "%" in note]
     else:
         assert done.stdout == said
-        assert "line 1: what follows % is standard input; it is piped into the command" in imported.notes
+        note = "line 1: what follows % is standard input; it is piped into the command"
+        assert (note in imported.notes) == bool(said)
+
+
+def test_what_everwhen_takes_for_a_reference_to_the_environment_is_escaped() -> None:
+    text = "DIR=${HOME}/x\n# of ${USER}\n* * * * * echo ${DIR:-none} $${DIR} $(date)"
+    (schedule,) = schedules(text)
+    assert schedule["description"] == "of $${USER}"
+    assert schedule["run"]["env"] == {"DIR": "$${HOME}/x"}
+    assert schedule["run"]["command"][2] == "echo $${DIR:-none} $$${DIR} $(date)"
+
+
+def test_a_crontab_that_sets_home_runs_there_and_does_not_set_the_user() -> None:
+    (schedule,) = schedules("HOME=/srv/shop\nLOGNAME=other\n* * * * * poll")
+    assert schedule["run"] == {
+        "command": ["/bin/sh", "-c", "poll"],
+        "env": {"HOME": "/srv/shop"},
+        "cwd": "/srv/shop",
+    }

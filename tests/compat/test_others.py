@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,10 +68,52 @@ def test_a_beat_schedule_is_read_and_never_run() -> None:
         'CELERY_BEAT_SCHEDULE = {"a": {"task": "p.t", "schedule": 10}}',
         'app.conf.update(beat_schedule={"a": {"task": "p.t", "schedule": 10}})',
         'app.conf["beat_schedule"] = {"a": {"task": "p.t", "schedule": schedule(run_every=10)}}',
+        'CELERY = {"task_routes": {}, "beat_schedule": {"a": {"task": "p.t", "schedule": 10}}}',
+        'app.conf.update({"beat_schedule": {"a": {"task": "p.t", "schedule": 10}}})',
+        'CELERY = dict(beat_schedule={"a": {"task": "p.t", "schedule": 10}})',
     ],
 )
 def test_a_beat_schedule_is_found_wherever_it_is_set(source: str) -> None:
     assert [entry["every"] for entry in import_celery(source, app="p").document["schedules"]] == ["10s"]
+
+
+def test_settings_in_a_mapping_bring_their_zone() -> None:
+    source = """
+CELERY = {
+    "beat_schedule": {"a": {"task": "p.t", "schedule": crontab(hour=7)}},
+    "timezone": "Europe/Berlin",
+}
+"""
+    (schedule,) = import_celery(source).document["schedules"]
+    assert schedule["timezone"] == "Europe/Berlin"
+
+
+def test_a_computed_option_costs_the_option_and_not_the_entry() -> None:
+    source = """
+beat_schedule = {
+    "a": {
+        "task": "p.t",
+        "schedule": 10,
+        "options": {"queue": QUEUE, "expires": timedelta(minutes=5), "countdown": None, **MORE, "routing_key": "r"},
+    },
+    "b": {"task": "p.t", "schedule": 10, "options": options_of("b")},
+    "c": {"task": "p.t", "schedule": 10, "options": dict(queue="slow")},
+}
+"""
+    imported = import_celery(source)
+    commands = [entry["run"]["command"][5:] for entry in imported.document["schedules"]]
+    assert commands == [["--expires", "300", "--routing-key", "r"], [], ["--queue", "slow"]]
+    assert imported.notes[:3] == [
+        "a: options.queue is left out: line 6: QUEUE is computed; only literals can be read",
+        "a: options is left out: line 6: MORE is computed; only literals can be read",
+        "b: options is left out: line 8: options_of('b') is computed; only literals can be read",
+    ]
+
+
+def test_arguments_that_look_like_references_to_the_environment_stay_what_they_are() -> None:
+    source = 'beat_schedule = {"a": {"task": "p.t", "schedule": 10, "args": ["${HOME}"]}}'
+    (schedule,) = import_celery(source).document["schedules"]
+    assert schedule["run"]["command"][-1] == '["$${HOME}"]'
 
 
 @pytest.mark.parametrize(
@@ -181,6 +224,27 @@ def test_the_directory_of_an_agent_is_meant_from_its_own_file() -> None:
     assert (found["one"], found["two"]) == ("/fleet/src", "/fleet/agents/work")
     assert found["three"].endswith("/three") and not found["three"].startswith("~")
     assert "agents.two.working_directory.auto_clone: left out" in imported.notes
+
+
+def test_an_agent_without_a_directory_runs_in_the_folder_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    agents = {f"{tmp_path}/agents/one.yaml": {"name": "one"}}
+    fleet = {"agents": [{"path": "agents/one.yaml"}, {"name": "inline", "working_directory": "gone"}]}
+    imported = import_herdctl(fleet, agents.__getitem__, str(tmp_path))
+    found = {name: fields["cwd"] for name, fields in imported.document["agents"].items()}
+    assert found == {"one": f"{tmp_path}/agents", "inline": f"{tmp_path}/gone"}
+    assert [note for note in imported.notes if "working_directory" in note] == [
+        "agents.one.working_directory: is not given; cwd is the folder of the agent's file, as in herdctl",
+        f"agents.inline.working_directory: {tmp_path}/gone is not a folder of this machine; runs fail until it is",
+    ]
+
+
+@pytest.mark.parametrize("own", ["workspace", "working_directory"])
+@pytest.mark.parametrize("override", ["workspace", "working_directory"])
+def test_the_directory_that_a_fleet_overrides_counts_under_either_name(own: str, override: str) -> None:
+    fleet = {"agents": [{"path": "a.yaml", "overrides": {override: "/theirs"}}]}
+    imported = import_herdctl(fleet, lambda _path: {"name": "a", own: "/own"})
+    assert imported.document["agents"]["a"]["cwd"] == "/theirs"
 
 
 def test_what_a_fleet_overrides_and_the_work_source_of_its_defaults_come_over() -> None:

@@ -55,11 +55,19 @@ def run_cron(entries: Sequence[str], zone: str, start: datetime, end: datetime) 
     """
     with tempfile.TemporaryDirectory(prefix="everwhen-cron-") as name:
         home = Path(name)
-        _furnish(home, entries)
-        _set_clock(home, start)
-        with _started_daemon(home, zone) as daemon:
-            _wait_until_idle(daemon, start)
+        with _started_daemon(home, _crontab(entries, home / "ran"), zone, start) as daemon:
             return list(_runs(daemon, home, entries=entries, minutes=_minutes(start, end)))
+
+
+def run_crontab(text: str) -> None:
+    """Let the daemon run every entry of a crontab that fires each minute, once."""
+    start = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
+    with tempfile.TemporaryDirectory(prefix="everwhen-cron-") as name:
+        home = Path(name)
+        with _started_daemon(home, text, "UTC", start) as daemon:
+            for minute in _minutes(start, start + timedelta(minutes=1)):
+                _set_clock(home, minute)
+                _wait_until_idle(daemon, minute)
 
 
 def find_libfaketime() -> Path | None:
@@ -86,14 +94,14 @@ def children_of(pid: int) -> list[str]:
         return []
 
 
-def _furnish(home: Path, entries: Sequence[str]) -> None:
+def _furnish(home: Path, text: str) -> None:
     for folder in ("spool/crontabs", "empty.d", "shm"):
         (home / folder).mkdir(parents=True)
     for file in ("empty", "ran"):
         (home / file).touch()
     (home / "pam").write_text("".join(f"{rule} required pam_permit.so\n" for rule in PAM_RULES))
     crontab = home / "spool/crontabs/root"
-    crontab.write_text(_crontab(entries, home / "ran"))
+    crontab.write_text(text)
     crontab.chmod(0o600)
 
 
@@ -104,7 +112,11 @@ def _crontab(entries: Sequence[str], ran: Path) -> str:
 
 
 @contextmanager
-def _started_daemon(home: Path, zone: str) -> Iterator[subprocess.Popen[bytes]]:
+def _started_daemon(
+    home: Path, crontab: str, zone: str, start: datetime
+) -> Iterator[subprocess.Popen[bytes]]:
+    _furnish(home, crontab)
+    _set_clock(home, start)
     # The zones of the tzdata package: the system may have none, or older ones than the engine reads.
     arguments = [home, files("tzdata") / "zoneinfo", zone, find_libfaketime(), CRON]
     # Every step replaces itself by the next, so the process started here is the daemon; it dies with us.
@@ -114,6 +126,7 @@ def _started_daemon(home: Path, zone: str) -> Iterator[subprocess.Popen[bytes]]:
             [*isolated, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
         )
     try:
+        _wait_until_idle(daemon, start)
         yield daemon
     except DaemonError as error:
         error.add_note((home / "errors").read_text())

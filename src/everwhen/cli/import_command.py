@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from everwhen.cli.screen import Answers, ProgressBar, answering
 from everwhen.cli.terminal import SentenceGroup, echo, print_lines, secho
 from everwhen.compat.importers import Imported, written_as_python
-from everwhen.compat.importers.apscheduler_jobs import import_apscheduler
+from everwhen.compat.importers.apscheduler_program import read_program
 from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
@@ -84,9 +83,10 @@ def celery(file: Path, app: str | None) -> Answers:
 def apscheduler(scheduler: str, as_python: bool) -> Answers:
     """Import the jobs of a scheduler object of APScheduler 3.
 
-    The module is imported, from this folder too; the scheduler is not started, and its job store is only read.
+    The module is imported, from this folder too, in a process of its own in which no scheduler and no server starts;
+    its job store is only read.
     """
-    imported = import_apscheduler(_object(scheduler))
+    imported = read_program(scheduler)
     if not as_python:
         yield from _show_imported(imported, scheduler)
         return
@@ -96,21 +96,6 @@ def apscheduler(scheduler: str, as_python: bool) -> Answers:
     lines = written_as_python(imported.document["schedules"], service.get("timezone"))
     print_lines("\n".join(lines))
     _show_notes(imported)
-
-
-def _object(name: str) -> Any:
-    module, colon, path = name.partition(":")
-    if not (module and colon and path):
-        raise ConfigError(f'{name!r} is not of the form "module:scheduler"')
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # the user's code runs during its import
-        raise ConfigError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
-    return found
 
 
 def _document(file: Path) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -54,6 +55,7 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
         )
     if not periodic and not any(name in _SCHEDULES for name, _ in settings):
         raise ConfigError("this file sets no beat_schedule; name the file that does")
+    imported.document = escape_references(imported.document)
     if imported.document["schedules"]:
         imported.note(
             "a run succeeds when its task was sent, not when it was done; a python target has its outcome"
@@ -62,7 +64,7 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
 
 
 def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
-    """Return every assignment to a name or attribute, and every keyword of a `conf.update(…)`."""
+    """Return every assignment to a name or attribute, every keyword of a `conf.update(…)`, and mappings of settings."""
     found: list[tuple[str, ast.expr]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -71,6 +73,10 @@ def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
             found.append((_name(node.target), node.value))
         elif isinstance(node, ast.Call) and _name(node.func) == "update":
             found += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+        if isinstance(node, ast.Dict | ast.Call):  # CELERY = {"beat_schedule": …}, dict(beat_schedule=…)
+            items = _items(node)
+            if any(name in _SCHEDULES for name, _ in items):
+                found += [(name, value) for name, value in items if name is not None]
     return found
 
 
@@ -130,8 +136,7 @@ def _schedule(
         imported.note(f"{key}: left out: {error}")
         return None
     imported.note_others(entry, _TASK, f"{key}.")
-    # Celery reads no variable of the environment in them.
-    return trigger | {"if_running": "allow", "run": {"command": escape_references(command)}}
+    return trigger | {"if_running": "allow", "run": {"command": command}}
 
 
 def _trigger(key: str, node: ast.expr, timezone: str, imported: Imported) -> dict[str, Any]:
@@ -206,16 +211,39 @@ def _command(
     for name in ("args", "kwargs"):
         if name in entry and (value := _literal(entry[name])):
             command += [f"--{name}", json.dumps(list(value) if name == "args" else dict(value))]
-    options = _literal(entry["options"]) if "options" in entry else {}
-    if not isinstance(options, dict):
-        raise _UnreadableError("its options are not a mapping")
-    for name, value in options.items():
-        is_option = str(value).startswith("-")
+    for name, value in _options(key, entry.get("options"), imported):
+        text = f"{value.total_seconds():g}" if isinstance(value, timedelta) else str(value)
+        is_option = text.startswith("-")
         if name in ("queue", "expires", "exchange", "routing_key", "countdown") and not is_option:
-            command += [f"--{name.replace('_', '-')}", str(value)]
+            command += [f"--{name.replace('_', '-')}", text]
         else:
             imported.note(f"{key}: options.{name} is left out")
     return command
+
+
+def _options(key: str, node: ast.expr | None, imported: Imported) -> Iterator[tuple[str, Any]]:
+    """Yield the options of a task; one that is computed is left out."""
+    for name, value in [] if node is None else _items(node):
+        option = "options" if name is None else f"options.{name}"
+        try:
+            if name is None:
+                raise _computed(value)
+            if (option_value := _literal(value)) is not None:
+                yield name, option_value
+        except (_UnreadableError, TypeError, ValueError) as error:
+            imported.note(f"{key}: {option} is left out: {error}")
+
+
+def _items(node: ast.expr) -> list[tuple[str | None, ast.expr]]:
+    """Return the keys and values of a mapping that is written out; a part of it that is computed has no key."""
+    if isinstance(node, ast.Dict):
+        return [
+            (str(name.value) if isinstance(name, ast.Constant) else None, value)
+            for name, value in zip(node.keys, node.values, strict=True)
+        ]
+    if isinstance(node, ast.Call) and _name(node.func) == "dict" and not node.args:
+        return [(keyword.arg, keyword.value) for keyword in node.keywords]
+    return [(None, node)]
 
 
 def _literal(node: ast.expr) -> Any:

@@ -1,14 +1,18 @@
 """A crontab, of a user or of the system, as general schedules.
 
 Cron passes a line to a shell, lets runs overlap, has no time limit and uses the host's clock; the schedules do the
-same. Features that cannot be kept (`@reboot`, mail, the user of a system crontab) are noted with their line.
+same. The shell gets the text that Debian's cron would give it: what everwhen would take for a reference to the
+environment is escaped. Features that cannot be kept (`@reboot`, mail, the user of a system crontab) are noted with
+their line, and so are entries that cron reads otherwise than they look.
 """
 
 from __future__ import annotations
 
+import pwd
 import re
 import shlex
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from everwhen.compat.importers import Imported, Names
@@ -21,8 +25,19 @@ _SETTING = re.compile(r"""(?:(["'])(?P<quoted>\w+)\1|(?P<name>\w+))\s*=(?P<value
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 MOST_VALUES = 200_000  # of variables, each counted with every entry that has it
 _BLANK = re.compile(r"[ \t]+")
-_UNTIL_PERCENT = re.compile(r"(?:\\.|[^%\\])*", re.DOTALL)
-_NOT_HANDED_ON = ("MAILTO", "MAILFROM", "SHELL", "CRON_TZ", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING")
+_UNTIL_PERCENT = re.compile(r"(?:\\.|[^%])*", re.DOTALL)
+_TIME_FIELD = re.compile(r"[*?]|[*\d][\d*/,-]*")
+_USER = re.compile(r"[a-z_][\w.-]*\$?", re.IGNORECASE)
+_USERS = ("root", "nobody", "www-data")  # those of this machine count, too
+_NOT_HANDED_ON = (
+    "LOGNAME",
+    "MAILTO",
+    "MAILFROM",
+    "SHELL",
+    "CRON_TZ",
+    "CONTENT_TYPE",
+    "CONTENT_TRANSFER_ENCODING",
+)
 
 
 @dataclass(slots=True)
@@ -37,14 +52,17 @@ class _Reading:
     environment: dict[str, str] = field(default_factory=dict)
     comment: str = ""
     values: int = 0
+    has_users: bool = False  # although it is not read as a system crontab
 
 
 def import_crontab(text: str, *, is_system: bool = False) -> Imported:
+    """Import the entries of a crontab; `is_system`: of one whose entries name a user."""
     imported = Imported({"schedules": []})
     reading = _Reading(is_system, imported)
     # Not `splitlines`: what cron reads as one line, such as a comment with a form feed in it, must not become an entry.
     for number, line in enumerate(text.split("\n"), 1):
         _read(line.strip(" \t\r"), number, reading)
+    imported.document = escape_references(imported.document)  # `${NAME}` is the shell's to read
     if imported.document["schedules"]:
         imported.note(
             "commands run in the directory and with the PATH of the service, not in the user's home with /usr/bin:/bin"
@@ -113,18 +131,53 @@ def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
         note(f"line {number}: left out: {error}")
         return
     user = parts[fields] if reading.is_system else None
+    _note_looks(command, user, number, reading)
     reading.imported.add_schedule(
         _schedule(expression, command, user, number, comment=comment, reading=reading)
     )
 
 
+def _note_looks(command: str, user: str | None, number: int, reading: _Reading) -> None:
+    """Note an entry that seems to have another number of fields than it is read with."""
+    note, (first, *others) = reading.imported.note, command.split()
+    if user is not None:
+        if not _USER.fullmatch(user):
+            note(
+                f"line {number}: {user} is not the name of a user; without --system, entries name none,"
+                " and cron knows no seconds and no years"
+            )
+    elif _TIME_FIELD.fullmatch(first):
+        note(
+            f"line {number}: the command begins with {first}: cron reads five fields, and knows no seconds and no years"
+        )
+    elif not reading.has_users and first in _users() and others and not others[0].startswith("-"):
+        reading.has_users = True
+        note(
+            f"line {number}: the command begins with {first}, which is a user;"
+            " where the entries name their users, import them with --system"
+        )
+
+
+@cache
+def _users() -> frozenset[str]:
+    return frozenset((*_USERS, *(user.pw_name for user in pwd.getpwall())))
+
+
 def _schedule(
     expression: str, command: str, user: str | None, number: int, comment: str, reading: _Reading
 ) -> dict[str, Any]:
-    script = _script(command, number, reading.imported)
+    script, lines = _script_and_input(command)
     if user is not None and user != "root":
         reading.imported.note(
             f"line {number}: cron runs it as {user}; the service runs it as its own user, or through sudo -u {user}"
+        )
+    name = _name_of(script)
+    if lines:
+        reading.imported.note(
+            f"line {number}: what follows % is standard input; it is piped into the command"
+        )
+        script = (
+            f"printf %s {shlex.quote(lines)} | {{ {script}\n}}"  # on a line of its own, behind any comment
         )
     run: dict[str, Any] = {"command": [reading.shell, "-c", script]}
     if reading.environment:
@@ -132,7 +185,9 @@ def _schedule(
         reading.values += len(reading.environment)
         if reading.values > MOST_VALUES:
             raise ConfigError(f"line {number}: the variables of all entries are more than {MOST_VALUES:,}")
-    schedule: dict[str, Any] = {"id": reading.names.take(_name_of(script))}
+    if "HOME" in reading.environment:
+        run["cwd"] = reading.environment["HOME"]
+    schedule: dict[str, Any] = {"id": reading.names.take(name)}
     if comment:
         schedule["description"] = comment
     return schedule | {
@@ -140,20 +195,22 @@ def _schedule(
         "timezone": reading.timezone,
         "if_running": "allow",
         "timeout": 0,
-        "run": escape_references(run),  # `${NAME}` is the shell's to read
+        "run": run,
     }
 
 
-def _script(command: str, number: int, imported: Imported) -> str:
-    """Convert cron's % syntax: up to the first % is the command, the rest its standard input; each % is a newline."""
+def _script_and_input(command: str) -> tuple[str, str]:
+    """Return what cron gives to the shell: the text up to the first %, and the rest as lines of standard input.
+
+    >>> _script_and_input(r"date +\\%F%a%100\\%")
+    ('date +%F', 'a\\n100%\\n')
+    """
     found = _UNTIL_PERCENT.match(command)
     assert found is not None
-    script, rest = found[0].replace(r"\%", "%").rstrip(), command[found.end() :]
-    if not rest:
-        return script
-    lines = "\n".join(part.replace(r"\%", "%") for part in re.split(r"(?<!\\)%", rest[1:]))
-    imported.note(f"line {number}: what follows % is standard input; it is piped into the command")
-    return f"printf '%s\\n' {shlex.quote(lines)} | {{ {script}; }}"
+    script = re.sub(r"\\([%\\])", r"\1", found[0]).rstrip()
+    rest = command[found.end() + 1 :]
+    lines = re.sub(r"\\%|%", lambda sign: "%" if len(sign[0]) == 2 else "\n", rest)
+    return script, lines if not lines or lines.endswith("\n") else f"{lines}\n"
 
 
 def _name_of(script: str) -> str:

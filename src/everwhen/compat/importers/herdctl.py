@@ -11,8 +11,8 @@ from everwhen.errors import ConfigError, shown
 
 _SCHEDULE = ("type", "interval", "cron", "expression", "prompt", "enabled")
 _AGENT = ("default_prompt", "instances", "command", "env", "cwd")
-_RENAMED = {"working_directory": "cwd", "workspace": "cwd"}
-_KNOWN = (*_AGENT, *_RENAMED, "name", "schedules", "model", "work_source")
+_FOLDERS = ("cwd", "working_directory", "workspace")  # the first that is given counts
+_KNOWN = (*_AGENT, "name", "schedules", "model", "work_source")
 _SOURCES = ("directory", "command")
 _DEFAULTS = ("instances", "model", "work_source")
 _FILE = ("agents", "fleets", "defaults", "fleet", "version", "schedules", "name")
@@ -58,7 +58,7 @@ def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
 def _agents(document: Mapping[str, Any], fleet: _Fleet, imported: Imported) -> Iterator[_Agent]:
     """Yield the agents of a file, then those of the fleets that it names."""
     if not any(key in document for key in ("agents", "fleets", "fleet", "defaults", "version")):
-        yield _Agent(document, fleet.folder, fleet.team)
+        yield _Agent(_with_cwd(document), fleet.folder, fleet.team)
         return
     place = f"{fleet.team}: " if fleet.team else ""
     imported.note_others(document, ("agents", "fleets", "defaults", "version"), place)
@@ -110,7 +110,7 @@ def _agent_fields(entry: Any, fleet: _Fleet, imported: Imported) -> tuple[Mappin
     if path is None:
         if not isinstance(entry, Mapping):
             imported.note(f"agents: {shown(entry)} is left out, it is neither an agent nor a path")
-        return (entry if isinstance(entry, Mapping) else {}), fleet.folder
+        return (_with_cwd(entry) if isinstance(entry, Mapping) else {}), fleet.folder
     fields = fleet.read(str(path))
     if not isinstance(fields, Mapping):
         raise ConfigError(f"{path}: is not a herdctl agent: it is not a mapping")
@@ -119,8 +119,8 @@ def _agent_fields(entry: Any, fleet: _Fleet, imported: Imported) -> tuple[Mappin
         if key not in ("path", "overrides", "name"):
             imported.note(f"{path}: {key} beside the path is left out")
     named = {"name": given["name"]} if given.get("name") else {}
-    whole = merged(merged(fields, _overrides(given, str(path), imported)), named)
-    return whole, posixpath.dirname(_joined(fleet.folder, str(path)))
+    whole = merged(_with_cwd(fields), _with_cwd(_overrides(given, str(path), imported)))
+    return merged(whole, named), posixpath.dirname(_joined(fleet.folder, str(path)))
 
 
 def _overrides(entry: Mapping[str, Any], path: str, imported: Imported) -> Mapping[str, Any]:
@@ -129,6 +129,13 @@ def _overrides(entry: Mapping[str, Any], path: str, imported: Imported) -> Mappi
         return overrides
     imported.note(f"{path}: overrides are left out, they are not a mapping")
     return {}
+
+
+def _with_cwd(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields with one name for the folder of the runs, so that overrides meet what they override."""
+    folders = [fields[key] for key in _FOLDERS if fields.get(key) is not None]
+    others = {key: value for key, value in fields.items() if key not in _FOLDERS}
+    return others | {"cwd": folders[0]} if folders else others
 
 
 def _joined(folder: str, path: str) -> str:
@@ -153,15 +160,17 @@ def _agent(name: str, found: _Agent, imported: Imported) -> dict[str, Any]:
 
 
 def _take_folder(name: str, agent: dict[str, Any], found: _Agent, imported: Imported) -> None:
-    """Set the working directory: relative to the agent's own file, not to the file that it is imported into."""
-    for key in ("cwd", *_RENAMED):
-        value = found.fields.get(key)
-        path = value.get("root") if isinstance(value, Mapping) else value
-        if isinstance(path, str):
-            agent["cwd"] = _joined(found.folder, path)
-        elif value is not None:
-            imported.note(f"agents.{name}.{key}: left out, only a path is taken")
-        imported.note_others(value if isinstance(value, Mapping) else (), ("root",), f"agents.{name}.{key}.")
+    """Set the folder of the runs: relative to the agent's own file, whose folder it is where the agent names none."""
+    value, place = found.fields.get("cwd"), f"agents.{name}.working_directory"
+    path = value.get("root") if isinstance(value, Mapping) else value
+    agent["cwd"] = _joined(found.folder, path if isinstance(path, str) else ".")
+    if value is None:
+        imported.note(f"{place}: is not given; cwd is the folder of the agent's file, as in herdctl")
+    elif not isinstance(path, str):
+        imported.note(f"{place}: left out, only a path is taken; cwd is the folder of the agent's file")
+    imported.note_others(value if isinstance(value, Mapping) else (), ("root",), f"{place}.")
+    if "${" not in agent["cwd"] and not posixpath.isdir(agent["cwd"]):
+        imported.note(f"{place}: {agent['cwd']} is not a folder of this machine; runs fail until it is")
 
 
 def _schedules(name: str, fields: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
