@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everwhen.engine.pinger import Pinger
-from tests.conformance.tenant import FAILED, Tenant
+from tests.conformance.tenant import FAILED, LEASE, Tenant
 
 MINUTE = 60_000_000
 
@@ -51,6 +51,43 @@ def test_a_downtime_moves_a_deadline_once_and_a_pause_of_the_system_starts_it_an
     assert slots.next_expected_at() == runtime.now + 120 * MINUTE
     runtime.pause("s")
     assert slots.next_expected_at() is None
+
+
+def test_a_downtime_is_what_the_heartbeats_on_record_leave_open(runtime: Tenant) -> None:
+    def downtimes(tenant: Tenant) -> tuple[list[float], bool]:
+        found = tenant.runtime.slots.downtimes(tenant.now, node=tenant.node, lease=LEASE)
+        return [(until - since) / 1e6 for since, until in found.spans], found.is_settled
+
+    runtime.wait("14s")
+    neighbour = runtime.neighbour()
+    assert downtimes(neighbour) == ([], False)  # the first node may be alive: its lease lasts
+    runtime.beat()
+    assert downtimes(neighbour) == downtimes(runtime) == ([], True)
+    runtime.wait("29s")
+    neighbour.beat()
+    assert downtimes(neighbour) == ([], True)
+    runtime.wait("31s")
+    assert downtimes(neighbour) == downtimes(runtime) == ([31.0], True)  # both were cut off
+    neighbour.beat()
+    assert downtimes(neighbour) == ([], True)
+    neighbour.runtime.slots.sign_off_node(runtime.now, node=neighbour.node)
+    runtime.wait("2s")
+    third = runtime.neighbour("node-3")
+    assert downtimes(third) == ([2.0], True)  # all others are over
+    third.runtime.slots.move_deadlines(third.now - 2_000_000, third.now)
+    assert downtimes(third) == ([], True)
+
+
+def test_a_deadline_that_an_earlier_process_left_on_a_row_is_no_silence(runtime: Tenant) -> None:
+    slots = runtime.runtime.slots
+    for name in ("s", "plain"):
+        runtime.add(name, every="1h", expect={"within": "2h"} if name == "s" else None)
+    runtime.pause("s")
+    for name in ("s", "plain"):
+        runtime.move_row(name, expect_at=runtime.now)
+    assert slots.note_silences(runtime.now) == 2
+    assert silent(runtime) == 0
+    assert runtime.state("s").expect_at is runtime.state("plain").expect_at is None
 
 
 def test_the_start_and_the_end_of_a_run_become_pings(runtime: Tenant) -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from everwhen.errors import ConfigError, TimetableError
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.instants import instant_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
+from everwhen.store.opened import store_of
 from everwhen.testing.manual import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -179,6 +181,95 @@ def test_a_downtime_does_not_count_and_what_was_due_before_it_keeps_its_grace() 
     assert silent(s) == []
     s.advance("20m")
     assert silent(s) == ["06 15:00"]  # forty minutes were left
+
+
+def test_a_downtime_of_seconds_does_not_count_either() -> None:
+    s = a_scheduler()
+    s.add("s", cron="0 9 * * *", expect={"each": "slot", "grace": "20s"}, timeout="12h")
+    s.run_until("2026-01-05T09:00:00Z", work=False)
+    s.claim()
+    s.advance("10s", work=False)
+    s.sleep("45s")  # a restart; the job runs on beside it
+    s.restart()
+    s.advance("9s", work=False)
+    assert silent(s) == []
+    s.advance("1s", work=False)
+    (event,) = s.events(None, "schedule.silent")
+    assert event.at == instant_of(datetime(2026, 1, 5, 9, 1, 5, tzinfo=UTC))
+
+
+def test_a_slot_of_a_downtime_that_fires_late_is_expected_from_then_on() -> None:
+    s = a_scheduler(fails=True)
+    s.add("s", cron="0 9 * * *", expect={"each": "slot", "grace": "10m"})
+    s.add("closed", cron="0 9 * * *", only_between="08:00-09:01", expect={"each": "slot", "grace": "10m"})
+    s.run_until("2026-01-05T08:59:50Z")
+    s.sleep("2m")
+    s.restart()
+    s.advance("1h")
+    assert [event.schedule_id for event in s.events(None, "schedule.silent")] == ["s"]
+    assert silent(s) == ["05 09:11"]
+
+
+@pytest.mark.parametrize(
+    ("length", "silences"), [("6m", []), ("4m45s", []), ("4m25s", ["06 09:14"]), ("10s", ["06 09:10"])]
+)
+def test_a_slot_of_a_downtime_that_is_missed_or_nearly_so_is_not_expected(
+    length: str, silences: list[str]
+) -> None:
+    s = a_scheduler()
+    s.add("s", cron="0 9 * * *", expect={"each": "slot", "grace": "10m"})
+    s.run_until("2026-01-06T08:59:59Z")
+    set_failing(s, True)
+    s.sleep(length)
+    s.restart()
+    s.advance("1h")
+    assert silent(s) == silences
+
+
+def test_a_closed_slot_that_is_the_newest_of_a_downtime_is_not_expected() -> None:
+    s = a_scheduler(fails=True)
+    hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("08:55-09:00")),))
+    quiet_hours.create_quiet_hours(s.runtime, QuietHoursPolicy("break", "break", hours, "skip"))
+    s.add("s", cron="50,59 8 * * *", quiet_hours="break", expect={"each": "slot", "grace": "10m"})
+    s.run_until("2026-01-05T08:49:00Z")
+    s.sleep("12m")
+    s.restart()
+    s.advance("1h")
+    assert silent(s) == []
+
+
+def test_a_deadline_that_passed_before_a_downtime_is_a_silence() -> None:
+    s = a_scheduler()
+    s.add("s", type="webhook", expect={"within": "2h", "grace": "1s"})
+    s.clock.advance("2h")
+    s.clock.advance("2s")
+    s.beat()  # the node ends before it looks
+    s.sleep("3h")
+    s.restart()
+    assert silent(s) == ["05 05:00"]
+
+
+def test_a_clock_that_has_started_after_a_downtime_is_not_moved_by_it() -> None:
+    s = a_scheduler()
+    s.add("early", type="webhook", expect={"within": "2h", "grace": "1s"})
+    s.add("late", type="webhook", expect={"within": "2h", "grace": "1s"})
+    s.add("slot", cron="0 * * * *", expect={"each": "slot", "grace": "5m"})
+    s.add("resumed", cron="20,50 * * * *", expect={"each": "slot", "grace": "5m"})
+    s.fire("early")
+    s.work()
+    s.pause("resumed")
+    start = s.clock.now()
+    s.clock.advance("30m")
+    s.beat()
+    s.fire("late")
+    s.work()
+    s.resume("resumed")
+    before = {key: s.state(key).expect_at for key in ("early", "late", "slot", "resumed")}
+    store_of(s.runtime).slots.move_deadlines(
+        start, start + 600_000_000
+    )  # by a node that had to find out first
+    moved = {key: (s.state(key).expect_at or 0) - (before[key] or 0) for key in before}
+    assert moved == {"early": 600_000_000, "late": 0, "slot": 0, "resumed": 0}
 
 
 def test_a_manual_success_ends_the_silence_and_starts_the_clock() -> None:

@@ -21,7 +21,7 @@ from everwhen.testing.manual import manual_scheduler
 MINUTE = 60_000_000
 START = "2026-03-28T00:00:00Z"  # two days before Europe's clocks change
 FAILED, SUCCEEDED = Outcome("failed", error="no"), Outcome("succeeded")
-Act = Literal["run", "fail", "pause", "resume", "down", "system", "restart"]
+Act = Literal["run", "fail", "pause", "resume", "down", "blip", "system", "restart"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ STEPS = st.lists(
     st.builds(
         Step,
         st.sampled_from(
-            ("run", "run", "fail", "fail", "fail", "pause", "resume", "down", "system", "restart")
+            ("run", "run", "fail", "fail", "fail", "pause", "resume", "down", "blip", "system", "restart")
         ),
         st.integers(3, 1_500),
     ),
@@ -148,9 +148,9 @@ def play(steps: list[Step], setting: Setting, expect: dict[str, str]) -> Played:
             if since is not None:
                 watched.append(Span(since, began, is_new))
                 since, is_new = s.clock.now(), False
-        elif step.act == "down":
+        elif step.act in ("down", "blip"):
             s.beat()
-            s.sleep(length)
+            s.sleep(length if step.act == "down" else f"{step.minutes}s")
             s.restart()
             down.append((began, s.clock.now()))
             s.step()
@@ -234,11 +234,17 @@ def silences(
                 if not later:
                     break
                 met, is_silent = min(later), False
-            if due_at <= met or any(first < due_at <= last for first, last in down):
+            if due_at <= met:
                 continue
-            deadline = due_at + setting.grace * MINUTE
+            fires_at = next((last for first, last in down if first < due_at <= last), due_at)
+            is_late = fires_at - due_at > 4.5 * MINUTE  # its `misfire_grace`, without the time of a start
+            if is_late or not is_open(
+                datetime.fromtimestamp(fires_at / 1e6, ZoneInfo(setting.zone)), setting
+            ):
+                continue
+            deadline = fires_at + setting.grace * MINUTE
             for first, last in down:
-                if due_at <= first < deadline:
+                if fires_at <= first < deadline:
                     deadline += last - first
             done = [at for at in ends if due_at <= at <= deadline]
             if done:

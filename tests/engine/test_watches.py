@@ -56,6 +56,43 @@ def test_a_slot_that_is_held_for_too_long_is_overdue() -> None:
     assert [(one.schedule_id, one.reason) for one in overdue(s)] == [("g.held", "at_capacity")]
 
 
+def test_a_slot_that_is_held_is_overdue_when_it_has_waited_for_its_gap() -> None:
+    s = scheduler()
+    s.add("g.long", every="24h", group="g", max_concurrent=1)
+    s.tick()
+    s.add("g.held", every="1h", first_run="after_interval", group="g", max_concurrent=1)
+    s.run_until("2026-01-05T09:00:00Z", work=False)
+    assert s.state("g.held").held_reason == "at_capacity"
+    for length, count in (("59m", 0), ("61s", 1)):
+        s.clock.advance(length)
+        OverdueWatch(s.runtime).step(s.node)
+        assert len(overdue(s)) == count
+
+
+def test_a_scheduler_that_has_been_silent_for_long_leaves_the_looking_to_others() -> None:
+    s = scheduler()
+    s.add("a", every="10s")
+    s.beat()  # of a node with a smaller id, which is not known to be lost yet
+    for length, count in (("59s", 0), ("61s", 1)):
+        s.clock.advance(length)
+        OverdueWatch(s.runtime).step("zz-the-last-of-all")
+        assert len(overdue(s)) == count
+
+
+def test_no_slot_that_is_held_is_overdue_while_the_system_is_paused() -> None:
+    s = scheduler()
+    s.add("g.long", every="24h", group="g", max_concurrent=1)
+    s.tick()
+    s.add("g.held", at="2026-01-05T08:00:10Z", group="g", max_concurrent=1)
+    s.clock.advance("10s")
+    s.tick()
+    s.pause_system()
+    s.clock.advance("1h")
+    OverdueWatch(s.runtime).step(s.node)
+    assert s.state("g.held").held_reason == "at_capacity"
+    assert overdue(s) == []
+
+
 def test_nothing_is_overdue_while_the_system_is_paused_or_where_another_scheduler_looks() -> None:
     s = scheduler()
     s.add("a", every="10s")

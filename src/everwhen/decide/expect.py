@@ -16,6 +16,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule, State
 
 _MOST_STEPS = 10_000  # closed times in a row
+_START = 30 * SECOND  # what a scheduler may take from its start to its first decision
 
 
 def expected_by(plan: Plan, anchor_at: int | None, after: int) -> int | None:
@@ -64,21 +65,44 @@ def note_silence(schedule: Schedule, now: int, shared: Shared) -> Decision:
     return draft.decision()
 
 
-def leave_downtime(schedule: Schedule, since: int, now: int, shared: Shared) -> Decision:
+def leave_downtime(schedule: Schedule, since: int, until: int, shared: Shared) -> Decision:
     """Move a deadline after a time without a scheduler: it does not count, `schedule.missed` reports it.
 
-    A slot that was due before the downtime keeps what was left of its grace; slots inside it are not expected.
+    A slot that was due before the downtime keeps what was left of its grace. One that was due in it is expected if it
+    is still on time. A clock that has started after the downtime goes on as it is.
     """
-    state, plan = schedule.state, schedule.plan
-    draft = Draft(schedule, now, shared)
-    if state.expect_at is None or state.expect_at <= since or now <= since:
-        return draft.decision()
-    grace = plan.definition.expect_grace or 0
-    if plan.definition.expect_each and state.expect_at - grace > since:
-        draft.state = with_expectation(state, plan, now)
-    else:
-        draft.state = state._replace(expect_at=state.expect_at + now - since)
+    state = schedule.state
+    draft = Draft(schedule, until, shared)
+    if state.expect_at is not None:  # one that passed before the downtime stays passed
+        draft.state = state._replace(expect_at=_moved(state, schedule.plan, state.expect_at, since, until))
     return draft.decision()
+
+
+def _moved(state: State, plan: Plan, expect_at: int, since: int, until: int) -> int | None:
+    """Return a deadline without the time between."""
+    if not plan.definition.expect_each:
+        has_begun_since = state.last_success_at is not None and state.last_success_at >= until
+        return expect_at if has_begun_since else expect_at + until - since
+    grace = plan.definition.expect_grace or 0
+    due_at = expect_at - grace
+    if due_at > until:
+        return expect_at
+    if due_at <= since:
+        return expect_at + until - since
+    return (
+        until + grace if _fires_late(state, plan, since, until) else expected_by(plan, state.anchor_at, until)
+    )
+
+
+def _fires_late(state: State, plan: Plan, since: int, until: int) -> bool:
+    """Check whether the newest slot of a downtime is still on time after it, by its `misfire_grace`."""
+    calendar = plan.calendar(state.anchor_at)
+    slot_at = calendar.last_until(until)
+    if slot_at is None or calendar.closed_reason(until) is not None:
+        return False
+    due_at = calendar.due_at(slot_at)
+    is_open = since < due_at <= until and calendar.closed_reason(due_at) is None
+    return is_open and until - due_at + _START <= plan.grace_of(slot_at, calendar.next_after(slot_at))
 
 
 def _next_expected(plan: Plan, calendar: Calendar, after: int) -> int | None:

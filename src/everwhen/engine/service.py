@@ -39,6 +39,7 @@ from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event, EventType
+from everwhen.model.instants import SECOND
 from everwhen.model.message import Subscriber
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
@@ -140,7 +141,8 @@ class Service:
         )
         self._clock_watch, self._clock_lock = ClockWatch(store.clock), threading.Lock()
         self._skew_watch, self._overdue_watch = SkewWatch(), OverdueWatch(runtime)
-        self._expect_watch, self._slow_watch = ExpectWatch(runtime), SlowWatch(runtime)
+        self._expect_watch = ExpectWatch(runtime, lease=int(options.lease * SECOND))
+        self._slow_watch = SlowWatch(runtime)
         self._feed_watch = FeedWatch(runtime)
         self._stall_watch = StallWatch(store.clock, self._record)
         self._cut_off_watch = CutOffWatch(notifier.tell_alone if notifier is not None else _tell_nobody)
@@ -161,11 +163,6 @@ class Service:
     @property
     def is_worker(self) -> bool:
         return self.options.role != "scheduler"
-
-    @property
-    def _longest_gap(self) -> int:
-        """Return how long heartbeats may be apart while a scheduler is alive."""
-        return max(OVERDUE, int(2 * self.lease.beat_every * 3 * 1_000_000))
 
     # -- start and stop --
 
@@ -299,7 +296,9 @@ class Service:
         last_heartbeat_at = self._store.slots.last_heartbeat_at()
         self._downtime = Downtime(self._store, last_heartbeat_at) if self.is_scheduler else None
         if self.is_scheduler:
-            self._expect_watch.step(longest_gap=self._longest_gap)  # before its own first heartbeat
+            self._expect_watch.step(
+                self.node
+            )  # before its own first heartbeat, and before anybody changes schedules
         step = self.lease.begin()
         self.ticker.alive_since = self.lease.began_at
         self.worker.begin(self.node)
@@ -514,7 +513,7 @@ class Service:
             self._cut_off_watch.look(reason, is_cut_off=not self.lease.is_fresh)
         now = self.watch_clock()
         if self.is_scheduler:
-            self._expect_watch.step(longest_gap=self._longest_gap)
+            self._expect_watch.step(self.node)
         self.lease.beat(now)
         self._stall_watch.tell()
         if self.is_scheduler and self._chain_watch is None:
@@ -557,6 +556,7 @@ class Service:
         while self._steps:
             step = self._steps[0]
             if self.is_scheduler:
+                self._expect_watch.skip(step.from_at, step.to_at)
                 self._record("scheduler.clock_stepped", step.detail)
             log.warning("the clock was set by %+.0f s", step.seconds)
             del self._steps[0]

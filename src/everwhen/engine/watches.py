@@ -234,21 +234,29 @@ class ExpectWatch:
     """Records silent schedules; without `expect` it reads one empty index.
 
     Any scheduler may do it: the row of a schedule has its deadline, which the record of a silence clears. A time
-    in which no scheduler wrote a heartbeat does not count: the node was down, or the database was.
+    in which no scheduler was alive does not count, by the recorded heartbeats: no node ran, or none could write one
+    for a whole lease.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, *, lease: int) -> None:
         self._slots = store_of(runtime).slots
         self._clock = runtime.clock
+        self._lease = lease
 
-    def step(self, *, longest_gap: int = MINUTE) -> None:
-        """Call it before a heartbeat: the last one shows whether a scheduler ran."""
+    def skip(self, since: int, until: int) -> None:
+        """Move the deadlines over a time that the clock has skipped."""
+        if self._slots.next_expected_at() is not None:
+            self._slots.move_deadlines(since, until)
+
+    def step(self, node: str) -> None:
+        """Call it before a heartbeat, which would hide that there was none."""
         if self._slots.next_expected_at() is None:
             return
-        now, last = self._clock.now(), self._slots.last_heartbeat_at()
-        if last is not None and now - last > longest_gap:
-            self._slots.move_deadlines(last, now)
-        while (at := self._slots.next_expected_at()) is not None and at <= now:
+        now = self._clock.now()
+        downtimes = self._slots.downtimes(now, node=node, lease=self._lease)
+        for since, until in downtimes.spans:
+            self._slots.move_deadlines(since, until)
+        while downtimes.is_settled and (at := self._slots.next_expected_at()) is not None and at <= now:
             if not self._slots.note_silences(now):
                 return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from everwhen.model.cost import ScheduleCosts
@@ -120,6 +121,25 @@ class Coverage(NamedTuple):
     """The stretches of time in which recorded heartbeats show that a scheduler was alive, in order."""
 
     stretches: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def merge(cls, stretches: Iterable[tuple[int, int]]) -> Coverage:
+        """Return the coverage by stretches in any order, which may overlap.
+
+        >>> Coverage.merge([(7, 9), (1, 3), (2, 4)]).gaps()
+        [(4, 7)]
+        """
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(stretches):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+            else:
+                merged.append((start, end))
+        return cls(tuple(merged))
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return the times between the stretches, in order."""
+        return [(before[1], after[0]) for before, after in pairwise(self.stretches)]
 
     def covers(self, instant: int) -> bool:
         position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1

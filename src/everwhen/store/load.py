@@ -27,8 +27,7 @@ SELECT r.uid, r.revision, r.schedule_id, r.words FROM batch AS v(uid, revision) 
 WHERE r.uid = v.uid AND r.revision = v.revision""")
 # nodes, whole: one row per start of a process.
 _HEARTBEATS = Statement("""
-SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since::instant
-ORDER BY started_at""")
+SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since::instant""")
 # idx_audit_schedule: events of no schedule are at one of its ends. Only steps forwards skip time.
 _CLOCK_STEPS = Statement("""
 SELECT number_in(detail, 'from'), number_in(detail, 'to') FROM audit_events
@@ -219,16 +218,10 @@ def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage
 
     `alive_since`: the caller counts as alive until now, although its next heartbeat is not written yet.
     """
-    merged: list[tuple[int, int]] = []
-    stretches = list(tx.rows(_HEARTBEATS, since=now - _LOOK_BACK))
+    stretches = [(start, end) for start, end in tx.rows(_HEARTBEATS, since=now - _LOOK_BACK)]
     if alive_since is not None and alive_since <= now:
-        stretches = sorted([*stretches, (alive_since, now)])
-    for start, end in stretches:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return Coverage(tuple(merged)).without(tx.rows(_CLOCK_STEPS, since=now - _LOOK_BACK))
+        stretches.append((alive_since, now))
+    return Coverage.merge(stretches).without(tx.rows(_CLOCK_STEPS, since=now - _LOOK_BACK))
 
 
 def system_paused_at(tx: Snapshot) -> int | None:

@@ -20,7 +20,7 @@ from everwhen.model.schedule import Schedule, State
 from everwhen.model.share import NONE_IN_USE, WorkersInUse
 from everwhen.store.claim import take_job, take_jobs
 from everwhen.store.dialect import Statement
-from everwhen.store.expect import NEXT_EXPECTED, move_deadlines, note_silences
+from everwhen.store.expect import NEXT_EXPECTED, Downtimes, find_downtimes, move_deadlines, note_silences
 from everwhen.store.job_rows import JOB, READY
 from everwhen.store.lanes import Lane
 from everwhen.store.load import schedules_of, system_paused_at
@@ -147,9 +147,14 @@ class Slots(StorePart):
         """Record the schedules whose deadline has passed, once each; return how many were looked at."""
         return self._store.write(Lane.SETTLE, lambda tx: note_silences(tx, now))
 
-    def move_deadlines(self, since: int, now: int) -> None:
+    def downtimes(self, now: int, *, node: str, lease: int) -> Downtimes:
+        """Return the times without a scheduler for which no deadline was moved yet."""
+        with self._store.look() as tx:
+            return find_downtimes(tx, now, node=node, lease=lease)
+
+    def move_deadlines(self, since: int, until: int) -> None:
         """Move the deadlines after a time in which no scheduler was alive."""
-        self._store.write(Lane.SETTLE, lambda tx: move_deadlines(tx, since, now))
+        self._store.write(Lane.SETTLE, lambda tx: move_deadlines(tx, since, until))
 
     def queued_of(self, uid: str) -> list[Job]:
         """Return the queued jobs of one schedule, which may be deleted, in order of slot_at."""

@@ -313,7 +313,7 @@ class ManualScheduler:
             self.tick()
             has_worked = work and self.work() > 0
             if not has_worked:
-                ExpectWatch(self.runtime).step()
+                self._note_silences()
             if not has_worked and not self._tell():  # what listeners do may make something due
                 return
 
@@ -365,8 +365,11 @@ class ManualScheduler:
         self.stack = open_stack(self._url, clock=self.clock, **kept, **self._keys)
         self._ticker = ticker_of(self.runtime)
         self._programs = [Program(program.scheduler, self.runtime, self.node) for program in self._programs]
-        ExpectWatch(self.runtime).step()  # before the first heartbeat: what nobody could do was not expected
+        self._note_silences()  # before the first heartbeat: what nobody could do was not expected
         self.beat()
+
+    def _note_silences(self) -> None:
+        ExpectWatch(self.runtime, lease=0).step(self.node)  # a node from before a restart has ended
 
     def _watch_clock(self) -> None:
         step = self._clock_watch.look()
