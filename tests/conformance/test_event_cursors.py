@@ -66,6 +66,17 @@ def test_a_cursor_of_a_lost_node_is_free_at_once_and_one_that_is_given_up_too(ru
     assert take(runtime) is not None
 
 
+def test_a_cursor_of_a_node_that_signed_off_without_giving_it_up_is_free_soon(runtime: Tenant) -> None:
+    create(runtime)
+    runtime.beat()
+    assert take(runtime) is not None
+    runtime.runtime.slots.sign_off_node(runtime.now, node=runtime.node)
+    neighbour = runtime.neighbour()
+    assert take(neighbour) is None  # its listeners receive its end
+    runtime.wait("10s")
+    assert take(neighbour) is not None
+
+
 def test_a_name_that_has_a_cursor_keeps_it(runtime: Tenant) -> None:
     cursors = runtime.runtime.event_cursors
     cursors.create(runtime.now, EventCursor("audit", 3, 4, "4"))

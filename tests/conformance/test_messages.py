@@ -12,7 +12,7 @@ from everwhen.model.instants import DAY
 from everwhen.model.message import Message, message_target
 from everwhen.model.retention import Retention
 from everwhen.operations.maintenance import prune
-from tests.conformance.tenant import MANY, Tenant, clock_of
+from tests.conformance.tenant import LEASE, MANY, Tenant, clock_of
 
 PRESENTS = message_target({"text": "Presents!", "thread_id": "family"})
 HOLD = 60_000_000
@@ -223,6 +223,37 @@ def test_what_was_taken_and_not_acknowledged_comes_again(runtime: Tenant) -> Non
     assert not advance(runtime, first[0].id)  # its report no longer counts
     assert advance(neighbour, first[0].id)
     assert take(neighbour) == []
+
+
+def test_a_delivery_of_a_node_whose_lease_has_ended_is_taken_over(runtime: Tenant) -> None:
+    subscribe(runtime)
+    runtime.add("reminder", every="1h", target=PRESENTS)
+    runtime.beat()
+    runtime.step()
+    neighbour = runtime.neighbour()
+    (first,) = take(runtime)
+    runtime.wait("31s")
+    assert take(neighbour) == []
+    assert runtime.runtime.upkeep.note_lost(runtime.now, node=neighbour.node, lease=LEASE)
+    assert take(neighbour) == [first]
+    assert not advance(runtime, first.id)  # it has lost it
+    assert advance(neighbour, first.id)
+
+
+def test_a_delivery_of_a_node_that_signed_off_is_taken_over_after_its_last_deliveries(
+    runtime: Tenant,
+) -> None:
+    subscribe(runtime)
+    runtime.add("reminder", every="1h", target=PRESENTS)
+    runtime.beat()
+    runtime.step()
+    (first,) = take(runtime)
+    runtime.runtime.slots.sign_off_node(runtime.now, node=runtime.node)
+    neighbour = runtime.neighbour()
+    runtime.wait("9s")
+    assert take(neighbour) == []
+    runtime.wait("1s")
+    assert take(neighbour) == [first]
 
 
 def test_a_failed_delivery_waits_and_its_failures_are_counted(runtime: Tenant) -> None:

@@ -14,7 +14,7 @@ from everwhen.engine import webhooks as engine
 from everwhen.engine.webhooks import CURSOR, WebhookSender
 from everwhen.errors import StoreError, WebhookQuotaError
 from everwhen.model.alerts import Sent
-from everwhen.model.instants import HOUR
+from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.token import AccessRole, Token
 from everwhen.model.webhooks import MOST_WEBHOOKS, Webhook, WebhookDelivery
 from everwhen.operations.access import Caller
@@ -227,6 +227,29 @@ def test_a_day_of_failures_switches_a_webhook_off_and_it_goes_on_where_it_stoppe
         change_webhook(runtime.runtime, webhook.webhook_id, WebhookChanges(active=True), caller)
         deliver(sender, runtime)
         assert [event["schedule_id"] for event in events_in(server)[tries - 1 :]] == ["one", "one", "two"]
+        sender.release()
+
+
+def test_a_webhook_that_is_switched_on_again_starts_with_a_clean_count(runtime: Tenant) -> None:
+    with a_server(status(404)) as server:
+        webhook, caller = webhook_to(runtime, server, "schedule.created")
+        sender, webhooks = sender_of(runtime), runtime.runtime.webhooks
+        fire(runtime)
+        deliver(sender, runtime)
+        for _ in range(30):
+            runtime.wait("1h")
+            deliver(sender, runtime)
+        off = webhooks.find(webhook.webhook_id)
+        assert off is not None and off.state == "off" and off.attempts > 20
+        runtime.wait("2h")
+        change_webhook(runtime.runtime, webhook.webhook_id, WebhookChanges(active=True), caller)
+        began = runtime.now
+        deliver(sender, runtime)
+        found = webhooks.find(webhook.webhook_id)
+        assert found is not None and found.state != "off"  # a day of failures begins anew
+        assert found.attempts == 1
+        assert found.failing_since is not None and found.failing_since >= began
+        assert found.next_at is not None and found.next_at - runtime.now <= 10 * SECOND
         sender.release()
 
 

@@ -17,14 +17,14 @@ from everwhen.clock import Clock
 from everwhen.engine.loop import Loop, Wake
 from everwhen.model.instants import SECOND
 from everwhen.model.message import Message, Subscriber
+from everwhen.model.node import HOLD, LAST_DELIVERIES
 from everwhen.store.messages import Messages
 
 PORTION = 100
-HOLD = 60 * SECOND
 KEEP_EVERY = 5.0  # seconds after which the cursor is recorded and the hold extended
 FIRST_PAUSE, LONGEST_PAUSE = 1 * SECOND, 300 * SECOND
 LOOK_AGAIN = 1.0
-LAST_LINES = 10.0
+LAST_LINES = LAST_DELIVERIES / SECOND
 LONGEST_ERROR = 1_000
 
 log = logging.getLogger("everwhen")

@@ -25,6 +25,7 @@ from everwhen.engine.loop import Wake, WakeableSleep
 from everwhen.errors import StoreError
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.instants import SECOND, optional_datetime
+from everwhen.model.node import HOLD, LAST_DELIVERIES
 from everwhen.operations.event_feed import FeedEntry, facts_of
 from everwhen.operations.listening import (
     HELD,
@@ -42,7 +43,6 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 PORTION = 200
-HOLD = 60 * SECOND
 RENEW_EVERY = 20.0  # seconds
 KEEP_EVERY = 5.0  # seconds after which a cursor that has moved is written
 TAKE_EVERY = 1.0  # seconds between two attempts to hold a cursor
@@ -54,7 +54,7 @@ LOOK, IDLE, ASK = (
     0.25,
 )  # seconds: the shortest pause, the longest, and that of a database without a counter
 LONGEST_PAUSE = 5.0
-LAST_ENTRIES = 10.0
+LAST_ENTRIES = LAST_DELIVERIES / SECOND
 LAST_LOOK = 1.0  # seconds that the end of the node is waited for: open transactions of others may hide it
 
 log = logging.getLogger("everwhen")

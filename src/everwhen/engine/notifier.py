@@ -34,7 +34,8 @@ from everwhen.model.alerts import (
 )
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.events import Event, EventType
-from everwhen.model.instants import MINUTE, SECOND
+from everwhen.model.instants import MINUTE
+from everwhen.model.node import HOLD
 from everwhen.operations.alerts import attempt
 from everwhen.operations.listening import position_now
 from everwhen.runtime import Runtime
@@ -43,7 +44,6 @@ from everwhen.store.opened import store_of
 
 CURSOR = "everwhen:notifier"  # no listener of a program can have this name
 PORTION = 500
-HOLD = 60 * SECOND
 WRITE_EVERY = 5.0  # seconds after which a cursor that has moved is written
 RENEW_EVERY = 20.0
 TAKE_EVERY = 1.0

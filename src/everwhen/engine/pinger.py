@@ -15,7 +15,7 @@ from everwhen.errors import SchedulerError
 from everwhen.model.alerts import AlertDelivery
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.events import Derived, Event
-from everwhen.model.instants import SECOND
+from everwhen.model.node import HOLD
 from everwhen.model.schedule import Definition
 from everwhen.model.serialize import definition_in
 from everwhen.operations.event_feed import facts_of
@@ -25,7 +25,6 @@ from everwhen.store.opened import store_of
 
 CURSOR = "everwhen:pings"
 PORTION = 200
-HOLD = 60 * SECOND
 RENEW_EVERY = 20.0  # seconds
 TAKE_EVERY = 2.0
 
@@ -100,12 +99,8 @@ class Pinger:
         if not self._may_be_left:
             return
         cursors, now = store_of(self._runtime).event_cursors, self._clock.now()
-        left = cursors.find(CURSOR)
-        if left is not None and left.node is not None and (left.held_until or 0) > now:
-            return  # its node still moves it
-        if left is not None:
-            cursors.forget(now, CURSOR)
-        self._may_be_left = False
+        is_left = cursors.find(CURSOR) is not None
+        self._may_be_left = is_left and cursors.forget(now, CURSOR) is not None  # its node still moves it
 
     def _deliveries(self, heard: list[Event | Derived]) -> list[AlertDelivery]:
         wanted = [facts for facts in heard if is_pinged(facts)]

@@ -23,7 +23,7 @@ from everwhen.errors import StoreError
 from everwhen.model.alerts import Sent, pause_after_attempt
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.events import Event
-from everwhen.model.instants import SECOND
+from everwhen.model.node import HOLD
 from everwhen.model.webhooks import (
     MOST_BYTES,
     MOST_EVENTS,
@@ -46,7 +46,6 @@ from everwhen.views.webhooks import delivery_text
 
 CURSOR = "everwhen:webhooks"  # no listener of a program can have this name
 PORTION = 1_000  # entries of the feed per round
-HOLD = 60 * SECOND
 RENEW_EVERY = 20.0  # seconds
 WRITE_EVERY = 5.0  # seconds after which positions that have moved are written
 TAKE_EVERY = 2.0

@@ -174,10 +174,9 @@ class Subscription(NamedTuple):
     node: str | None = None
     held_until: int | None = None
 
-    def is_free(self, now: int, node: str) -> bool:
-        """Check that this node may deliver: no other node holds it, and it is not waiting after a failure."""
-        is_held = self.node not in (None, node) and self.held_until is not None and self.held_until > now
-        return not is_held and (self.next_attempt_at is None or self.next_attempt_at <= now)
+    def waits_at(self, now: int) -> bool:
+        """Check whether the next message is to be delivered later, after a failure."""
+        return self.next_attempt_at is not None and self.next_attempt_at > now
 
 
 class Subscriber(Protocol):

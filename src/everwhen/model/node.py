@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from everwhen.model.host_fault import HostFault
-from everwhen.model.instants import MINUTE
+from everwhen.model.instants import MINUTE, SECOND
 
 Role = Literal["up", "scheduler", "worker"]
 WhenCutOff = Literal["continue", "stop"]  # what a node does with its jobs when it cannot renew its lease
 
 SILENT = MINUTE  # a node with a heartbeat within this time counts as alive
+HOLD = MINUTE  # how long a node holds a subscription or a cursor that it does not renew; see `store.holds`
+LAST_DELIVERIES = 10 * SECOND  # how long a node that has signed off may deliver what happened until then
 MOST_SKEW = 2_000_000  # clocks that are synchronised now and then differ by less
 
 

@@ -8,6 +8,7 @@ from everwhen.errors import SchedulerError
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.serialize import definition_in
 from everwhen.store.dialect import Queries, Statement, storable
+from everwhen.store.holds import is_held_by_another
 from everwhen.store.lanes import Lane
 from everwhen.store.transaction import Store, Transaction
 
@@ -26,8 +27,6 @@ UPDATE event_cursors SET event_row = :event_row, job_row = :job_row, open_jobs =
 WHERE name = :name::text AND fence = :fence""")
 _NAMES = Statement("SELECT name FROM event_cursors ORDER BY name")
 _DELETE = Statement("DELETE FROM event_cursors WHERE name = :name::text")
-# The primary key of nodes.
-_IS_LOST = Statement("SELECT 1 FROM nodes WHERE node = :node::text AND lost_at IS NOT NULL")
 # The primary key of schedule_revisions: the newest of each.
 _NEWEST_DEFINITIONS = Statement("""
 SELECT r.uid, r.words FROM schedule_revisions r WHERE r.uid = ANY(:uids::texts)
@@ -52,14 +51,16 @@ class EventCursors:
     def take(self, now: int, name: str, *, node: str, held_until: int) -> EventCursor | None:
         """Return the cursor, held for this node; None while another node that is alive holds it."""
         with self._store.read() as tx:  # most calls find it held, and a read costs little
-            if not _is_free(tx, _cursor(tx, name), now, node):
+            if _free_cursor(tx, name, now, node) is None:
                 return None
 
         def work(tx: Transaction) -> EventCursor | None:
-            found = _cursor(tx, name)
-            if found is None or not _is_free(tx, found, now, node):
-                return None
-            return put_cursor(tx, now, found._replace(node=node, held_until=held_until))
+            found = _free_cursor(tx, name, now, node)
+            return (
+                None
+                if found is None
+                else put_cursor(tx, now, found._replace(node=node, held_until=held_until))
+            )
 
         return self._store.write(Lane.API, work)
 
@@ -77,7 +78,7 @@ class EventCursors:
 
         def work(tx: Transaction) -> str | None:
             found = _cursor(tx, name)
-            if found is not None and not _is_free(tx, found, now, ""):
+            if found is not None and is_held_by_another(tx, found, now, ""):
                 return found.node
             tx.run(_DELETE, name=name)
             return None
@@ -96,13 +97,9 @@ def _cursor(tx: Queries, name: str) -> EventCursor | None:
     return EventCursor._make(rows[0]) if rows else None
 
 
-def _is_free(tx: Queries, cursor: EventCursor | None, now: int, node: str) -> bool:
-    """Check that no other node holds it: a hold ends when its time is over, or when its node is known to be lost."""
-    if cursor is None:
-        return False
-    if cursor.node in (None, node) or cursor.held_until is None or cursor.held_until <= now:
-        return True
-    return bool(tx.rows(_IS_LOST, node=cursor.node))
+def _free_cursor(tx: Queries, name: str, now: int, node: str) -> EventCursor | None:
+    cursor = _cursor(tx, name)
+    return None if cursor is None or is_held_by_another(tx, cursor, now, node) else cursor
 
 
 def put_cursor(tx: Transaction, now: int, cursor: EventCursor) -> EventCursor | None:

@@ -11,6 +11,7 @@ from everwhen.model.message import Message, Subscription
 from everwhen.model.outcome import NewMessage
 from everwhen.model.queries import MessageFilter
 from everwhen.store.dialect import Insert, Queries, Statement, Stream, last_committed, storable
+from everwhen.store.holds import is_held_by_another
 from everwhen.store.lanes import Lane
 from everwhen.store.transaction import Snapshot, StorePart, Transaction
 
@@ -144,7 +145,7 @@ class Messages(StorePart):
 
 def _next(tx: Snapshot, now: int, subscriber: str, node: str, *, limit: int) -> Sequence[Message]:
     held = _subscription(tx, subscriber)
-    if held is None or not held.is_free(now, node):
+    if held is None or held.waits_at(now) or is_held_by_another(tx, held, now, node):
         return []
     return _after(tx, held.cursor, limit)
 
