@@ -74,6 +74,19 @@ def test_a_unit_of_systemd_is_sound_and_fits_the_node(unit: Path, tmp_path: Path
         assert [line for line in done.stderr.splitlines() if unit.stem in line] == []
 
 
+def test_all_units_open_one_database_with_the_same_settings() -> None:
+    settings = [
+        [
+            line
+            for line in unit.read_text().splitlines()
+            if line.startswith(("Environment", "WorkingDirectory"))
+        ]
+        for unit in UNITS
+    ]
+    assert len(settings) == 2 and settings[0] == settings[1]
+    assert any("EVERWHEN_DATABASE=" in line for line in settings[0])
+
+
 def test_the_container_file_builds_and_starts_what_there_is() -> None:
     text = (EXAMPLES / "containers" / "Containerfile").read_text().replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
@@ -104,6 +117,7 @@ def test_the_compose_file_runs_every_role_on_one_database(tmp_path: Path) -> Non
         assert list(one["environment"]) == ["EVERWHEN_DATABASE"]
     assert all(port.startswith("127.0.0.1:") for one in nodes.values() for port in one.get("ports", ()))
     check_configuration((EXAMPLES / "containers" / "everwhen.yaml").read_text(), tmp_path)
+    assert "docker compose logs api" in (EXAMPLES / "containers" / "README.md").read_text()
 
 
 def test_the_manifests_of_kubernetes_fit_together_and_to_the_node(tmp_path: Path) -> None:
@@ -121,6 +135,11 @@ def test_the_manifests_of_kubernetes_fit_together_and_to_the_node(tmp_path: Path
         labels.append(template["metadata"]["labels"])
         assert one["spec"]["selector"]["matchLabels"] == labels[-1]
         check_pod(template["spec"], configuration["metadata"]["name"])
+    (node,) = by_kind["Deployment"][[one["role"] for one in labels].index("node")]["spec"]["template"][
+        "spec"
+    ]["containers"]
+    assert node["args"] == ["up", "--watch"]
+    assert all("subPath" not in one for one in node["volumeMounts"])  # such a file is never replaced
     (service,), (budget,) = by_kind["Service"], by_kind["PodDisruptionBudget"]
     assert service["spec"]["selector"] in labels and budget["spec"]["selector"]["matchLabels"] in labels
 
