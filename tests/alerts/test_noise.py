@@ -6,6 +6,7 @@ import pytest
 
 from everwhen.config.sections.notify import rules_in
 from everwhen.decide.alert_messages import Past, notice_of
+from everwhen.engine.notifier import PORTION
 from everwhen.engine.watches import CutOffWatch
 from everwhen.model.alerts import Alert, Notice
 from everwhen.model.events import Event, EventType
@@ -366,6 +367,19 @@ def test_after_an_absence_of_the_notifier_what_is_open_is_one_digest() -> None:
         assert world.titles[1:] == ["DIGEST: 29 alerts, 29 open"]
 
 
+def test_after_an_absence_the_digest_has_all_that_happened_however_many_rounds_that_takes() -> None:
+    with watched() as world:
+        world.notifier.release()
+        now = world.scheduler.clock.now()
+        store_of(world.scheduler.runtime).slots.record(
+            [Event("budget.warning", now, detail={"key": f"k{number}"}) for number in range(2 * PORTION + 1)]
+        )
+        world.scheduler.clock.advance("1h")
+        world.notifier = world.new_notifier("n2")
+        world.pass_time(120)
+        assert world.titles == ["DIGEST: 1,001 alerts, 1,001 open"]
+
+
 def test_an_acknowledged_alert_is_not_repeated_and_its_end_is_reported() -> None:
     with watched({"repeat": "1h", "group_wait": 0}) as world:
         failing(world, "a")
@@ -404,6 +418,7 @@ def test_a_node_without_its_database_tells_of_its_stall_itself_once_and_of_its_e
         assert world.titles == ["STALLED n1: the scheduler stalls"]
         assert "the database is away" in world.inbox.messages[0]["text"]
         watch.look("a schedule is overdue", is_cut_off=False)
+        watch.look(None, is_cut_off=True)  # no heartbeat is written yet
         assert len(world.titles) == 1
         watch.look(None, is_cut_off=False)
         assert world.titles[1].startswith("RESOLVED n1: ready again")

@@ -134,6 +134,46 @@ def test_an_answer_that_does_not_end_or_unpacks_to_much_is_cut() -> None:
             assert len(sent.answer) < 600
 
 
+def test_receivers_that_hang_have_half_of_the_threads_at_the_most() -> None:
+    free, hanging = threading.Event(), set[str]()
+
+    def hang(delivery: WebhookDelivery, _now: int) -> Sent:
+        if delivery.attempts:
+            hanging.add(delivery.webhook_id)
+            free.wait(60)
+        return Sent(False, "bad")
+
+    with closing(manual_scheduler("2026-01-05T00:00:00Z")) as scheduler:
+        runtime = scheduler.runtime
+        caller = Caller(create_token(runtime, "t", "operator").token)
+        for number in range(engine.MOST_AT_ONCE + 1):
+            create_webhook(runtime, f"https://example.com/{number}", ["webhook.*"], caller)
+        sender = WebhookSender(runtime, hang, node=lambda: "n1")
+        webhooks = store_of(runtime).webhooks
+
+        def have_all_failed() -> bool:
+            sender.step()
+            return all(one.attempts for one in webhooks.all()) and not sender._under_way
+
+        def hang_as_many_as_may() -> bool:
+            scheduler.clock.advance(60)
+            for _ in range(engine.MOST_AT_ONCE):
+                sender.step()
+            return len(hanging) == len(sender._under_way) and bool(hanging)
+
+        scheduler.clock.advance(3)
+        until(have_all_failed)
+        until(hang_as_many_as_may)
+        try:
+            for _ in range(engine.MOST_AT_ONCE):
+                sender.step()
+            assert len(hanging) == len(sender._under_way) == engine.MOST_AT_ONCE // 2
+        finally:
+            free.set()
+            until(lambda: not sender._under_way)
+        sender.release()
+
+
 def test_receivers_that_fail_leave_threads_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MOST_AT_ONCE", 3)
     monkeypatch.setattr(engine, "MOST_FAILING", 2)

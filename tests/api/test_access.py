@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
+from starlette.responses import PlainTextResponse
 
+from everwhen.api.context import ApiContext
+from everwhen.api.in_process import call_application
 from everwhen.api.rates import Rates
+from everwhen.api.request_guard import RequestGuard
+from everwhen.config.settings import ApiSettings
 from everwhen.decide.draft import Draft
 from everwhen.model.changes import Decision
 from everwhen.model.instants import MINUTE, to_datetime
 from everwhen.model.limits import Shared
 from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import Schedule
+from everwhen.model.token import NO_LIMITS, Confinement, Token
+from everwhen.operations.access import Caller
 from everwhen.operations.tokens import create_token, find_token, revoke_token
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 
@@ -345,11 +353,86 @@ def test_a_host_of_another_name_is_refused(service: Service, tmp_path: Path) -> 
         assert named.admin.call("GET", "/schedules/", headers={"Host": "ops.example"}).status == 200
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("example.com", 200),
+        ("a.Example.com:8750", 200),
+        ("a.b.example.com", 200),
+        ("evilexample.com", 421),
+        ("example.com.evil", 421),
+        ("a.example.com.", 421),
+        (".example.com", 200),
+        ("com", 421),
+    ],
+)
+def test_a_domain_stands_for_itself_and_for_the_names_below_it(
+    tmp_path: Path, host: str, status: int
+) -> None:
+    with serving(tmp_path, allowed_hosts=(".example.com",)) as named:
+        assert named.admin.call("GET", "/schedules/", headers={"Host": host}).status == status
+
+
+@pytest.mark.parametrize(
+    ("path", "is_answered"),
+    [("/healthz", True), ("/readyz", True), ("/healthzz", False), ("/healthz/x", False), ("/metrics", False)],
+)
+def test_only_the_probes_answer_under_every_name(service: Service, path: str, is_answered: bool) -> None:
+    answer = anyio.run(call_application, service.app, "GET", path, None, {"host": "10.1.2.3:8750"})
+    assert (answer.status != 421) == is_answered
+
+
+def test_a_dot_among_the_names_stands_for_no_name(tmp_path: Path) -> None:
+    with serving(tmp_path, allowed_hosts=(".",)) as named:
+        for host in ("", "evil.example.", "evil.example"):
+            assert named.admin.call("GET", "/schedules/", headers={"Host": host}).status == 421, host
+
+
+def test_a_key_belongs_to_its_owner_whichever_owner_a_token_names(service: Service) -> None:
+    ada = service.client(owner="ada")
+    body = {"every": "1h", "run": HTTP_RUN}
+    assert ada.call("PUT", "/schedules/key/mine/", body).status == 201
+    assert ada.get("/schedules/key/mine/").status == ada.get("/schedules/key/mine/?owner=ada").status == 200
+    assert ada.get("/schedules/key/mine/?owner=bob").status == 404
+    assert service.admin.get("/schedules/key/mine/?owner=ada").status == 200
+    assert service.admin.get("/schedules/key/mine/").status == 404
+
+
+def test_a_key_of_a_run_is_one_of_its_agent() -> None:
+    keys = {
+        Caller(Token("t", "t", "operator", owner, NO_LIMITS, 0, confined=confined)).key_of("k")
+        for owner in (None, "ada")
+        for confined in (None, Confinement("bot", "j", 1, 1), Confinement("other", "j", 1, 1))
+    }
+    assert keys == {"/k", "/agent:bot/k", "/agent:other/k", "ada/k", "ada/agent:bot/k", "ada/agent:other/k"}
+
+
+@pytest.mark.parametrize(
+    ("names", "status"), [((), 200), (("ops.example",), 421), ((".example",), 421), (("*",), 200)]
+)
+def test_an_address_is_taken_for_a_name_only_where_no_names_are_listed(
+    service: Service, names: tuple[str, ...], status: int
+) -> None:
+    settings = ApiSettings(host="192.0.2.7", insecure=True, allowed_hosts=names)
+    context = ApiContext(service.context.runtime, settings, service.context.rules)
+    guard = RequestGuard(PlainTextResponse("ours"), context)
+
+    def status_for(host: str) -> int:
+        answer = anyio.run(call_application, guard, "GET", "/api/v1/schedules/", None, {"host": host})
+        return answer.status
+
+    assert [status_for(host) for host in ("192.0.2.8", "192.0.2.8:8750", "[2001:db8::1]:8750")] == [
+        status
+    ] * 3
+    assert status_for("192.0.2.7") == 200  # its own
+    assert status_for("evil.example.org") == (200 if names == ("*",) else 421)
+
+
 def test_a_page_of_another_origin_changes_nothing(service: Service) -> None:
     made = service.admin.create()
-    foreign = {"Origin": "https://evil.example"}
-    answer = service.admin.post(f"/schedules/{made['id']}/pause/", headers=foreign)
-    assert (answer.status, answer.problem) == (403, "forbidden")
+    for foreign in ("https://evil.example", "http://127.0.0.1:1", "null"):  # another port is another origin
+        answer = service.admin.post(f"/schedules/{made['id']}/pause/", headers={"Origin": foreign})
+        assert (answer.status, answer.problem) == (403, "forbidden"), foreign
     assert service.admin.get(f"/schedules/{made['id']}/").fields["status"] == "active"
     own = {"Origin": service.url}
     assert service.admin.post(f"/schedules/{made['id']}/pause/", headers=own).status == 200

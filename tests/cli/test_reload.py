@@ -73,6 +73,22 @@ def test_a_running_service_takes_a_new_file(tmp_path: Path, way: str) -> None:
         assert any("two" in line for line in lines_until(process.stderr, "first", 4))
 
 
+def test_a_file_that_is_replaced_as_kubernetes_does_it_is_taken(tmp_path: Path) -> None:
+    """The file is a link through a link to a folder, which is another one from then on."""
+    with running(tmp_path, "--watch") as process:
+        for name, text in (("first", FIRST), ("second", SECOND)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "everwhen.yaml").write_text(text)
+            (tmp_path / "data").symlink_to(name)
+            (tmp_path / "data").rename(tmp_path / "..data")
+            if name == "first":
+                (tmp_path / "link").symlink_to("..data/everwhen.yaml")
+                (tmp_path / "link").rename(tmp_path / "everwhen.yaml")
+                assert lines_until(process.stderr, "reloaded", 1)[-1] == "reloaded: nothing changed\n"
+        shutil.rmtree(tmp_path / "first")
+        assert lines_until(process.stderr, "reloaded", 1)[-1] == "reloaded: 1 new, 1 changed\n"
+
+
 def test_a_bad_file_is_refused_and_the_old_one_goes_on(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         replace(tmp_path, FIRST.replace("every: 1s", "every: 5x"))

@@ -9,12 +9,14 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from mcp import Client
 
+from everwhen.mcp.server import QUESTION
 from everwhen.operations.approval import forget_over
 from everwhen.operations.maintenance import prove
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Service, serving
-from tests.mcp.talking import BASE, EITHER, Tools, empty
+from tests.mcp.talking import BASE, EITHER, Tools, empty, talk
 
 FILE = """
 service: {timezone: Europe/Berlin}
@@ -386,6 +388,32 @@ def test_the_person_at_the_client_is_asked(service: Service, mode: str) -> None:
     (question,) = asked
     for part in (INBOX["purpose"], INBOX["prompt"], "first Tuesday 17 November", "2026-11-18T09:00+01:00"):
         assert part in question
+
+
+def test_an_answer_to_one_question_answers_no_other(service: Service, clock: ManualClock) -> None:
+    """The call is repeated with the answer to an earlier question, which would be another one by now."""
+    caller = service.client(approval="ask")
+    answer, _ = answers("accept", create=True)
+
+    async def answer_late(client: Client) -> list[Any]:
+        async def create(**answered: Any) -> Any:
+            return await client.session.call_tool(
+                "create_schedule", SOON, allow_input_required=True, **answered
+            )
+
+        def answered(question: types.InputRequiredResult) -> dict[str, Any]:
+            return {"input_responses": {QUESTION: answer("")}, "request_state": question.request_state}
+
+        first = await create()
+        clock.advance("5m")
+        second = await create(**answered(first))
+        unasked = await create(input_responses={QUESTION: answer("")})
+        return [first, second, unasked, await create(**answered(second))]
+
+    *questions, own = talk(service, caller, answer_late, answer=answer)
+    assert [isinstance(one, types.InputRequiredResult) for one in questions] == [True] * 3
+    assert own.structured_content["result"] == "created"
+    assert service.admin.get("/schedules/").fields["total"] == 1
 
 
 @pytest.mark.parametrize("mode", EITHER)

@@ -96,6 +96,10 @@ def eventually(look: Callable[[], T | None]) -> T:
     raise AssertionError("it did not happen")
 
 
+UNKNOWN = "00000000-0000-7000-8000-000000000000"
+PARTS = ("", "why/", "slots/", "revisions/", "stats/", "upcoming/")
+
+
 def ended(service: Service, job_id: str) -> dict[str, Any]:
     """A job that is over."""
 
@@ -140,6 +144,9 @@ def run(service: Service, calls: list[Any], schedule_id: str | None = None) -> d
 
 def test_a_run_schedules_its_own_agent_and_the_record_says_so(service: Service) -> None:
     theirs = service.admin.create(name="Of a person")
+    gone = service.admin.create(name="Of a person, too")["id"]
+    service.admin.call("DELETE", f"/schedules/{gone}/")
+    assert service.admin.get(f"/schedules/{gone}/why/").status == 200
     calls = [
         ["POST", "/schedules/", LATER],
         ["POST", "/schedules/", {**LATER, "run": {"agent": {"name": "other"}}}],
@@ -155,8 +162,14 @@ def test_a_run_schedules_its_own_agent_and_the_record_says_so(service: Service) 
         ["POST", f"/schedules/{theirs['id']}/approve/", {"revision": 1}],
         ["GET", f"/find/?schedule={theirs['id']}", None],
         ["GET", "/find/?beginning=", None],
+        *(["GET", f"/schedules/{one}/{part}", None] for one in (gone, UNKNOWN) for part in PARTS),
     ]
     found = run(service, calls)
+    of_gone, of_unknown = found["done"][14 : 14 + len(PARTS)], found["done"][14 + len(PARTS) :]
+    del found["done"][14:]
+    assert [status for status, _ in of_gone] == [status for status, _ in of_unknown]
+    assert {status for status, _ in of_gone} == {403, 404}
+    assert "Of a person" not in json.dumps(of_gone)
     statuses = [status for status, _ in found["done"]]
     assert statuses[0] == 201 and statuses[1] in (403, 404, 422) and statuses[2] == 403
     assert statuses[3:] == [422, 200, 404, 404, 200, 200, 403, 403, 403, 200, 200]

@@ -46,6 +46,23 @@ def test_a_value_from_the_environment_is_masked_however_it_is_spelled() -> None:
     assert secrets.mask(None) is None
 
 
+def test_a_value_that_was_read_with_its_newline_is_masked_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_FILE", 's3cr"t/value\n')
+    secrets = Secrets()
+    assert secrets.resolve("${FROM_FILE}") == 's3cr"t/value\n'
+    assert secrets.mask('a s3cr"t/value b s3cr\\"t/value c s3cr%22t%2Fvalue d') == "a *** b *** c *** d"
+
+
+def test_a_value_of_four_characters_is_masked_and_one_of_three_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FOUR", "wxyz")
+    monkeypatch.setenv("THREE", "uvw")
+    secrets = Secrets()
+    assert secrets.resolve("${FOUR} ${THREE} and the rest, ${") == "wxyz uvw and the rest, ${"
+    assert secrets.mask("wxyz uvw") == "*** uvw"
+
+
 def test_a_value_that_nobody_asked_for_or_a_very_short_one_is_not_masked() -> None:
     _, secrets = resolved("${SHORT}")
     assert secrets.mask("abc s3cr3t-value") == "abc s3cr3t-value"

@@ -107,7 +107,7 @@ def title_of(message: AlertMessage, facts: Facts, now: int) -> str:
     first = message.alerts[0]
     if message.kind == "digest":
         opened = sum(one.state == "open" for one in message.alerts)
-        return f"[everwhen] DIGEST: {_number(len(message.alerts), 'alert')}, {opened} open"
+        return f"[everwhen] DIGEST: {_number(len(message.alerts), 'alert')}, {opened:,} open"
     word = "RESOLVED" if message.kind == "resolved" else class_of(first.class_).word
     if message.kind == "repeated":
         word = f"STILL {word}"

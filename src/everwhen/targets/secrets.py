@@ -103,8 +103,8 @@ class Secrets:
 
     def _spellings(self) -> set[bytes]:
         found: set[str] = set()
-        for value in self._values:
-            found |= {value, value.strip(), json.dumps(value)[1:-1], quote(value, safe="")}
+        for value in self._values | {value.strip() for value in self._values}:
+            found |= {value, json.dumps(value)[1:-1], quote(value, safe="")}
         return {value.encode() for value in found if len(value) >= SHORTEST}
 
 
