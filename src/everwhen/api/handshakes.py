@@ -1,8 +1,8 @@
 """TLS before a connection is one: handshakes are bounded in number and in time, as connections are.
 
-A server that is handed a certificate accepts any number of connections and waits a minute for each handshake; whoever
-connects and says nothing holds a descriptor all the while, and without descriptors no job begins. Here handshakes
-count as connections. The oldest makes room when they are too many.
+The server behind it accepts any number of connections and waits a minute for each handshake. Clients that send nothing
+hold a descriptor all the while, and without descriptors no job begins. Here handshakes count as connections. When they
+are too many, the oldest is closed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Handshake(asyncio.Protocol):
             loop, self._connection, self._context, is_over, server_side=True, ssl_handshake_timeout=within
         )
         self._under_way[self] = None
-        self._make_room()
+        self._bound()
         self._transport.set_protocol(tls)
         tls.connection_made(transport)
 
@@ -49,7 +49,7 @@ class Handshake(asyncio.Protocol):
         if not is_over.cancelled():
             is_over.exception()  # that of a client which speaks no TLS, or left, concerns nobody
 
-    def _make_room(self) -> None:
+    def _bound(self) -> None:
         connection, handshakes = self._connection, len(self._under_way)
         most = connection.limits.most_connections
         is_full = handshakes + len(connection.connections) > most
