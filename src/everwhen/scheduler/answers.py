@@ -44,7 +44,8 @@ class ScheduleInfo:
     last_completed_at: datetime | None
     last_success_at: datetime | None
     last_success_job_id: str | None
-    last_error: str | None
+    last_error: str | None  # the message, without the traceback
+    last_error_type: str | None  # of the exception, such as `ValueError`; None where it was none
     run_count: int
     error_count: int
     fire_count: int

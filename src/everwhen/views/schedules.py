@@ -47,7 +47,8 @@ class _State(View):
     run_count: int
     error_count: int
     fire_count: int = field("firings")
-    last_error: str | None
+    last_error: str | None = field(about="The message of the last own failure; kept after a success.")
+    last_error_type: str | None = field(about="Of the exception whose message that is; null: it was none.")
     last_fired_at: When | None
     last_run_at: When | None
     last_completed_at: When | None
@@ -156,6 +157,7 @@ _OTHERS = {*_STATE, *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
 FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "summary": (
         "id", "key", "name", "status", "type", "description_text", "next_run_at", "last_run_at", "last_error",
+        "last_error_type",
     ),
     "identity": _IDENTITY,
     "trigger": _TRIGGER,
