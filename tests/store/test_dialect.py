@@ -118,7 +118,7 @@ def test_a_nul_does_not_shorten_a_text_of_a_list() -> None:
 PASSES = {
     *("_REACHED", "_OF_SOURCE", "_FROM_BEFORE", "_USERS_OF_POLICY", "_ALL_OUTSTANDING", "_UNRELEASED"),
     *("_QUEUED_CATCH_UP", "_UIDS", "_ALL_JOBS", "_SCHEDULE_COUNTS", "JOB_COUNTS", "_OUTSTANDING"),
-    *("_SCHEDULES", "_GATHERED", "_JOBS_SINCE", "_BUDGETS_REACHED"),
+    *("_SCHEDULES", "_GATHERED", "_JOBS_SINCE"),
     *(
         "_CALLED",
         "_BEGINNING",
