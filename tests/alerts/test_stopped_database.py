@@ -41,14 +41,14 @@ def test_a_stopped_database_is_no_silence_and_hides_none() -> None:
         world.look()
         assert world.titles == []
         server.stop()
-        scheduler.clock.advance("3h")
+        scheduler.sleep("3h")
         with pytest.raises(StoreError):
             scheduler.step()
         with pytest.raises(StoreError):
             world.notifier.step()
         watch.look("the database is away", is_cut_off=True)
         assert world.titles == ["STALLED n1: the scheduler stalls"]
-        scheduler.clock.advance("3h")
+        scheduler.sleep("3h")
         server.start()
         repeat(scheduler.step)
         watch.look(None, is_cut_off=False)

@@ -134,6 +134,7 @@ ROWS: Mapping[str, Row] = {
         ),
     ),
     "max_workers": Row(3, {3}, in_nodes(node_workers)),
+    "max_workers_per_owner": Row(2, 2, in_nodes(lambda seen: seen.service.worker._most_per_owner)),
     "shutdown_timeout": Row("17s", 17.0, in_nodes(lambda seen: seen.timeout)),
     "lease": Row(
         "19s", {19.0}, in_nodes(leases, worker_runtime=lambda seen: {seen.job_runner.lease.seconds})

@@ -85,7 +85,6 @@ def test_a_crontab_beyond_measure_is_refused(text: str, fault: str) -> None:
         "'schedule': 5, 'args': 'x' * 9999999999",
         "'schedule': 5, 'args': [0] * 9999999999",
         "'schedule': 1e999",
-        "'schedule': 5, 'options': [1]",
         "'schedule': timedelta(days=99999999999999)",
         "'schedule': 9999999999999999 * 9999999999999999",
         "'schedule': __import__('os').system('touch /nowhere')",

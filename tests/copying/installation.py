@@ -19,7 +19,7 @@ from everwhen.model.events import Event
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome, OutputPiece, OutputStream, PluginUpdate
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.model.token import StoredResponse
+from everwhen.model.token import StoredResponse, limits_of
 from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
@@ -128,6 +128,9 @@ def _let_in(s: ManualScheduler) -> tuple[str, str]:
     one = read_submission(fields, submissions.new_id(now), SubmissionRules(now, lambda: "UTC"))
     answer = StoredResponse(made.token.token_id, "a-key", "digest", "{}")
     submissions.create_entries(s.runtime, [one], caller, answer=lambda _entries: answer)
+    spaced = tokens.create_token(s.runtime, "spaced", "operator", limits=limits_of({"min_interval": "1h"}))
+    other = read_submission(fields, submissions.new_id(now), SubmissionRules(now, lambda: "UTC"))
+    submissions.create_entries(s.runtime, [other], Caller(spaced.token))
     return made.secret, tokens.begin_session(s.runtime, made.token).secret
 
 

@@ -212,10 +212,11 @@ def silences_within(setting: Setting, within: int, played: Played) -> list[int]:
 
 def after_open_minutes(setting: Setting, start: int, minutes: int) -> int:
     zone = ZoneInfo(setting.zone)
-    at = start
-    while minutes:
-        minutes -= is_open(datetime.fromtimestamp(at / 1e6, zone), setting)
-        at += MINUTE
+    at, open_time = start, minutes * MINUTE
+    while open_time:
+        step = min(MINUTE - at % MINUTE, open_time)  # windows open and close at whole minutes
+        open_time -= step * is_open(datetime.fromtimestamp(at / 1e6, zone), setting)
+        at += step
     return at
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from hashlib import blake2b
 
 from everwhen.errors import LimitError
 from everwhen.model.fast_values import by_identity
@@ -20,6 +19,7 @@ from everwhen.model.limits import LastFiring, Shared
 from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition
 from everwhen.model.serialize import fields_of
+from everwhen.timetable.jitter import blake2b
 from everwhen.timetable.trigger import Once
 
 _TIMING = "trigger timezone gap fold jitter_ms start_at end_at interval_from".split()

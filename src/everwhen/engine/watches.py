@@ -231,7 +231,7 @@ class FeedWatch:
 
 
 class ExpectWatch:
-    """Records silent schedules; without `expect` it reads one empty index.
+    """Records silent schedules; without `expect` it reads the rows of the nodes, and one empty index.
 
     Any scheduler may do it: the row of a schedule has its deadline, which the record of a silence clears. A time
     in which no scheduler was alive does not count, by the recorded heartbeats: no node ran, or none could write one
@@ -249,9 +249,10 @@ class ExpectWatch:
             self._slots.move_deadlines(since, until)
 
     def step(self, node: str) -> None:
-        """Call it before a heartbeat, which would hide that there was none."""
-        if self._slots.next_expected_at() is None:
-            return
+        """Call it before a heartbeat, which would hide that there was none.
+
+        A downtime is noted also while nothing is expected: what is resumed after it is not to wait for it.
+        """
         now = self._clock.now()
         downtimes = self._slots.downtimes(now, node=node, lease=self._lease)
         for since, until in downtimes.spans:

@@ -147,6 +147,7 @@ class ManualScheduler:
         self.outcome = outcome or self._outcome
         self._programs: list[Program] = []
         self.node = "manual-1"
+        self._has_slept = False
         self._keys = {"timezone": timezone, **keys}
         self._url = database
         self.stack: Stack = open_stack(database, clock=clock, **self._keys)
@@ -302,8 +303,12 @@ class ManualScheduler:
         self.step(work=work)
 
     def sleep(self, duration: Duration) -> None:
-        """Simulate downtime: time passes and nothing is evaluated."""
+        """Simulate downtime: time passes and nothing is evaluated; then another node continues.
+
+        With `beat` before the next step it is a stall: the same node was alive.
+        """
         self.clock.advance(duration)
+        self._has_slept = True
 
     def step(self, *, work: bool = True) -> None:
         """Evaluate the slots that are due, run the jobs that are ready, and call the listeners."""
@@ -323,6 +328,8 @@ class ManualScheduler:
 
     def tick(self) -> None:
         """Decide every slot that is due."""
+        if self._has_slept:
+            self._begin_node()  # so that no later heartbeat covers the downtime in the record
         while self._ticker.step():
             pass
 
@@ -350,12 +357,12 @@ class ManualScheduler:
 
     def beat(self) -> None:
         """Write the heartbeat of this node."""
+        self._has_slept = False
         stepping.send_heartbeat(self.runtime, node=self.node, version="test")
 
     def restart(self) -> None:
         """Simulate a new process on the same database: everything in memory is lost."""
-        number = int(self.node.rpartition("-")[2]) + 1
-        self.node = f"manual-{number}"
+        self._begin_node()
         # A database in memory would be lost, so its connection is kept.
         kept = {"database": self.stack.database} if self._url == IN_MEMORY else {}
         for program in self._programs:
@@ -367,6 +374,10 @@ class ManualScheduler:
         self._programs = [Program(program.scheduler, self.runtime, self.node) for program in self._programs]
         self._note_silences()  # before the first heartbeat: what nobody could do was not expected
         self.beat()
+
+    def _begin_node(self) -> None:
+        self.node = f"manual-{int(self.node.rpartition('-')[2]) + 1}"
+        self._has_slept = False
 
     def _note_silences(self) -> None:
         ExpectWatch(self.runtime, lease=0).step(self.node)  # a node from before a restart has ended
