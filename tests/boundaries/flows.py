@@ -300,9 +300,7 @@ def policy(between: str) -> QuietHoursPolicy:
     return QuietHoursPolicy("nights", "nights", hours, "defer")
 
 
-def declarations(
-    runtime: Process, digest: str, policies: list[str], **fields: dict[str, Any]
-) -> Declarations:
+def declarations(runtime: Tenant, digest: str, policies: list[str], **fields: dict[str, Any]) -> Declarations:
     schedules = [
         Declared(name, keys, TRUE, declare(name, keys, target=TRUE, now=runtime.now), place="everwhen.yaml:1")
         for name, keys in fields.items()
