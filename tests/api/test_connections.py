@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import resource
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ import pytest
 
 from everwhen.api.connections import ConnectionLimits
 from tests.api.serving import Service, serving
+from tests.api.test_postgres_and_tls import certificate_in
 from tests.scheduler.waiting import until
 
 # A second, so that what a test sends at once comes before it is over.
@@ -46,10 +48,14 @@ def status_of(peer: socket.socket) -> int | None:
 
 
 def is_closed(peer: socket.socket) -> bool:
-    """Wait until the server has closed it."""
-    with suppress(OSError):
+    """Wait until the server has closed it; return whether it has."""
+    try:
         while peer.recv(65_536):
             pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
     return True
 
 
@@ -269,3 +275,62 @@ def test_the_number_of_connections_leaves_files_to_the_process() -> None:
         assert ConnectionLimits().most_connections == 256
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+
+
+# -- handshakes --
+
+
+def is_served_with_tls(service: Service, cert: str) -> bool:
+    context = ssl.create_default_context(cafile=cert)
+    with connected(service) as peer, context.wrap_socket(peer, server_hostname="127.0.0.1") as encrypted:
+        encrypted.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return read_all(encrypted).startswith(b"HTTP/1.1 200 OK")
+
+
+def is_open(peer: socket.socket) -> bool:
+    peer.setblocking(False)
+    try:
+        return bool(peer.recv(1))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["nothing", "half a greeting"])
+def test_those_who_begin_no_handshake_keep_a_part_of_the_connections_and_the_oldest_makes_space(
+    tmp_path: Path, sent: bytes
+) -> None:
+    """Each kept a descriptor for a minute, beyond every bound: a thousand of them, and the node could start nothing."""
+    few = ConnectionLimits(connections=20, head_within=600, body_within=600)
+    cert, key = certificate_in(tmp_path)
+    with serving(tmp_path, limits=few, tls=(cert, key)) as service, ExitStack() as held:
+        peers = [held.enter_context(connected(service)) for _ in range(60)]
+        for peer in peers:
+            peer.settimeout(20)
+            with suppress(OSError):
+                peer.sendall(sent)
+        assert is_served_with_tls(service, cert)
+        assert is_closed(peers[0])
+        until(lambda: sum(map(is_open, peers)) <= 5, 20)
+
+
+def test_a_handshake_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    cert, key = certificate_in(tmp_path)
+    with serving(tmp_path, limits=QUICK, tls=(cert, key)) as service, connected(service) as peer:
+        peer.settimeout(20)
+        assert is_closed(peer)
+        assert is_served_with_tls(service, cert)
+
+
+def test_connections_with_tls_are_counted_with_the_handshakes(tmp_path: Path) -> None:
+    few = ConnectionLimits(connections=8, head_within=600, body_within=600)
+    cert, key = certificate_in(tmp_path)
+    context = ssl.create_default_context(cafile=cert)
+    with serving(tmp_path, limits=few, tls=(cert, key)) as service, ExitStack() as held:
+        peers = []
+        for _ in range(20):
+            peer = held.enter_context(connected(service))
+            peers.append(held.enter_context(context.wrap_socket(peer, server_hostname="127.0.0.1")))
+        assert is_served_with_tls(service, cert)
+        assert is_closed(peers[0])

@@ -25,7 +25,7 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address, caller_scheme, counting_key
 from everwhen.api.rates import Rates
-from everwhen.api.request_guard import ROOT, media_type, port_of, root_of
+from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN_ID, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import MCP, Caller
 from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
@@ -35,7 +35,6 @@ LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
 
-COOKIE = "everwhen_session"
 PROOF_HEADER = "X-CSRF-Token"
 NO_OWNER = "no-owner"
 # Sent by a client that has asked its user about this request; tokens with `approval: ask` are believed, no others.
@@ -84,7 +83,6 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
     (role,) = (role for role in ROLES if role in scopes.scopes)
     is_global = NO_OWNER in scopes.scopes
     token = await _token_of(context, request, bearer, api_key)
-    request.state.token_id = token.token_id
     # Also for what it may not, which is on record.
     refuse_haste(context, token.token_id, "This token sends too many requests.")
     if not token.may(role) or (is_global and token.owner is not None):
@@ -213,7 +211,7 @@ async def known(context: ApiContext, request: Request, secret: str) -> Token:
     if token is None and len(secret) <= LONGEST_SECRET:
         token = await _looked_up(context, secret, find_token)
     if token is not None:
-        return token
+        return _seen(request, token)
     refuse_guessing(context, request)
     await run_sync(_deny, context, request, None, "unknown token")
     raise unauthenticated("This token is unknown, expired or revoked.", 'Bearer error="invalid_token"')
@@ -228,7 +226,13 @@ async def _of_session(context: ApiContext, request: Request) -> Token:
     if secret is None:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
     token = await _looked_up(context, f"{secret} {proof_in(request)}", find_proven_session)
-    return token or await _refuse_unproven(context, request, secret)
+    return await _refuse_unproven(context, request, secret) if token is None else _seen(request, token)
+
+
+def _seen(request: Request, token: Token) -> Token:
+    """Note whose request it is, for what counts requests."""
+    setattr(request.state, TOKEN_ID, token.token_id)
+    return token
 
 
 async def _refuse_unproven(context: ApiContext, request: Request, secret: str) -> NoReturn:
@@ -270,8 +274,8 @@ def cookie_of(request: Request) -> str:
     for no other path. Without TLS, services on other ports of the host would overwrite each other's cookie.
     """
     if is_encrypted(request):
-        return f"{'__Secure-' if root_of(request.scope) else '__Host-'}{COOKIE}"
-    return f"{COOKIE}_{port_of(request.headers.get('host', ''))}"
+        return f"{'__Secure-' if root_of(request.scope) else '__Host-'}{SESSION_COOKIE}"
+    return f"{SESSION_COOKIE}_{port_of(request.headers.get('host', ''))}"
 
 
 def is_encrypted(request: Request) -> bool:

@@ -71,7 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most and not self._close_oldest():
+        if len(self.connections) > self._most and not self.close_oldest():
             self._end(_refused(503, "unavailable", "Too many connections are open here."))
             return
         self._await_head()
@@ -135,7 +135,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Return whether the client has to act next, and nothing of an answer was sent."""
         return not self._is_busy or (self.cycle.more_body and not self.cycle.response_started)
 
-    def _close_oldest(self) -> bool:
+    def close_oldest(self) -> bool:
+        """Close the connection whose client has owed something for longest; return whether there is one."""
         others = cast("set[BoundedProtocol]", self.connections)
         owing = [one for one in others if one is not self and one._is_owing]
         if not owing:

@@ -6,13 +6,16 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.alerts import AlertRule
 from everwhen.model.declare import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.system import LoopFigures
+
+if TYPE_CHECKING:
+    import ssl
 
 BACKLOG = 2_048
 # How long sent bytes may wait for their reader, in milliseconds. The kernel keeps a closed connection until its last
@@ -47,8 +50,12 @@ def refuse_taken(host: str, port: int) -> None:
 
 def refuse_unusable_tls(tls: tuple[str, str] | None) -> None:
     """Refuse a certificate and a key that cannot be read or do not belong together, before anything starts."""
-    if tls is None:
-        return
+    if tls is not None:
+        tls_context(tls)
+
+
+def tls_context(tls: tuple[str, str]) -> ssl.SSLContext:
+    """Return what a server with this certificate and its key needs for handshakes."""
     import ssl  # needed for TLS alone
 
     cert, key = tls
@@ -57,14 +64,15 @@ def refuse_unusable_tls(tls: tuple[str, str] | None) -> None:
             raise SchedulerError(
                 f"api.tls: {shown(path)} cannot be read; see that it is there, and this user's"
             )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # With a password there is nobody to ask for it.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+        context.load_cert_chain(cert, key, password="")  # with a password there is nobody to ask for it
     except OSError as error:
         raise SchedulerError(
             f"api.tls: {shown(cert)} and {shown(key)} are not a certificate and its key without a password, "
             f"both in PEM: {error}"
         ) from error
+    return context
 
 
 def bound(host: str, port: int) -> socket.socket:

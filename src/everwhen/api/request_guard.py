@@ -5,7 +5,8 @@ A page in somebody's browser may send requests here; it cannot choose the Host a
 not one of this service's names is refused (a foreign name that leads here), and so is a change with another Origin:
 another scheme, host or port. Two Host headers are refused: a proxy in front may have looked at the other one.
 
-Requests without a token are counted by address. A request that brings one is counted by its token, or as a guess.
+Requests without a token are counted by address. A request that brings one is counted by its token; where nobody looks
+at it, or knows it, the request is counted by address when it is answered.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from anyio import move_on_after
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen.api.connections import SAFE, SLOWEST
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from everwhen.api.context import ApiContext
 
 ROOT = "/api/v1"
+SESSION_COOKIE = "everwhen_session"  # with more before it or behind it
 PREFIX = f"{ROOT}/"
 BATCH = f"{ROOT}/schedules/batch"
 NDJSON = "application/x-ndjson"
@@ -47,7 +50,7 @@ ANY_HOST = frozenset(("/healthz", "/readyz"))
 # more where the answer is large.
 UNITS, UNITS_WITH_PROOF = 5, 2
 UNITS_OF_LARGE = {"/api/openapi.json": 100, "/api/docs": 100, "/metrics": 25}
-TOKENS = ("authorization", "x-api-key", "cookie")
+TOKEN_ID = "token_id"  # in the state of a request whose token is known
 PROOFS = ("everwhen-signature", "x-hub-signature-256", "everwhen-outcome-token")
 # A client that asks too often waits for its answer: refusals are cheap, but not free. Not many wait at once, or they
 # would take up the connections of the others.
@@ -80,10 +83,10 @@ class RequestGuard:
         path = path_below_root(scope)
         if path in ANY_HOST:
             await self._delay_checks(scope)
-        elif wait := self._wait_of_anonymous(scope, path, headers):
-            detail = "Too many requests without a token come from this address."
-            more = {**_CLOSE, "retry-after": str(ceil(wait))}
-            await problem(429, "too-many-requests", detail, headers=more)(scope, receive, send)
+        elif path.startswith(PREFIX) and _has_secret(headers):
+            send = self._count_unknown(scope, receive, send, self._units_of(path, headers))
+        elif wait := self._take_anonymous(scope, self._units_of(path, headers)):
+            await _too_many(wait)(scope, receive, send)
             return
         most = self._most(path, headers)
         refusal = self._refusal(HTTPConnection(scope), path, most)
@@ -99,12 +102,33 @@ class RequestGuard:
         with ExitStack() as work:
             await self._app(scope, _bounded(receive, most, self._context.limits.body_within, work), send)
 
-    def _wait_of_anonymous(self, scope: Scope, path: str, headers: Headers) -> float:
-        """Count a request without a token; return how many seconds its address has to wait, if it has to."""
-        if path.startswith(PREFIX) and any(name in headers for name in TOKENS):
-            return 0.0
+    def _units_of(self, path: str, headers: Headers) -> int:
         units = UNITS_WITH_PROOF if any(name in headers for name in PROOFS) else UNITS
-        return self._context.anonymous.take(self._counting_key(scope), UNITS_OF_LARGE.get(path, units))
+        return UNITS_OF_LARGE.get(path, units)
+
+    def _take_anonymous(self, scope: Scope, units: int) -> float:
+        """Count a request without a token; return how many seconds its address has to wait, if it has to."""
+        return self._context.anonymous.take(self._counting_key(scope), units)
+
+    def _count_unknown(self, scope: Scope, receive: Receive, send: Send, units: int) -> Send:
+        """Return a `send` that counts a request as one without a token, where no token was found for it.
+
+        Anybody can send a secret, also to a path at which nobody looks at it.
+        """
+        state = scope.setdefault("state", {})
+        is_replaced = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_replaced
+            if message["type"] == "http.response.start" and TOKEN_ID not in state:
+                wait = self._take_anonymous(scope, units)
+                is_replaced = wait > 0 and message["status"] >= 400
+                if is_replaced:
+                    await _too_many(wait)(scope, receive, send)
+            if not is_replaced:
+                await send(message)
+
+        return sending
 
     def _counting_key(self, scope: Scope) -> str:
         return counting_key(caller_address(HTTPConnection(scope), self._settings.trusted_proxies))
@@ -183,6 +207,17 @@ def path_below_root(scope: Scope) -> str:
 def media_type(headers: Headers) -> str:
     """Return the type of the body, without its parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _has_secret(headers: Headers) -> bool:
+    """Return whether a request brings what may be a token, or the cookie of a session."""
+    is_bearer = headers.get("authorization", "").lower().startswith("bearer ")
+    return is_bearer or bool(headers.get("x-api-key")) or SESSION_COOKIE in headers.get("cookie", "")
+
+
+def _too_many(wait: float) -> Response:
+    detail = "Too many requests without a valid token come from this address."
+    return problem(429, "too-many-requests", detail, headers={**_CLOSE, "retry-after": str(ceil(wait))})
 
 
 def _name(host: str) -> str:

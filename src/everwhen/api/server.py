@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
 
-from everwhen.api.connections import bounded_protocol
+from everwhen.api.connections import ConnectionLimits, bounded_protocol
 from everwhen.api.context import ApiContext
-from everwhen.api.hosting import BACKLOG, bound, refuse_unusable_tls
+from everwhen.api.hosting import BACKLOG, bound, tls_context
 from everwhen.config.settings import ApiSettings
 from everwhen.errors import SchedulerError
 
@@ -29,8 +32,8 @@ class ApiServer:
         self._app = app
         self._settings = settings
         self._stop_within = stop_within
-        cert, key = settings.tls or (None, None)
-        limits = app.state.context.limits
+        self._limits: ConnectionLimits = app.state.context.limits
+        self._make_connection: Callable[..., asyncio.Protocol] = bounded_protocol(self._limits)
         logging.getLogger("uvicorn.error").addFilter(lambda line: line.msg not in _NO_NEWS)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -39,14 +42,12 @@ class ApiServer:
                 access_log=False,
                 server_header=False,
                 date_header=False,
-                ssl_certfile=cert,
-                ssl_keyfile=key,
                 proxy_headers=False,  # `proxies` believes fewer of them
                 timeout_graceful_shutdown=max(int(stop_within), 1),
                 backlog=BACKLOG,
                 ws="none",
-                http=bounded_protocol(limits),
-                timeout_keep_alive=limits.idle,
+                http=cast("type[asyncio.Protocol]", self._accept),
+                timeout_keep_alive=self._limits.idle,
             )
         )
         self._socket: socket.socket | None = None
@@ -67,7 +68,10 @@ class ApiServer:
 
     def start(self) -> None:
         """Bind and serve; when this returns, requests are answered."""
-        refuse_unusable_tls(self._settings.tls)
+        if self._settings.tls is not None:
+            from everwhen.api.handshakes import tls_protocol  # needed for TLS alone
+
+            self._make_connection = tls_protocol(self._limits, tls_context(self._settings.tls))
         self._socket = bound(self._settings.host, self._settings.port)
         self._thread = threading.Thread(target=self._serve, name="everwhen-api", daemon=True)
         self._thread.start()
@@ -88,6 +92,10 @@ class ApiServer:
             self._thread.join(self._stop_within + 5)
         if self._socket is not None:
             self._socket.close()
+
+    def _accept(self, *args: Any, **more: Any) -> asyncio.Protocol:
+        """Return the protocol of a new connection, which begins with a handshake where there is a certificate."""
+        return self._make_connection(*args, **more)
 
     def _serve(self) -> None:
         assert self._socket is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.job import JobStatus, Origin
 from everwhen.model.outcome import summary_of
 from everwhen.model.schedule import Status
 from everwhen.operations.recent import SlotOutcome
@@ -14,10 +14,11 @@ from everwhen.views.schedules import recent_to_json
 from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
+    from everwhen.model.queries import TimelineJob
     from everwhen.operations import timeline
 
 
-def _first_line_of_error(job: Job) -> str | None:
+def _first_line_of_error(job: TimelineJob) -> str | None:
     if not job.error:
         return None
     return summary_of(job.error, job.error_type).split("\n", 1)[0][:200]

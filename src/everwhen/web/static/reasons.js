@@ -7,7 +7,7 @@ const TEXT = {
   already_running: "an earlier run was still going",
   retrying: "an earlier slot was still waiting",
   queue_full: "too many jobs were waiting",
-  budget: "the budget of firings was spent",
+  budget: "the budget was spent",
   superseded: "the next slot came first",
   edited: "its times were edited first",
   paused: "the schedule was paused",
