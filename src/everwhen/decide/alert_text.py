@@ -27,7 +27,9 @@ from everwhen.timetable.civil_time import Zone, zone
 VERSION = 1
 MOST_ITEMS = 10
 # Surrogates, too: half a character has no encoding, and a mail with it could not be sent.
-_HIDDEN = frozenset(("after_pause", "event_ids", "error", "job_ids", "last_error", "slots", "uid"))
+_HIDDEN = frozenset(
+    ("after_pause", "event_ids", "error", "job_ids", "last_error", "last_error_type", "slots", "uid")
+)
 _LINKS_OF_MANY = {"alerts": "/api/v1/alerts/?state=open", "dashboard": "/alerts"}
 _WINDOWS = {"cost_per_day": "today", "cost_per_month": "this month"}
 

@@ -24,7 +24,7 @@ from everwhen.model.instants import MINUTE, format_instant
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.limits import Transition
 from everwhen.model.node import Node
-from everwhen.model.outcome import message_of
+from everwhen.model.outcome import summary_of
 from everwhen.model.queue import Delivery
 from everwhen.model.reasons import (
     CANCELLED,
@@ -350,19 +350,23 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
     word = "was caught up" if first.origin == "catch_up" else "fired"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
-        error = message_of(jobs[-2].error or jobs[-2].status)
+        error = _error_of(jobs[-2])
         return f"{word}; its job failed {times} ({error}) and waits for its retry ({last.job_id})"
     ended = {
         "queued": waiting,
         "running": "its job is running",
         "succeeded": "its job succeeded",
-        "failed": f"its job failed: {message_of(last.error or last.status)}",
+        "failed": f"its job failed: {_error_of(last)}",
         "timed_out": "its job timed out",
         "lost": "its job was lost",
         "cancelled": CANCELLED.get(last.reason or "", "its job was cancelled"),
     }[last.status]
     attempts = f" after {len(jobs)} attempts" if len(jobs) > 1 else ""
     return f"{word}; {ended}{attempts} ({last.job_id})"
+
+
+def _error_of(job: Job) -> str:
+    return summary_of(job.error or job.status, job.error_type)
 
 
 def _given_up(evidence: Evidence) -> str:

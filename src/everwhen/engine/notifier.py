@@ -130,14 +130,14 @@ class Notifier:
             is_late=self._is_late,
             feed_delay=store.feed_delays.look(),
         )
-        if entries:
-            cursor = self._cursor = cursor._replace(event_row=entries[-1].id)
-            self._has_moved = True
+        # What is read counts when the round is on record: one that fails is done again, with the same events.
+        moved = cursor._replace(event_row=entries[-1].id) if entries else cursor
         is_full = len(entries) >= PORTION
         if store.alerts.is_idle(round_):
-            self._write_in_time(cursor)
+            self._cursor, self._has_moved = moved, self._has_moved or bool(entries)
+            self._write_in_time(moved)
         else:
-            self._keep(store.alerts.take_in(self._held(cursor), round_))
+            self._keep(store.alerts.take_in(self._held(moved), round_))
         self._is_late &= is_full
         return is_full and self._cursor is not None
 

@@ -45,10 +45,11 @@ class ScheduleInfo:
     last_completed_at: datetime | None
     last_success_at: datetime | None
     last_success_job_id: str | None
-    last_error: str | None
-    run_count: int
-    error_count: int
-    fire_count: int
+    last_error: str | None  # the message, without the traceback
+    last_error_type: str | None  # of the exception, such as `ValueError`; None where it was none
+    run_count: int  # own runs that have succeeded
+    error_count: int  # own runs that have failed, each attempt
+    fire_count: int  # firings for whatever reason
     running_jobs: int
     outstanding: int
     revision: int
