@@ -82,7 +82,7 @@ def test_a_node_that_can_begin_jobs_again_begins_with_one_and_soon_with_all(cloc
     fitness.note("descriptors")
     wait_until_fit(fitness, clock)
     assert [fitness.count_claimable(8, 0), fitness.count_claimable(7, 1)] == [1, 0]
-    clock.advance(2)
+    clock.advance(timedelta(seconds=2.5))
     assert fitness.count_claimable(8, 0) == 4
     clock.advance(timedelta(seconds=SLOW_START))
     assert fitness.count_claimable(1_000, 0) == 1_000
