@@ -109,6 +109,23 @@ def test_the_status_counts_what_waits_for_approval_and_open_alerts(service: Serv
     assert (found["waiting"], found["open_alerts"], found["spent_budgets"]) == (1, 1, [])
 
 
+def test_the_status_tells_open_alerts_apart_that_somebody_has_answered(service: Service) -> None:
+    acked, silenced, open_ = (service.admin.create(name=name) for name in ("acked", "silenced", "open"))
+    alerted(service, acked["id"], silenced["id"], open_["id"])
+
+    def counts() -> tuple[int, int]:
+        found = service.admin.get("/system/status/").fields
+        return found["open_alerts"], found["unanswered_alerts"]
+
+    assert counts() == (4, 4)  # one is about a node
+    (alert,) = service.admin.get(f"/alerts/?schedule_id={acked['id']}").fields["items"]
+    service.admin.post(f"/alerts/{alert['id']}/ack/")
+    service.admin.post("/alerts/silences/", {"subject": silenced["id"], "duration": "1h"})
+    assert counts() == (4, 2)
+    service.runtime.clock.advance("1h")  # type: ignore[attr-defined]
+    assert counts() == (4, 3)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

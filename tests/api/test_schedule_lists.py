@@ -123,6 +123,25 @@ def test_figures_come_by_day_and_as_a_series(tmp_path: Path) -> None:
         assert (plain["points"], plain["days"]) == ([], [])
 
 
+@pytest.mark.parametrize(("runs", "p95"), [(19, None), (20, 10.0)])
+def test_a_percentile_of_durations_is_given_where_there_are_runs_enough(
+    tmp_path: Path, runs: int, p95: float | None
+) -> None:
+    clock = ManualClock("2026-01-05T08:00:00Z")
+    with serving(tmp_path, file="", clock=clock) as service:
+        made = service.admin.create(every="1m")
+        for number in range(runs):
+            service.runtime.slots.tick(clock.now(), limit=100, behind=False)
+            (claim,) = claimed_all(service).values()
+            length = 30 if number == 7 else 10  # one of twenty may be longer
+            clock.advance(length)
+            end(service, claim)
+            clock.advance(60 - length)
+        found = service.admin.get(f"/schedules/{made['id']}/stats/").fields
+        assert (found["duration_jobs"], found["duration_p95"]) == (runs, p95)
+        assert (found["duration_median"], found["duration_max"]) == (10.0, 30.0)
+
+
 @pytest.mark.parametrize(
     ("body", "slot_at", "note"),
     [

@@ -167,6 +167,14 @@ def test_alerts_are_acknowledged_silenced_and_reported_again(page: Page, scene: 
     press(page, re.compile("^Open"))
     row.get_by_role("button", name="Acknowledge").click()
     expect(row).to_have_count(0)
+    found = scene.service.admin.get("/system/status/").fields
+    assert found["open_alerts"] == found["unanswered_alerts"] + 1
+    count = found["unanswered_alerts"]  # the same wherever it stands
+    expect(page.get_by_role("main")).to_contain_text(
+        re.compile(rf"^{count} alerts? (is|are) open\.1 acknowledged besides\.")
+    )
+    expect(page.get_by_role("button", name=f"Open {count}", exact=True)).to_be_visible()
+    expect(page.get_by_role("img", name=f"{count} open", exact=True)).to_have_count(1)
     press(page, re.compile("^Acknowledged"))
     row.get_by_role("link", name="withings-poll").click()
     expect(page).to_have_url(re.compile("/schedules/withings-poll$"))

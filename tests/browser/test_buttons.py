@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from everwhen.config.read import Host, read_configuration
+from everwhen.model.instants import rfc3339_text
 from everwhen.model.outcome import Outcome
 from everwhen.wiring import plugins_in
 from tests.api.test_system import on_a_file
@@ -170,8 +171,50 @@ def test_jobs_are_cancelled_from_the_page_of_their_schedule_and_run_again_from_t
     expect(page).not_to_have_url(re.compile(jobs[0]))
     again = page.url.rpartition("/")[2]
     expect(toast(page, f"Runs again: job {again}.")).to_be_visible()
-    assert fields_of(scene, f"/jobs/{again}/")["origin"] == "manual"
+    rerun = fields_of(scene, f"/jobs/{again}/")
+    assert rerun["origin"] == "manual" and rerun["due_at"] >= rerun["slot_at"]
     assert admin.call("DELETE", f"/schedules/{made['id']}/").status == 204
+
+
+def test_what_put_a_job_off_is_called_what_it_is(page: Page, scene: Scene) -> None:
+    """A re-run comes later than its slot because somebody asked later, and a one-shot within its second."""
+    admin, service = scene.service.admin, scene.service
+    *_, job = fields_of(scene, "/jobs/?schedule_id=search-reindex")["items"]
+    again = admin.post(f"/jobs/{job['id']}/rerun/").fields["job"]
+    assert again["due_at"] > again["slot_at"]
+    show(page, scene, f"/jobs/{again['id']}")
+    timings = page.locator("section", has=page.get_by_role("heading", name="Timings"))
+    expect(timings).to_contain_text("Requestedto run its slot again")
+    expect(timings).not_to_contain_text("jitter")
+    (jittered, *_) = fields_of(scene, "/jobs/?schedule_id=withings-poll&limit=1")["items"]
+    assert jittered["due_at"] > jittered["slot_at"]
+    show(page, scene, f"/jobs/{jittered['id']}")
+    expect(timings).to_contain_text("of jitter")
+    once = admin.create(name="once", every=None, at=rfc3339_text(scene.clock.now() + 900_000))
+    scene.clock.advance(1)
+    service.runtime.slots.tick(scene.clock.now(), limit=500, behind=False)
+    (single,) = fields_of(scene, f"/jobs/?schedule_id={once['id']}")["items"]
+    show(page, scene, f"/jobs/{single['id']}")
+    expect(timings).to_contain_text("Fired")
+    expect(timings).not_to_contain_text("jitter")
+
+
+def test_the_figures_of_few_runs_say_of_how_many(page: Page, scene: Scene) -> None:
+    admin = scene.service.admin
+    made = admin.create(name="seldom")
+    for _ in range(3):
+        ran(scene.service, triggered(admin, made)["id"])
+    few, many = (admin.get(f"/schedules/{name}/stats/").fields for name in (made["id"], "health-ping"))
+    assert few["duration_p95"] is None and many["duration_p95"] is not None
+    for name, figures in ((made["id"], few), ("health-ping", many)):
+        show(page, scene, f"/schedules/{name}")
+        usual = page.get_by_role("main").locator("dl.facts > div").filter(has_text="Usual duration")
+        expect(usual).to_contain_text(f"median of {figures['duration_jobs']} jobs")
+        expect(usual.get_by_text("p95")).to_have_count(1 if figures is many else 0)
+    show(page, scene, "/schedules/health-ping?tab=definition")
+    counters = page.locator("section", has=page.get_by_role("heading", name="Counters"))
+    expect(counters).to_contain_text("Succeeded")
+    expect(counters.get_by_text("Runs", exact=True)).to_have_count(0)
 
 
 def test_a_dead_schedule_is_revived(page: Page, scene: Scene) -> None:

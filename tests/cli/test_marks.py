@@ -57,6 +57,24 @@ def test_the_marks_stand_in_lists_sentences_and_events(url: str) -> None:
     assert "✗ job.failed" in shown(url, "audit") and "· schedule.created" in shown(url, "audit")
 
 
+def test_successes_and_failures_are_called_so_and_firings_too(url: str) -> None:
+    """`run_count` counts successes alone, and so nothing calls it runs."""
+    head, _, *rows = shown(url, "schedules", "list").splitlines()
+    begin, end = head.index("succeeded"), head.index("last")
+    assert "runs" not in head
+    assert {row.split()[0]: row[begin:end].split() for row in rows} == {
+        "well": ["1", "0"],
+        "wrong": ["0", "1"],
+    }
+    lines = shown(url, "schedules", "show", "wrong").splitlines()[2:]
+    fields = {name: value.strip() for name, value in (line.split(None, 1) for line in lines)}
+    assert (fields["fired"], fields["failed"]) == (
+        "1",
+        "1",
+    ) and "succeeded" not in fields  # zeros are left out
+    assert not {"run_count", "error_count"} & fields.keys()
+
+
 @pytest.mark.parametrize("noun", ["alerts", "budgets", "quiet-hours", "token"])
 def test_an_empty_list_says_what_there_is_none_of(url: str, noun: str) -> None:
     what = {"alerts": "no open alerts", "budgets": "no budgets: ", "quiet-hours": "no quiet hours"}

@@ -6,7 +6,7 @@ from everwhen.model.instants import MINUTE
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.queries import ScheduleFilter
 from everwhen.operations.recent import recent_of
-from everwhen.operations.record import days_of
+from everwhen.operations.record import days_of, slots_of
 from everwhen.operations.timeline import TimelineQuery, timeline
 from tests.conformance.tenant import FAILED, Tenant
 
@@ -65,3 +65,20 @@ def test_the_line_and_the_days_of_a_schedule(runtime: Tenant) -> None:
         timeline(runtime.runtime, begin, begin + MINUTE, TimelineQuery(ScheduleFilter(is_held=True))).bars
         == []
     )
+
+
+def test_the_slots_of_a_schedule_have_the_skips_that_only_its_row_counts(runtime: Tenant) -> None:
+    made = runtime.add("a", every="10s", not_on=["mon"])
+    runtime.step()
+    for _ in range(4):
+        runtime.wait_and_step("10s")
+    runtime.pause("a")  # which writes what was gathered
+    runtime.resume("a")
+    for _ in range(8):
+        runtime.wait_and_step("10s")
+    entries = slots_of(runtime.runtime, made.uid, limit=50)
+    assert {(entry.fate, entry.reason) for entry in entries} == {("skipped", "excluded_day")}
+    assert [entry.count for entry in entries] == [7, 1, 4, 1]  # the first of a run has an event of its own
+    assert entries[0].last_at == runtime.now and entries[0].slot_at == entries[0].first_at
+    older = slots_of(runtime.runtime, made.uid, limit=50, before=entries[0].slot_at)
+    assert [entry.count for entry in older] == [1, 4, 1]

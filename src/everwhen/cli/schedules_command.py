@@ -75,7 +75,7 @@ def list_(client: Client, limit: int, waiting: bool, **filters: str | None) -> A
     found = list(client.pages("/schedules/", limit, waiting=waiting or None, **filters))
     yield found
     stopped = client.get("/upcoming/", limit=1).get("sentence")
-    columns = ("schedule", "status", "when", "next", "", ">runs", ">errors", "last")
+    columns = ("schedule", "status", "when", "next", "", ">succeeded", ">failed", "last")
     print_table(columns, [_row(one, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
     if stopped:
         echo(stopped, err=True)
@@ -86,9 +86,9 @@ def _row(one: dict[str, Any], *, is_stopped: bool) -> tuple[str | Text, ...]:
     if is_stopped and one["status"] == "active":
         held = "none: the system is paused"
     distance = "" if is_stopped else away(one["next_run_at"])
-    errors = Text(str(one["error_count"]), "red" if one["error_count"] else "dim")
+    failed = Text(f"{one['error_count']:,}", "red" if one["error_count"] else "dim")
     name, status = Text(_called(one), "bold"), status_text(one["status"])
-    return name, status, one["description_text"], held, distance, f"{one['run_count']:,}", errors, _last(one)
+    return name, status, one["description_text"], held, distance, f"{one['run_count']:,}", failed, _last(one)
 
 
 def _called(one: dict[str, Any]) -> str:
@@ -119,15 +119,17 @@ def show(client: Client, schedule: str) -> Answers:
     print_text(Text(f"fires {one['description_text']} ({one['timezone']})"))
     if one["status_reason"]:
         print_text(Text(one["status_reason"], "yellow"))
-    print_fields({name: value for name, value in one.items() if name not in _SHOWN_OTHERWISE})
+    fields = {name: value for name, value in one.items() if name not in _SHOWN_OTHERWISE}
+    print_fields(fields | {word: one[name] for word, name in _COUNTERS.items()})
 
 
+_COUNTERS = {"fired": "fire_count", "succeeded": "run_count", "failed": "error_count"}
 # Shown above the table, or under another name in it.
 _SHOWN_OTHERWISE = frozenset(
     (
         "id name status status_reason description_text timezone enabled type spec every cron at after target "
-        "fire_count interval_seconds workflow_id trigger_node_id user_profile_id quiet_hours_policy_id catch_up_policy "
-        "timeout_seconds trigger_payload"
+        "fire_count run_count error_count interval_seconds workflow_id trigger_node_id user_profile_id "
+        "quiet_hours_policy_id catch_up_policy timeout_seconds trigger_payload"
     ).split()
 )
 

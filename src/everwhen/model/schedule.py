@@ -194,6 +194,7 @@ class State(NamedTuple):
     expect_at: int | None = (
         None  # by when a success is expected; None while it is silent, or nothing is expected
     )
+    last_error_type: str | None = None  # of the exception whose message `last_error` is
 
     @property
     def firings(self) -> int:

@@ -82,7 +82,8 @@ def _budgets_to_json(budgets: tuple[Budget, ...]) -> Fields:
     if any(terms):
         values["budget_terms"] = terms
     intervals = [budget.min_interval for budget in budgets]
-    if any(intervals):  # release 0.2 refuses a definition with a term that it does not know
+    # Release 0.2 refuses a definition with a term that it does not know.
+    if any(interval is not None for interval in intervals):
         values["budget_intervals"] = intervals
     return values
 

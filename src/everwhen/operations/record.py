@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal, NamedTuple
 
+from everwhen.decide.slow import usual_duration
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
+from everwhen.model.schedule import State
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import Zone, zone
@@ -38,15 +40,16 @@ class SlotEntry:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Statistics of the last jobs; durations in microseconds."""
+    """Statistics of the last jobs; durations in microseconds, of those that began (`timed`)."""
 
     looked_at: int
     succeeded: int
     failed: int
     cancelled: int
+    timed: int = 0
     shortest: int | None = None
     median: int | None = None
-    nearly_longest: int | None = None  # the 95th percentile
+    nearly_longest: int | None = None  # the 95th percentile, where there are enough to speak of one
     longest: int | None = None
     since: int | None = None
 
@@ -57,13 +60,25 @@ def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = Non
     own = JobFilter(uid=uid, origins=("schedule", "catch_up"), until=before)
     jobs = store.ledger.jobs(own, limit=limit)
     events = store.ledger.events(EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit)
-    found = [SlotEntry(job.slot_at, "fired", None, job) for job in jobs]
-    found += [_entry(recorded.event) for recorded in events]
-    if before is None:
-        schedule = store.catalogue.get(uid)
-        if schedule is not None and schedule.state.held_slot_at is not None:
-            found.append(SlotEntry(schedule.state.held_slot_at, "held", schedule.state.held_reason))
-    return sorted(found, key=lambda entry: -entry.slot_at)[:limit]
+    entries = [SlotEntry(job.slot_at, "fired", None, job) for job in jobs]
+    entries += [_entry(recorded.event) for recorded in events]
+    schedule = store.catalogue.get(uid)
+    on_row = [] if schedule is None else _entries_on_row(schedule.state)
+    entries += [entry for entry in on_row if before is None or entry.slot_at < before]
+    return sorted(entries, key=lambda entry: -entry.slot_at)[:limit]
+
+
+def _entries_on_row(state: State) -> list[SlotEntry]:
+    """Return what only the row of a schedule has: the slot that it holds, and the skips that no event records yet."""
+    entries = []
+    if state.held_slot_at is not None:
+        entries.append(SlotEntry(state.held_slot_at, "held", state.held_reason))
+    if state.skip_first_at is not None:
+        ends = (state.skip_first_at, state.skip_last_at)
+        entries.append(
+            SlotEntry(state.skip_first_at, "skipped", state.skip_reason, None, state.skip_count, *ends)
+        )
+    return entries
 
 
 def _entry(event: Event) -> SlotEntry:
@@ -121,6 +136,7 @@ def figures_of(jobs: Sequence[Job]) -> Figures:
         succeeded=sum(job.status == "succeeded" for job in ended),
         failed=sum(job.status in FAILURES for job in ended),
         cancelled=sum(job.status == "cancelled" for job in ended),
+        timed=len(lengths),
         since=jobs[-1].created_at if jobs else None,
     )
     if not lengths:
@@ -129,7 +145,7 @@ def figures_of(jobs: Sequence[Job]) -> Figures:
         figures,
         shortest=lengths[0],
         median=lengths[last // 2],
-        nearly_longest=lengths[last * 95 // 100],
+        nearly_longest=usual_duration(lengths),
         longest=lengths[-1],
     )
 

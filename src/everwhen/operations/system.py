@@ -86,6 +86,7 @@ class SystemStatus:
     feed_delay: FeedDelay | None = None
     waiting: int = 0  # schedules that wait for approval, counted up to a limit
     open_alerts: int = 0
+    unanswered_alerts: int = 0  # of the open ones
     spent_budgets: list[BudgetUsage] = dataclass_field(default_factory=list)
 
 
@@ -119,6 +120,7 @@ def system_status(runtime: Runtime, caller: Caller | None = None) -> SystemStatu
         feed_delay=store.feed_delays.look(),
         waiting=store.catalogue.count(ScheduleFilter(is_waiting=True), most=COUNTED),
         open_alerts=store.alerts.count(AlertFilter("open"), most=COUNTED),
+        unanswered_alerts=store.alerts.count_unanswered(now, most=COUNTED),
         spent_budgets=list_spent_budgets(runtime, caller),
     )
 

@@ -59,6 +59,12 @@ _LIST = Statement(f"""
 SELECT {ALERT_COLUMNS} {_WANTED} AND (:before::integer IS NULL OR id < :before::integer)
 ORDER BY id DESC LIMIT :limit""")
 _COUNT = Statement(f"SELECT count(*) FROM (SELECT 1 {_WANTED} LIMIT :limit) AS found")
+# The open ones, by their partial index; alert_silences, whole, for each: there are few.
+_COUNT_UNANSWERED = Statement("""
+SELECT count(*) FROM (SELECT 1 FROM alerts a WHERE state = 'open' AND acked_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM alert_silences s WHERE s.until > :now::instant
+        AND s.subject = CASE s.kind WHEN 'schedule' THEN a.schedule_id ELSE a."group" END)
+    LIMIT :limit) AS found""")
 # The primary key of alert_deliveries, backwards; idx_deliveries_rule where a rule is given.
 _OF_DELIVERIES = """
 FROM alert_deliveries WHERE (:rule::text IS NULL OR rule = :rule::text)
@@ -115,6 +121,11 @@ class Alerts(StorePart):
         """Return how many alerts match; counting stops at `most`."""
         with self._store.look() as tx:
             return int(tx.value(_COUNT, **wanted._asdict(), limit=most))
+
+    def count_unanswered(self, now: int, *, most: int) -> int:
+        """Return how many open alerts nobody has acknowledged or silenced; counting stops at `most`."""
+        with self._store.look() as tx:
+            return int(tx.value(_COUNT_UNANSWERED, now=now, limit=most))
 
     def get(self, alert_id: int) -> Alert | None:
         return self._one(alert_of, _OF_IDS, ids=[alert_id])

@@ -44,10 +44,13 @@ class _State(View):
     current_repeat: int
     current_retry: int
     failed_slots: int
-    run_count: int
-    error_count: int
-    fire_count: int = field("firings")
-    last_error: str | None
+    run_count: int = field(
+        about="How many of its own runs have succeeded; manual runs and backfill do not count."
+    )
+    error_count: int = field(about="How many of its own runs have failed, each attempt.")
+    fire_count: int = field("firings", about="How often it has fired, for whatever reason.")
+    last_error: str | None = field(about="The message of the last own failure; kept after a success.")
+    last_error_type: str | None = field(about="Of the exception whose message that is; null: it was none.")
     last_fired_at: When | None
     last_run_at: When | None
     last_completed_at: When | None
@@ -156,6 +159,7 @@ _OTHERS = {*_STATE, *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
 FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "summary": (
         "id", "key", "name", "status", "type", "description_text", "next_run_at", "last_run_at", "last_error",
+        "last_error_type",
     ),
     "identity": _IDENTITY,
     "trigger": _TRIGGER,
@@ -282,9 +286,12 @@ class Stats(View):
     cancelled: int
     success_rate: float | None = field(_success_rate)
     since: When | None
+    duration_jobs: int = field("timed", about="How many of them began and ended: those that have a duration.")
     duration_min: float | None = field("shortest", via=_seconds)
     duration_median: float | None = field("median", via=_seconds)
-    duration_p95: float | None = field("nearly_longest", via=_seconds)
+    duration_p95: float | None = field(
+        "nearly_longest", via=_seconds, about="null: fewer than 20 have a duration, too few to tell."
+    )
     duration_max: float | None = field("longest", via=_seconds)
     points: list[StatsPoint] = field(about="The last jobs, the oldest first: as many as `points` asks for.")
     days: list[StatsDay] = field(

@@ -264,6 +264,7 @@ class SystemStatus(View):
     last_backup_at: When | None = field(about="When `everwhen db backup` last wrote a backup.")
     waiting: int = field(about="Schedules that wait for approval; at most 10,000 are counted.")
     open_alerts: int = field(about="Alerts that are open; at most 10,000 are counted.")
+    unanswered_alerts: int = field(about="Those of them that nobody has acknowledged or silenced.")
     spent_budgets: list[SpentBudget] = field(
         via=each(SpentBudget.of), about="Those that the token may see, the first to refill first."
     )

@@ -7,7 +7,7 @@ const TEXT = {
   already_running: "an earlier run was still going",
   retrying: "an earlier slot was still waiting",
   queue_full: "too many jobs were waiting",
-  budget: "the budget of firings was spent",
+  budget: "the budget was spent",
   superseded: "the next slot came first",
   edited: "its times were edited first",
   paused: "the schedule was paused",
@@ -32,5 +32,7 @@ const TEXT = {
 };
 // The same of a slot to come.
 const AHEAD = { circuit_open: "the breaker is open", already_running: "an earlier run is still going", retrying: "an earlier slot still waits", queue_full: "too many jobs wait", budget: "the budget is spent", superseded: "the next slot comes first", paused: "the schedule is paused" };
+// An error behind the type of its exception, as Python prints it; nothing where there is none.
+export const errorText = (message, type) => (type && message && message !== type ? `${type}: ${message}` : message || "");
 export const reasonAhead = (reason) => AHEAD[reason] || reasonText(reason);
 export const reasonText = (reason) => (reason ? TEXT[reason] || reason.replaceAll("_", " ") : "");

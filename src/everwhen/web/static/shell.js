@@ -30,7 +30,7 @@ const ThemeButton = () => {
 // -- navigation --
 
 const nav = () => [
-  ["Watch", [["", "Now", "now"], ["week", "Week", "week"], ["alerts", "Alerts", "alerts", status.value?.open_alerts || 0, "fail"]]],
+  ["Watch", [["", "Now", "now"], ["week", "Week", "week"], ["alerts", "Alerts", "alerts", status.value?.unanswered_alerts || 0, "fail"]]],
   ["Work", [["schedules", "Schedules", "schedules"], ["jobs", "Jobs", "jobs"], ["approvals", "Approvals", "approvals", waiting.value, "hot"]]],
   ["Rules", [["budgets", "Budgets", "agent", status.value?.spent_budgets.length || 0, "fail"], ["quiet-hours", "Quiet hours", "quiet"], ["breakers", "Breakers", "breakers", status.value?.breakers.length || 0, "fail"]]],
   ["Record", [["audit", "Audit", "audit"], ...(isGlobal() ? [["system", "System", "system"]] : [])]],

@@ -3,7 +3,7 @@ import { html, useState } from "../lib.js";
 import { get, isGlobal, may, post, remove } from "../api.js";
 import { refreshStatus } from "../live.js";
 import { absolute, ago, ms, now, number, relative, ZONE } from "../time.js";
-import { Glyph, Pill } from "../glyphs.js";
+import { capital, Glyph, Pill } from "../glyphs.js";
 import { Ask, complain, Empty, Failed, Field, Loading, plural, Seg, toast, useData, visible } from "../parts.js";
 import { learnNames, nameOf } from "../names.js";
 import { reasonText } from "../reasons.js";
@@ -26,7 +26,7 @@ async function load(abort) {
   const ask = (path, query) => get(path, query, { signal: abort });
   const [open, resolved, silences] = await Promise.all([ask("alerts/", { state: "open", limit: 200 }), ask("alerts/", { state: "resolved", limit: 50 }), ask("alerts/silences/")]);
   await learnNames([...open.items, ...resolved.items].map((one) => one.schedule_id).filter(Boolean));
-  return { open: open.items, resolved: resolved.items, silences: silences.items };
+  return { open: open.items, openTotal: open.total, resolved: resolved.items, silences: silences.items };
 }
 
 export function Alerts() {
@@ -38,7 +38,7 @@ export function Alerts() {
   const acknowledge = async (one) => { try { await post(`alerts/${one.id}/ack/`); toast(`Acknowledged ${nameOfSubject(one)}: it is not reported again until it is over.`); } catch (found) { complain(found); } done(); };
   const unsilence = async (silence) => { try { await remove(`alerts/silences/${silence.id}/`); toast(`Alerts of ${visible(nameOf(silence.subject))} are reported again.`); } catch (found) { complain(found); } done(); };
   return html`<${Page} title="Alerts">
-    <p class="intro"><strong>${!data ? "Asking what is open." : data.open.length ? `${plural(data.open.length, "alert is", "alerts are")} open.` : "No alert is open."}</strong><span class="second">Rules of <span class="mono">notify</span> report them.</span></p>
+    <p class="intro"><strong>${!data ? "Asking what is open." : count("") ? `${plural(count(""), "alert is", "alerts are")} open.` : "No alert is open."}</strong><span class="second">${data ? others(count, data) : null}Rules of <span class="mono">notify</span> report them.</span></p>
     <div class="row scroll-x"><${Seg} label="Which alerts" value=${view} options=${VIEWS.map(([key, label]) => [key, data && count(key) ? `${label} ${count(key)}` : label])} onChange=${(key) => setQuery({ view: key || null }, { replace: false })} /></div>
     <section class="card" aria-label="Alerts">${problem && !data ? html`<${Failed} what="The alerts could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} />` : !items.length ? html`<${Empty} icon="alerts" title=${{ "": "Nothing needs you", acknowledged: "None is acknowledged", silenced: "None is silenced", resolved: "None was resolved" }[view]}><p>${view ? "Open alerts can be acknowledged, or held for a time." : "What fails, is silent or overdue, and a budget that is spent, open an alert."}</p><//>`
       : html`<div class="table-box"><table class="table alerts"><caption class="sr">Alerts, newest first</caption><thead><tr><th scope="col">Alert</th><th scope="col">Since</th><th scope="col" class="hide-phone">State</th><th scope="col"><span class="sr">Actions</span></th></tr></thead><tbody>${items.map((one) => html`<${Row} key=${one.id} alert=${one} silence=${silenceOf(one)} acknowledge=${acknowledge} unsilence=${unsilence} onSilence=${() => setAsked(one)} />`)}</tbody></table></div>`}</section>
@@ -47,6 +47,12 @@ export function Alerts() {
     ${asked ? html`<${SilenceDialog} alert=${asked} onClose=${() => setAsked(null)} done=${done} />` : null}<//>`;
 }
 
+// The open ones that somebody has answered, and those that are too many to be listed.
+function others(count, data) {
+  const words = [["acknowledged", "acknowledged"], ["silenced", "silenced"]].filter(([name]) => count(name)).map(([name, word]) => `${number(count(name))} ${word}`);
+  const more = data.openTotal > data.open.length ? `Of ${number(data.openTotal)} the newest ${number(data.open.length)} are listed. ` : "";
+  return `${words.length ? `${capital(words.join(", "))} besides. ` : ""}${more}`;
+}
 function Row({ alert, silence, acknowledge, unsilence, onSilence }) {
   const isOpen = alert.state === "open", act = may("operator") && isOpen, detail = evidence(alert);
   return html`<tr><td><span class="outcome"><${Glyph} kind=${isOpen ? SEVERITY[alert.severity] : "ok"} title=${isOpen ? alert.severity : "resolved"} /><span class="two"><span class="strong">${linkOf(alert) ? html`<a href=${linkOf(alert)}>${nameOfSubject(alert)}</a>` : nameOfSubject(alert)}</span><small>${wordsOf(alert)}${alert.count > 1 ? `, ${alert.count} times` : ""}${detail ? html`: <span class="clip-2">${visible(detail)}</span>` : null}</small></span></span></td>

@@ -7,7 +7,7 @@ import { capital, Glyph, HUE, Icon, KIND, Pill, WORD } from "../glyphs.js";
 import { complain, Copy, Empty, Failed, Loading, plural, Running, Seg, useData, visible } from "../parts.js";
 import { CancelDialog, rerunJob } from "../actions.js";
 import { jobName } from "../names.js";
-import { reasonText } from "../reasons.js";
+import { errorText, reasonText } from "../reasons.js";
 import { go, href } from "../router.js";
 import { Page } from "../shell.js";
 import { cost } from "../meters.js";
@@ -24,11 +24,12 @@ export function JobPage({ id }) {
     ${problem && !job ? html`<section class="card"><${Failed} what=${problem.status === 404 ? "There is no such job" : "The job could not be loaded"} problem=${problem} again=${again} /></section>` : !job ? html`<section class="card"><${Loading} rows=${8} /></section>` : html`
     <div class="title-row"><div class="stack"><div class="row wrap"><h2><a class="plain" href=${href("schedules", job.schedule_id)}>${visible(name)}</a></h2>${kind === "ok" ? html`<span class="outcome second"><${Glyph} kind="ok" />Succeeded</span>` : html`<${Pill} kind=${kind}>${kind === "run" ? html`Running for <${Running} since=${job.started_at} />` : capital(WORD[kind])}<//>`}</div>
       <p class="row wrap muted"><span class="mono">${job.id}</span><${Copy} text=${job.id} label="Copy the job id" isShort /><span>slot <a href=${href("schedules", job.schedule_id, { at: job.slot_at })}>${absolute(ms(job.slot_at), now.value)}</a> · ${job.origin.replace("_", " ")}${job.retry ? `, retry ${job.retry}` : ""}${job.queue !== "default" ? ` · queue ${visible(job.queue)}` : ""}</span></p>
-      ${job.error ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(job.error)}</span></p>` : job.reason ? html`<p class="second">${capital(reasonText(job.reason))}.</p>` : null}</div>
+      ${job.error ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(errorText(job.error_message, job.error_type))}</span></p>` : job.reason ? html`<p class="second">${capital(reasonText(job.reason))}.</p>` : null}</div>
       ${may("operator") ? html`<div class="acts"><button class="btn" disabled=${!isOver} title=${isOver ? undefined : "Possible once the job has ended"} onClick=${() => rerunJob(job.id, (next) => go(href("jobs", next.id)))}><${Icon} name="rerun" />Re-run</button><button class="btn danger" disabled=${isOver} onClick=${() => setAsking(true)}><${Icon} name="stop" />Cancel…</button></div>` : null}</div>
     <div class="job"><div class="stack"><${Log} key=${id} path=${path} isOver=${isOver} id=${id} />
         <${Earlier} job=${job} /></div>
-      <div class="stack job-side"><${HowLong} job=${job} /><${Cost} job=${job} /><${Timings} job=${job} />
+      <div class="stack job-side"><${HowLong} job=${job} /><${Cost} job=${job} /><${Timings} job=${job} schedule=${schedule} />
+        ${job.error !== null && job.error !== job.error_message ? html`<${Block} title="Error" text=${job.error} />` : null}
         ${job.result !== null ? html`<${Block} title="Result" text=${pretty(job.result)} />` : null}
         <${Block} title="Payload" text=${JSON.stringify(job.payload ?? schedule?.payload ?? {}, null, 2)} hint=${job.payload ? "given for this job" : "of the schedule"} /></div></div>`}
     ${isAsking ? html`<${CancelDialog} jobs=${[job]} onClose=${() => setAsking(false)} done=${again} />` : null}<//>`;
@@ -111,15 +112,17 @@ function HowLong({ job }) {
   const ran = (end ?? Math.max(now.value, start)) - start, usual = data?.duration_median === null || !data ? null : data.duration_median * 1000, p95 = data?.duration_p95 === null || !data ? null : data.duration_p95 * 1000;
   const most = Math.max(ran, p95 || 0, usual || 0) * 1.25 || 1, top = limit && limit < most * 4 ? Math.max(most, limit) : most, place = (value) => `${Math.min(100, (value / top) * 100)}%`;
   const marks = [[usual, `usual ${usual === null ? "" : duration(usual)}`], [p95, `p95 ${p95 === null ? "" : duration(p95)}`], [limit, `limit ${limit ? duration(limit) : ""}`]].filter(([value]) => value !== null);
-  const words = `${duration(ran)}${end === null ? " so far" : ""}${usual === null ? "" : `; usually ${duration(usual)}, 95 of 100 within ${duration(p95)}`}${limit ? `; stopped at ${duration(limit)}` : ""}`;
+  const words = `${duration(ran)}${end === null ? " so far" : ""}${usual === null ? "" : `; usually ${duration(usual)}, the median of ${plural(data.duration_jobs, "job")}${p95 === null ? "" : `, 95 of 100 within ${duration(p95)}`}`}${limit ? `; stopped at ${duration(limit)}` : ""}`;
   return html`<section class="card"><header><h2>How long</h2><span class="end strong">${duration(ran)}</span></header><div class="body usual"><div class="track" role="img" aria-label=${words}><i class=${end === null ? "run" : HUE[KIND[job.status]]} style=${{ width: place(ran) }}></i>${marks.filter(([value]) => value <= top).map(([value]) => html`<b key=${value} style=${{ left: place(value) }}></b>`)}</div>
-    <dl class="kv">${marks.map(([value, text]) => html`<dt key=${text}>${text.split(" ")[0]}</dt><dd>${duration(value)}</dd>`)}</dl></div></section>`;
+    <dl class="kv">${marks.map(([value, text]) => html`<dt key=${text}>${text.split(" ")[0]}</dt><dd>${duration(value)}${value === usual ? `, the median of ${plural(data.duration_jobs, "job")}` : ""}</dd>`)}</dl></div></section>`;
 }
 const Cost = ({ job }) => (job.cost || job.reserved ? html`<section class="card" aria-label="Cost"><header><h2>Cost</h2><span class="end strong">${job.cost ? cost(job.cost) : "not known yet"}</span></header><div class="body"><dl class="kv">${job.cost ? html`<dt>${job.cost_source === "estimated" ? "Estimated" : "Reported"}</dt><dd>${job.cost_source === "estimated" ? "the run reported nothing" : "by the run"}</dd>` : null}${job.reserved ? html`<dt>Reserved</dt><dd>${cost(job.reserved)} until it ends</dd>` : null}</dl></div></section>` : null);
-function Timings({ job }) {
+// A one-shot is due at its very instant within the second that is its slot; of others the difference is their jitter.
+const jitterText = (job, schedule) => (schedule?.type === "one_shot" || ms(job.due_at) - ms(job.slot_at) < 1000 ? null : `${duration(ms(job.due_at) - ms(job.slot_at))} of jitter`);
+function Timings({ job, schedule }) {
   const steps = [
     ["Slot", job.slot_at, null],
-    job.due_at !== job.slot_at ? ["Due", job.due_at, `${duration(ms(job.due_at) - ms(job.slot_at))} of jitter`] : null,
+    job.due_at === job.slot_at ? null : job.origin === "manual" ? ["Requested", job.due_at, "to run its slot again"] : ["Due", job.due_at, jitterText(job, schedule)],
     ["Fired", job.created_at, `lag ${duration(Math.max(0, ms(job.created_at) - ms(job.due_at)))}`],
     job.handed_over_at ? ["Handed over", job.handed_over_at, `delivery ${job.delivery}`] : null,
     job.not_before && !job.started_at ? ["Not before", job.not_before, "the pause before its retry"] : null,

@@ -61,7 +61,7 @@ function Tiles() {
     ["Failing", number(facets.failing || 0), facets.failing ? "last slot failed" : "no last slot failed", facets.failing ? "fail" : "", "failing"],
     ["Overdue", number(found.overdue), found.overdue ? "by more than a minute" : "none by a minute", found.overdue ? "fail" : ""],
     ["Breakers open", number(found.breakers.length), found.breakers.length ? nameOf(found.breakers[0].key) : "all closed", found.breakers.length ? "fail" : "", "breakers"],
-    ["Open alerts", number(found.open_alerts), found.open_alerts ? "told by notify" : "none is open", found.open_alerts ? "fail" : "", "alerts"],
+    ["Open alerts", number(found.unanswered_alerts), answered(found) || (found.unanswered_alerts ? "told by notify" : "none is open"), found.unanswered_alerts ? "fail" : "", "alerts"],
     ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${hm(ms(found.spent_budgets[0].spent_until))}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
   ];
   const act = (filter) => (LINKS[filter] ? go(href(filter)) : setQuery({ running: null, held: null, failing: null, ...(query.get(filter) ? {} : { [filter]: "true" }) }, { replace: false }));
@@ -70,6 +70,7 @@ function Tiles() {
     return html`<li key=${name}>${filter ? html`<button class="tile ${tone}" aria-pressed=${LINKS[filter] ? undefined : String(Boolean(query.get(filter)))} title=${LINKS[filter] || "Show only these on the time line"} onClick=${() => act(filter)}>${body}</button>` : html`<div class="tile ${tone}">${body}</div>`}</li>`;
   })}</ul>`;
 }
+const answered = ({ open_alerts: open, unanswered_alerts: unanswered }) => (open > unanswered ? `${number(open - unanswered)} more acknowledged or silenced` : "");
 // The lags that this page was told of.
 function Spark({ values }) {
   if (values.length < 3) return null;

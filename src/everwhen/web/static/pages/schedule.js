@@ -9,7 +9,7 @@ import { Copy, Empty, Failed, Loading, Menu, noNextRun, pausedBy, plural, Schedu
 import { approve, BackfillDialog, CancelAllDialog, DeclineDialog, DeleteDialog, PauseDialog, resumeAll, revive, TriggerDialog } from "../actions.js";
 import { useStill } from "../feed.js";
 import { jobName } from "../names.js";
-import { reasonAhead, reasonText } from "../reasons.js";
+import { errorText, reasonAhead, reasonText } from "../reasons.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 import { Chart, Year } from "../charts.js";
@@ -62,7 +62,7 @@ function Title({ schedule, breaker, budget, setDialog, done }) {
       <p class="second">${capital(visible(schedule.description_text))}${schedule.jitter ? `, jitter up to ${schedule.jitter}` : ""}${schedule.only_between ? `, ${schedule.only_between}` : ""}${schedule.timezone ? `, ${schedule.timezone}` : ""}</p>
       <p class="row start muted"><${Icon} name="file" /><span><${Source} schedule=${schedule} />, revision ${schedule.revision}; runs ${targetText(schedule)}</span></p>
       ${schedule.status_reason && schedule.status_reason !== state && state !== "active" ? html`<p class="second">${waits ? capital(visible(schedule.status_reason)) : `${state === "paused" ? pausedBy(schedule) : capital(state)}: ${visible(schedule.status_reason)}`}${schedule.resume_at ? html`; resumes ${absolute(ms(schedule.resume_at), now.value)}` : null}</p>` : null}
-      ${state === "active" && schedule.last_error && schedule.failed_slots ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(schedule.last_error)}</span></p>` : null}</div>
+      ${state === "active" && schedule.last_error && schedule.failed_slots ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(errorText(schedule.last_error, schedule.last_error_type))}</span></p>` : null}</div>
     ${act ? html`<div class="acts">${waits && mayAnswer ? html`<button class="btn danger" onClick=${() => setDialog("decline")}>Decline…</button><button class="btn primary" onClick=${() => approve(schedule, done)}>Approve revision ${schedule.revision}</button>` : null}
       <button class="btn" onClick=${() => setDialog("trigger")}><${Icon} name="play" />Trigger…</button>
       ${state === "paused" && !waits ? html`<button class="btn" onClick=${() => resumeAll([schedule], done)}><${Icon} name="play" />Resume</button>` : state === "active" ? html`<button class="btn" onClick=${() => setDialog("pause")}><${Icon} name="pause" />Pause…</button>` : null}
@@ -91,7 +91,7 @@ function Overview({ path, schedule, slots, at, why, id }) {
       <div><dt>Next run</dt><dd>${schedule.next_run_at ? relative(ms(schedule.next_run_at), now.value) : noNextRun(schedule)[0]}<small>${schedule.next_run_at ? absolute(ms(schedule.next_run_at), now.value) : noNextRun(schedule)[1]}${inOwnZone(ms(schedule.next_run_at) || 0, schedule.next_run_at && schedule.timezone) ? `, ${inOwnZone(ms(schedule.next_run_at), schedule.timezone)}` : ""}</small></dd></div>
       <div><dt>Last success</dt><dd>${schedule.last_success_at ? ago(ms(schedule.last_success_at), now.value) : "never"}<small>${schedule.last_success_at ? absolute(ms(schedule.last_success_at), now.value) : "no job has succeeded yet"}</small></dd></div>
       <div><dt>Last 30 days</dt><dd>${month.ended ? `${percent(month.good / month.ended)} succeeded` : "no job ended"}<small>${plural(month.ended, "job")}, ${number(month.ended - month.good)} failed${month.missed ? `, ${number(month.missed)} missed` : ""}</small></dd></div>
-      <div><dt>Usual duration</dt><dd>${figures?.duration_median === null || !figures ? "not known" : duration(figures.duration_median * 1000)}<small>${figures?.duration_p95 !== null && figures ? `p95 ${duration(figures.duration_p95 * 1000)}` : "no job has ended yet"}</small></dd></div></dl>
+      <div><dt>Usual duration</dt><dd>${figures?.duration_median === null || !figures ? "not known" : duration(figures.duration_median * 1000)}<small>${durationNote(figures)}</small></dd></div></dl>
     <div class="grid-2">
       <section class="card"><header><h2>Next slots</h2><span class="end muted">exact, jitter included</span></header><${Coming} coming=${coming} schedule=${schedule} /></section>
       <${Slots} slots=${slots} schedule=${schedule} at=${at} why=${why} /></div>
@@ -101,6 +101,8 @@ function Overview({ path, schedule, slots, at, why, id }) {
       <section class="card chart"><header><h2>Duration</h2><span class="end muted">last ${plural(figures.points.length, "job")}, s</span></header><div class="body"><${Chart} points=${figures.points} value=${seconds} unit="seconds" limit=${figures.duration_p95} label="Duration" /></div></section>
       <section class="card chart"><header><h2>Lag from due to start</h2><span class="end muted">last ${plural(figures.points.length, "job")}, ms</span></header><div class="body"><${Chart} points=${figures.points} value=${lag} unit="milliseconds" label="Lag" /></div></section>${currency ? html`<section class="card chart"><header><h2>Cost</h2><span class="end muted">last ${plural(figures.points.length, "job")}, ${visible(currency)}</span></header><div class="body"><${Chart} points=${figures.points} value=${costOf} unit=${currency} label="Cost" /></div></section>` : null}</div>` : null}`;
 }
+// How many jobs the figure is about; a percentile is only spoken of where there are enough of them.
+const durationNote = (figures) => (!figures?.duration_jobs ? "no job has ended yet" : `median of ${plural(figures.duration_jobs, "job")}${figures.duration_p95 === null ? "" : `, p95 ${duration(figures.duration_p95 * 1000)}`}`);
 const seconds = (point) => point.duration;
 const costOf = (point) => point.cost?.amount ?? null;
 const lag = (point) => (point.lag === null ? null : Math.max(0, point.lag * 1000));
@@ -126,7 +128,7 @@ const slotKey = (one) => one.slot_at + one.fate + (one.job?.id || "");
 function Slots({ slots: { data, problem, again }, schedule, at, why, more, limit, isAll }) {
   const { shown: items, held, news } = useStill(data?.items.slice(0, isAll ? 200 : 8), slotKey, `${schedule.id} ${limit}`);
   const kindOf = (one) => (one.job ? KIND[one.job.status] : KIND[one.fate]);
-  const noteOf = (one) => (one.job ? one.job.error || (one.job.reason ? reasonText(one.job.reason) : one.job.started_at && one.job.ended_at ? `ran ${duration(ms(one.job.ended_at) - ms(one.job.started_at))}` : "") : reasonText(one.reason)) || "";
+  const noteOf = (one) => (one.job ? errorText(one.job.error_message, one.job.error_type) || (one.job.reason ? reasonText(one.job.reason) : one.job.started_at && one.job.ended_at ? `ran ${duration(ms(one.job.ended_at) - ms(one.job.started_at))}` : "") : reasonText(one.reason)) || "";
   return html`<section class="card" ...${held}><header><h2>Slots</h2><span class="end">${news || null}${isAll ? html`<span class="muted">newest first</span>` : html`<a href=${href("schedules", schedule.id, { tab: "slots" })}>All</a>`}</span></header>
     ${problem && !data ? html`<${Failed} what="The slots could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${6} />` : !items.length ? html`<${Empty} icon="jobs" title="No slot yet"><p>What becomes of each slot appears here.</p><//>` : html`<div class="table-box"><table class="table slots"><caption class="sr">The last slots with their outcome</caption><tbody>${items.map((one) => html`<tr key=${slotKey(one)} aria-selected=${String(ms(at) === ms(one.slot_at))}>
       <td class="nowrap">${absolute(ms(one.slot_at), now.value)}</td><td><span class="outcome"><${Glyph} kind=${kindOf(one)} /><span class="two"><span>${capital(WORD[kindOf(one)])}${one.count > 1 ? `, ${number(one.count)} slots` : ""}</span>${noteOf(one) ? html`<small class="clip-2">${visible(noteOf(one))}</small>` : null}</span></span></td>
@@ -154,5 +156,5 @@ function Definition({ schedule }) {
   const keys = Object.keys(schedule).filter((key) => !STATE.test(key) && !SAME.has(key) && schedule[key] !== null && JSON.stringify(schedule[key]) !== "[]" && JSON.stringify(schedule[key]) !== "{}");
   const json = JSON.stringify(Object.fromEntries(keys.map((key) => [key, schedule[key]])), null, 2);
   return html`<section class="card"><header><h2>Definition</h2><span class="end"><${Copy} text=${json} label="Copy as JSON" cls="btn small" /></span></header><div class="body"><dl class="kv wide">${keys.map((key) => html`<dt key=${key} class="mono">${key}</dt><dd>${typeof schedule[key] === "object" ? html`<pre class="code">${visible(JSON.stringify(schedule[key], null, 2))}</pre>` : visible(text(schedule[key]))}</dd>`)}</dl></div></section>
-    <section class="card"><header><h2>Counters</h2></header><div class="body"><dl class="kv"><dt>Fired</dt><dd>${number(schedule.fire_count)}</dd><dt>Runs</dt><dd>${number(schedule.run_count)}, ${number(schedule.error_count)} failed</dd><dt>Repeat</dt><dd>${number(schedule.current_repeat)}</dd><dt>Failed slots in a row</dt><dd>${number(schedule.failed_slots)}</dd><dt>uid</dt><dd class="mono">${schedule.uid}</dd><dt>Your zone</dt><dd>${ZONE}</dd></dl></div></section>`;
+    <section class="card"><header><h2>Counters</h2></header><div class="body"><dl class="kv"><dt>Fired</dt><dd>${number(schedule.fire_count)}</dd><dt>Succeeded</dt><dd>${number(schedule.run_count)}</dd><dt>Failed</dt><dd>${number(schedule.error_count)}</dd><dt>Repeat</dt><dd>${number(schedule.current_repeat)}</dd><dt>Failed slots in a row</dt><dd>${number(schedule.failed_slots)}</dd><dt>uid</dt><dd class="mono">${schedule.uid}</dd><dt>Your zone</dt><dd>${ZONE}</dd></dl></div></section>`;
 }
