@@ -43,6 +43,9 @@ class Quota(NamedTuple):
 
 # A process computes one thing at a time, so more places would only make each call slower.
 OF_EXPENSIVE, OF_CHEAP = Quota(4, 3, 2), Quota(8, 6, 4)
+# Messages of MCP are read, checked and answered on the event loop. Their tools call the API: a place of another kind is
+# held meanwhile, so that the calls find theirs.
+OF_MESSAGES = Quota(6, 3, 2)
 
 
 class Anonymous(NamedTuple):
@@ -177,18 +180,18 @@ class Shares:
         self.patience = PATIENCE
         self.expensive = Places(OF_EXPENSIVE)
         self.cheap = Places(OF_CHEAP)
+        self.messages = Places(OF_MESSAGES)
         self._long_requests: Counter[str] = Counter()
 
     def close(self) -> None:
         """Refuse those who wait: the service stops; called from any thread."""
-        self.expensive.close()
-        self.cheap.close()
+        for places in (self.expensive, self.cheap, self.messages):
+            places.close()
 
     @asynccontextmanager
     async def admit(self, asker: Asker, cost: float) -> AsyncIterator[None]:
         """Hold a place for a call of this cost; refuse it where the token has used up its share."""
-        if cost and (wait := self.costs.take_of(asker, min(cost, MOST_COST))):
-            raise _refused("The calls of this token, or of its owner, cost more than their share.", wait)
+        self._take_costs(asker, cost)
         if cost < EXPENSIVE:
             async with self.cheap.hold(asker):
                 yield
@@ -197,6 +200,17 @@ class Shares:
             raise _refused("Too many expensive calls of this token wait for each other.", AGAIN)
         async with self.expensive.hold(asker, self.patience):
             yield
+
+    @asynccontextmanager
+    async def message(self, asker: Asker, cost: float) -> AsyncIterator[None]:
+        """Hold a place for a message whose tool makes calls of its own."""
+        self._take_costs(asker, cost)
+        async with self.messages.hold(asker):
+            yield
+
+    def _take_costs(self, asker: Asker, cost: float) -> None:
+        if cost and (wait := self.costs.take_of(asker, min(cost, MOST_COST))):
+            raise _refused("The calls of this token, or of its owner, cost more than their share.", wait)
 
     @contextmanager
     def long_request(self, asker: Asker) -> Iterator[None]:
