@@ -59,6 +59,12 @@ class BodyShapes(Protocol):
     @property
     def keys(self) -> Record: ...
 
+    def parse_texts(
+        self, fields: Mapping[str, Any], existing: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """Return a submission with the values that it writes as JSON text, before its keys are checked."""
+        ...
+
     def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         """Translate the keys of a submission, null where one is cleared.
 
@@ -72,6 +78,11 @@ class PlainBodies:
     """Bodies with the keys of a file."""
 
     keys: Record
+
+    def parse_texts(
+        self, fields: Mapping[str, Any], existing: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        return fields
 
     def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         return Translated(submitted, {}, "general")
@@ -179,9 +190,9 @@ def read_change(
     A key of the trigger replaces the trigger, null clears a key, and what is not named stays as it is; so does the
     instant of an `after`. Whether an instant that is past may be left alone is decided by the edit itself.
     """
-    submitted = _submitted(changes, rules)
-    before = len(submitted.report.found)
     stored = settled_fields(current)
+    submitted = _submitted(changes, rules, stored)
+    before = len(submitted.report.found)
     translated = rules.bodies.translate(submitted, stored)
     block = translated.node.value
     _refuse_long_timeout(translated.node, rules, current)
@@ -247,11 +258,13 @@ def _read_again(fields: Fields, schedule_id: str, current: Definition, rules: Su
     return _judged(Translated(node, {}, "general"), 0, schedule_id, rules, may_be_past=True)
 
 
-def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> DocumentNode:
+def _submitted(
+    fields: Mapping[str, Any], rules: SubmissionRules, existing: Mapping[str, Any] | None = None
+) -> DocumentNode:
     """Return the keys in their places, each checked by itself."""
     if not isinstance(fields, Mapping):
         raise SubmissionError([("", f"a schedule is an object, not {spelled(fields)}")])
-    submitted = plain_node(fields, Report(most=MOST_SUBMITTED))
+    submitted = plain_node(rules.bodies.parse_texts(fields, existing), Report(most=MOST_SUBMITTED))
     rules.bodies.keys.check(submitted)
     if not rules.may_refer:
         _refuse_references(submitted)
