@@ -45,6 +45,10 @@ _UNPROTECTED = {
 }
 
 
+# What the defaults of the other keys depend on, and what a schedule is called.
+_IDENTIFYING = frozenset((*TRIGGER_KEYS, "type", "run", "interval_from", "timezone", "owner", "name"))
+
+
 class Translated(NamedTuple):
     """A submission in the keys of a file, the submitter's own key for each that was another, and its shape."""
 
@@ -217,6 +221,21 @@ def read_change(
     if is_new_trigger or not isinstance(current.trigger, Once) or current.trigger.kind != "after":
         return declared
     return replace(declared, definition=replace(declared.definition, trigger=current.trigger))
+
+
+def select_own_fields(schedule_id: str, stored: Definition, rules: SubmissionRules) -> Fields:
+    """Return the keys that make the same schedule again: all but those that are what they would be by default.
+
+    What a shared group sets for all its users is left out, because a submission with it is refused.
+    """
+    rules = replace(rules, python_fault=None)  # to look for a function is to import its module
+    fields = _without_reserved(settled_fields(stored), Block(), stored, rules)
+    bare = {key: value for key, value in fields.items() if key in _IDENTIFYING}
+    try:
+        by_default = settled_fields(_read_again(bare, schedule_id, stored, rules).definition)
+    except SubmissionError:  # what it runs is gone, and nobody knows what would be set
+        return fields
+    return {key: value for key, value in fields.items() if key in bare or value != by_default.get(key)}
 
 
 def with_protections(schedule_id: str, stored: Definition, rules: SubmissionRules) -> Definition | None:
