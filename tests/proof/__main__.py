@@ -75,11 +75,11 @@ def _trial(fields: argparse.Namespace, kind: WorldKind) -> Trial:
             diary = nemesis.rage(plan, fields.seconds)
         finally:
             users.leave()
-        restless = bring_to_rest(world, nemesis)
+        restless = bring_to_rest(world, nemesis, diary)
         account = gather(world)
         broken = [*restless, *broken_promises(account, world, diary, users)]
         if fields.keep is not None:
-            _keep(world, account, fields.keep / kind)
+            _keep(world, account, broken, fields.keep / kind)
         return Trial(world, fields.seed, _command(fields, kind), diary, users, refused, account, broken)
 
 
@@ -90,12 +90,14 @@ def _command(fields: argparse.Namespace, kind: str) -> str:
     return f"python -m tests.proof {reported} --every {fields.every:g} --longest {fields.longest:g}"
 
 
-def _keep(world: World, account: Account, where: Path) -> None:
-    """Keep the logs, the events of the system, and the full record of the schedules whose record is wrong."""
+def _keep(world: World, account: Account, broken: Sequence[str], where: Path) -> None:
+    """Keep the logs, the events of the system, and the full record of the schedules that broke a promise."""
     shutil.copytree(world.folder, where, dirs_exist_ok=True)
     if world.postgres is not None:
         shutil.copy(world.postgres.folder / "log", where / "postgres.log")
+    named = "\n".join(broken)
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
+    uids |= {job.uid for job in account.jobs.values() if job.uid in named}
     with (
         store_of(world.stack.runtime).ledger.history(sorted(uids)) as record,
         (where / "faults.txt").open("w") as file,

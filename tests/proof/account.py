@@ -14,9 +14,11 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks, witnessed_peaks
+from tests.proof.oracle import OracleVerdict, consult
 from tests.proof.work import Line, read_lines
 from tests.proof.worlds import World
 
+MOST = 100_000
 _OF_NODES: tuple[EventType, ...] = ("node.lost", "scheduler.started", "scheduler.clock_stepped")
 
 
@@ -32,6 +34,8 @@ class Account:
     allowing: set[str] = field(default_factory=set)  # schedules that ever allowed overlapping jobs
     only_once: set[str] = field(default_factory=set)  # schedules whose lost jobs are not repeated
     peaks: Peaks | None = None
+    oracle: OracleVerdict = field(default_factory=OracleVerdict)
+    lost_nodes: frozenset[str] = frozenset()
 
 
 def gather(world: World) -> Account:
@@ -45,6 +49,8 @@ def account_of(open_runtime: Runtime, runs: Path) -> Account:
     """Return what one database records, and what the work wrote in the folder `runs`."""
     runtime = store_of(open_runtime)
     account = Account(prove(runtime), read_lines(runs))
+    with runtime.ledger.history() as record:
+        account.oracle = consult(record.histories, record.system, runtime.clock.now())
     with runtime.ledger.history() as record:
         for history in record.histories:
             for job in history.jobs:
@@ -62,6 +68,8 @@ def account_of(open_runtime: Runtime, runs: Path) -> Account:
                     account.allowing.add(history.uid)
                 if policy.on_lost == "fail":
                     account.only_once.add(history.uid)
+    lost = runtime.ledger.events(EventFilter(types=["node.lost"]), limit=MOST)
+    account.lost_nodes = frozenset(str(one.event.detail.get("node")) for one in lost)
     for kind in _OF_NODES:
-        account.events[kind] = runtime.ledger.count_events(EventFilter(types=[kind]), most=100_000)
+        account.events[kind] = runtime.ledger.count_events(EventFilter(types=[kind]), most=MOST)
     return account

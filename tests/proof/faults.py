@@ -34,6 +34,18 @@ def _kill(process: Supervised) -> Heal:
     return process.revive
 
 
+def _kill_at_start(process: Supervised) -> Heal:
+    """Kill the process, start it at once, and kill it again wherever its start has got to."""
+    process.kill()
+    process.revive()
+
+    def kill_again() -> None:
+        process.kill()
+        process.revive()
+
+    return kill_again
+
+
 def _freeze(process: Supervised) -> Heal:
     process.signal(signal.SIGSTOP)
     return lambda: process.signal(signal.SIGCONT)
@@ -128,6 +140,8 @@ def _nothing() -> None:
 _WAYS: Mapping[Kind, Inflict] = {
     "kill a scheduler": lambda world, strike: _kill(_machine(world, strike).scheduler),
     "kill a worker": lambda world, strike: _kill(_worker(world, strike)),
+    "kill a starting scheduler": lambda world, strike: _kill_at_start(_machine(world, strike).scheduler),
+    "kill a starting worker": lambda world, strike: _kill_at_start(_worker(world, strike)),
     "freeze a scheduler": lambda world, strike: _freeze(_machine(world, strike).scheduler),
     "freeze a worker": lambda world, strike: _freeze(_worker(world, strike)),
     "power off a machine": _power_off,

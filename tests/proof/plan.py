@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 Kind = Literal[
     "kill a scheduler",
     "kill a worker",
+    "kill a starting scheduler",
+    "kill a starting worker",
     "freeze a scheduler",
     "freeze a worker",
     "power off a machine",
@@ -43,6 +45,9 @@ class How(NamedTuple):
 HOWS: Mapping[Kind, How] = {
     "kill a scheduler": How(("scheduler {}",), (0.1, 3.0), weight=2),
     "kill a worker": How(("worker {}",), (0.1, 5.0), weight=2),
+    # Killed, started at once, and killed again while it starts.
+    "kill a starting scheduler": How(("scheduler {}",), (0.05, 2.5)),
+    "kill a starting worker": How(("worker {}",), (0.05, 2.5)),
     "freeze a scheduler": How(("scheduler {}",), (0.3, 6.0), weight=1.5),
     "freeze a worker": How(("worker {}",), (0.3, 6.0), weight=1.5),
     "power off a machine": How(("scheduler {}", "worker {}", "cable {}"), (0.5, 5.0)),

@@ -10,6 +10,7 @@ from statistics import median
 from everwhen.version import __version__
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary
+from tests.proof.overlaps import Nodes, overlaps_of
 from tests.proof.plan import Kind
 from tests.proof.users import Users
 from tests.proof.verdict import Recovery, Silence, longest_gap, recoveries, silences
@@ -65,6 +66,7 @@ def _of(trial: Trial) -> list[str]:
         ),
         f"Once more: `{trial.command}`",
         f"{account.ledger}.".replace(": every", "; every"),
+        _of_the_oracle(account),
         (
             f"Work was begun {sum(line.what == 'begin' for line in account.lines)} times, as the work itself noted. "
             f"Rescues: {rescued}; jobs that began more than once: {attempts[2] + attempts[3] + attempts[4]}. "
@@ -72,6 +74,8 @@ def _of(trial: Trial) -> list[str]:
             f"{account.events['scheduler.clock_stepped']}. Longest time in which nothing began: "
             f"{longest_gap(account.lines, diary):.1f} s."
         ),
+        "### Runs at once",
+        _overlaps(account, trial.world),
         "### Faults",
         _recovery_table(faults, recoveries(account.lines, diary)),
         _refused(trial.refused),
@@ -85,6 +89,31 @@ def _of(trial: Trial) -> list[str]:
         _actions(trial.users),
         *_starts(trial.world),
     ]
+
+
+def _of_the_oracle(account: Account) -> str:
+    slots = account.oracle.slots
+    return (
+        f"An oracle that shares no code with everwhen's timetable computed {sum(slots.values())} slots anew: "
+        f"{slots['arithmetic']} by arithmetic, {slots['cron']} by cronsim, {slots['chain']} of chains by their ends."
+    )
+
+
+def _overlaps(account: Account, world: World) -> str:
+    nodes = Nodes.of(world.processes, account.lost_nodes)
+    found = list(overlaps_of(account.lines, account.jobs, account.allowing, nodes))
+    if not found:
+        return "No two runs of a schedule that does not allow it were under way at once."
+    longest = {(one.earlier.kind, one.excuse): 0.0 for one in found}
+    for one in found:
+        key = (one.earlier.kind, one.excuse)
+        longest[key] = max(longest[key], one.seconds)
+    counts = Counter((one.earlier.kind, one.excuse) for one in found)
+    rows = [
+        (kind, count, f"{longest[kind, excuse]:.1f}", excuse or "nothing: a promise is broken")
+        for (kind, excuse), count in counts.most_common()
+    ]
+    return _table(("the first run was", "times", "longest (s)", "what excuses it"), rows)
 
 
 def _recovery_table(faults: Counter[Kind], found: Iterable[Recovery]) -> str:

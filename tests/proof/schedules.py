@@ -58,7 +58,7 @@ def _windows(now: datetime, minutes: range) -> list[dict[str, str]]:
 
 def _agent(folder: Path) -> dict[str, Any]:
     return {
-        "command": ["sh", str(folder / "work.sh"), str(folder / "runs"), "0.3"],
+        **_command(folder, beats=2),
         "max_concurrent": 1,
         "schedules": {
             "look": {"type": "interval", "interval": "4s", "prompt": "Look."},
@@ -121,7 +121,8 @@ def _troubled(folder: Path) -> list[dict[str, Any]]:
             max_retries=2,
             retry_delay="1s",
         ),
-        {"id": "program", "every": "3s", "run": _program(folder, "0.2")},
+        {"id": "program", "every": "3s", "run": _command(folder, beats=1)},
+        {"id": "long-program", "every": "6s", "run": _command(folder, beats=22)},  # longer than a lease
         {"id": "apart", "every": "9s", "payload": apart, "run": {"python": WORK, "isolate": True}},
         {"id": "message", "every": "4s", "run": {"message": {"text": "still here", "thread_id": "proof"}}},
     ]
@@ -135,8 +136,9 @@ def _schedule(schedule_id: str, *, seconds: float = 0.0, fails: float = 0.0, **f
     return {"id": schedule_id, **fields, "payload": payload, "run": {"python": WORK}}
 
 
-def _program(folder: Path, seconds: str) -> dict[str, Any]:
-    return {"command": ["sh", str(folder / "work.sh"), str(folder / "runs"), seconds]}
+def _command(folder: Path, *, beats: int) -> dict[str, Any]:
+    command = ["sh", str(folder / "work.sh"), str(folder / "runs"), str(beats)]
+    return {"command": command, "env": {"PROOF_NODE": "${EVERWHEN_PROOF_NODE:-program}"}}
 
 
 def stretched(fields: dict[str, Any], slower: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address, caller_scheme, counting_key
 from everwhen.api.rates import Rates
-from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN_ID, media_type, port_of, root_of
+from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import MCP, Caller
 from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
@@ -230,8 +230,8 @@ async def _of_session(context: ApiContext, request: Request) -> Token:
 
 
 def _seen(request: Request, token: Token) -> Token:
-    """Note whose request it is, for what counts requests."""
-    setattr(request.state, TOKEN_ID, token.token_id)
+    """Note whose request it is, for what counts requests and shares places out."""
+    setattr(request.state, TOKEN, token)
     return token
 
 

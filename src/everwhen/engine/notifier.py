@@ -17,7 +17,7 @@ from functools import partial
 
 from everwhen.clock import Clock
 from everwhen.decide.alert_messages import AlertMessage, is_concerned
-from everwhen.decide.alert_text import delivery_of, with_addresses
+from everwhen.decide.alert_text import Facts, delivery_of, with_addresses
 from everwhen.decide.pings import PING_FOR
 from everwhen.engine.loop import Wake
 from everwhen.engine.pinger import Pinger
@@ -122,7 +122,14 @@ class Notifier:
             return False
         store, now = store_of(self._runtime), self._clock.now()
         entries = store.ledger.events_after(cursor.event_row, limit=PORTION)
-        round_ = Round(now, self._rules(), entries, self._is_late, store.feed_delays.look())
+        round_ = Round(
+            now,
+            self._rules(),
+            self._runtime.timezone,
+            entries=entries,
+            is_late=self._is_late,
+            feed_delay=store.feed_delays.look(),
+        )
         # What is read counts when the round is on record: one that fails is done again, with the same events.
         moved = cursor._replace(event_row=entries[-1].id) if entries else cursor
         is_full = len(entries) >= PORTION
@@ -229,7 +236,8 @@ class AlertOutbox:
     def send_alone(self, rule: AlertRule, message: AlertMessage) -> None:
         """Send a message that no database knows of."""
         now, delivery_id = self._clock.now(), str(uuid.uuid4())
-        delivery = delivery_of(rule, message, {}, delivery_id=delivery_id, now=now)
+        facts = Facts({}, self._runtime.timezone)
+        delivery = delivery_of(rule, message, facts, delivery_id=delivery_id, now=now)
 
         def send() -> None:
             sent = self._attempt(rule, delivery)

@@ -98,6 +98,7 @@ def _add_call(name: str, path: str, kind: Kind, about: str) -> None:
         context: Context,
         schedule_id: ScheduleId,
         hook_request: Annotated[HookRequest, Depends(_hook_request)],
+        _caller: OperatorOrProof,  # whose turn it is
         _ours: OurSignature = None,
         _githubs: GitHubSignature = None,
     ) -> Response:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from typing import Annotated, Any, get_args
 
-from anyio.to_thread import run_sync
 from fastapi import Depends, Path, Query
 from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
@@ -185,7 +184,11 @@ class CreatingRoute(APIRoute):
         async def handler(request: Request) -> Response:
             caller = await authenticate_operator(request)
             body = await schedule_body(request)
-            return await run_sync(self.endpoint, request, caller, body, _idempotency_key(request))
+            key = _idempotency_key(request)
+            answer: Response = await self.endpoint(
+                request=request, caller=caller, body=body, idempotency_key=key
+            )
+            return answer
 
         return handler
 
@@ -226,7 +229,7 @@ async def _batch_body(request: Request) -> Body | None:
     return (
         None
         if batches.is_ndjson(request)
-        else await parse_body(await request.body(), batches.MOST_VALUES_OF_MANY)
+        else await parse_body(request, await request.body(), batches.MOST_VALUES_OF_MANY)
     )
 
 
