@@ -61,7 +61,7 @@ def get_system_status(context: Context, caller: GlobalViewer) -> Response:
     "/terms/", **described("Show the words of schedules", Terms, "The keys, their words, and the reasons.")
 )
 @cheap
-def get_terms(_context: Context, _caller: Viewer) -> Response:
+def get_terms(context: Context, _caller: Viewer) -> Response:
     """What a page needs to show schedules in words; it changes with the release only."""
     return answer(terms_to_json())
 
