@@ -161,3 +161,10 @@ def test_the_terms_have_every_key_with_its_words_and_every_reason(service: Servi
     assert set(reasons) == set(BRIEF)
     assert reasons["budget"]["text_ahead"] == "the budget is spent"
     assert reasons["quiet_hours"]["text_ahead"] == reasons["quiet_hours"]["text"]
+
+
+def test_a_schedule_with_the_key_body_is_found_by_it(service: Service) -> None:
+    made = service.admin.call("PUT", "/schedules/key/body/", {"every": "1h", "run": HTTP_RUN})
+    assert made.status == 201, made.raw
+    assert service.admin.get("/schedules/key/body/").fields["id"] == made.fields["id"]
+    assert service.admin.get(f"/schedules/{made.fields['id']}/body/").fields["body"]["every"] == "1h"

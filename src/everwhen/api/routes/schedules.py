@@ -381,14 +381,8 @@ def put_schedule(
     return shown(context, caller, schedule_id)
 
 
-@router.get("/schedules/{schedule_id}/", **described("Get a schedule", Schedule, "The schedule.", 404))
-@cheap
-def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
-    """By id or uid. The ETag is its revision."""
-    return shown(context, caller, schedule_id)
-
-
-@router.get(
+# A schedule with the id `key` is found by its uid here; a schedule with the key `body` as before.
+@by_key_router.get(
     "/schedules/{schedule_id}/body/",
     **described("Show the body that makes a schedule again", OwnFields, "The body, without secrets.", 404),
 )
@@ -402,6 +396,13 @@ def get_schedule_body(context: Context, caller: Viewer, schedule_id: ScheduleId)
     if body.pop("secret", None) is not None:
         left_out.append("secret")
     return answer(OwnFields.made(body=body, left_out=left_out))
+
+
+@router.get("/schedules/{schedule_id}/", **described("Get a schedule", Schedule, "The schedule.", 404))
+@cheap
+def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """By id or uid. The ETag is its revision."""
+    return shown(context, caller, schedule_id)
 
 
 @router.patch(
