@@ -130,6 +130,13 @@ class ListedSchedule(Schedule):
     )
 
 
+class OwnFields(View):
+    """What makes the same schedule again."""
+
+    body: Object = field(about="The body of a POST: every key that is set, without secrets.")
+    left_out: list[str] = field(about="The paths of secrets, which nobody can read.")
+
+
 class ScheduleList(View):
     """A page of schedules, newest first."""
 
