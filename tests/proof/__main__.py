@@ -106,7 +106,7 @@ def _keep(world: World, account: Account, broken: Sequence[str], where: Path) ->
         shutil.copy(world.postgres.folder / "log", where / "postgres.log")
     named = "\n".join(broken)
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
-    uids |= {job.uid for job in account.jobs.values() if job.uid in named}
+    uids |= {job.uid for job in account.jobs.values() if job.uid in named or job.schedule_id in named}
     with (
         store_of(world.stack.runtime).ledger.history(sorted(uids)) as record,
         (where / "faults.txt").open("w") as file,

@@ -6,7 +6,9 @@ Several processes of it share one cursor: one of them delivers, and another one 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -33,17 +35,17 @@ def main(database: str, runs: Path, lease: float) -> None:
     def declared(run: Run) -> str:
         return work(run)
 
-    @scheduler.on("scheduler.started")
-    def note_start(_event: SchedulerEvent) -> None:
-        print(READY, flush=True)
-
     @scheduler.on(*LISTENED, scope="all", name=NAME)
     def note_entry(event: SchedulerEvent) -> None:
         subject = event.job_id or event.schedule_id
         fields = (f"{time.monotonic():.6f}", event.type, str(subject), str(event.slot_at), node())
         append(runs / ENTRIES, "\t".join(fields) + "\n")
 
-    scheduler.run()
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    with scheduler:
+        print(READY, flush=True)
+        stopped.wait()
 
 
 if __name__ == "__main__":

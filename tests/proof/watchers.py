@@ -216,8 +216,9 @@ def _webhook(record: WatchRecord) -> Iterator[str]:
     yield from _changed("a delivery of events", arrived)
     deliveries = {arrival.id: arrival.content["events"] for arrival in arrived}
     events = [event for found in deliveries.values() for event in found]
-    numbers = [event["id"] for event in events if event["id"] is not None]
-    if numbers != sorted(numbers):
+    places = {one.id: place for place, one in enumerate(record.events)}
+    order = [places.get(event["id"], 0) for event in events if event["id"] is not None]
+    if order != sorted(order):
         yield "webhook: events arrived in another order than that of the commits"
     counts = Counter(
         (event["type"], event["job_id"] or event["id"]) for event in events if event["id"] is None
@@ -258,9 +259,9 @@ def _failed(record: WatchRecord) -> Iterator[Job]:
 
 def _messages(record: WatchRecord) -> Iterator[str]:
     arrived = list(dict.fromkeys(arrival.id for arrival in record.arrivals.taken[INBOX]))
-    for event_id in record.said:
+    for place, event_id in enumerate(record.said):
         if event_id not in arrived:
-            yield f"lost: the message {event_id} has not arrived"
+            yield f"lost: the message {event_id}, number {place}, has not arrived"
     known = [event_id for event_id in arrived if event_id in set(record.said)]
     if known != [event_id for event_id in record.said if event_id in set(known)]:
         yield "messages: they arrived for the first time in another order than that of the commits"
