@@ -109,6 +109,8 @@ class Callers:
                 action()
             except UnansweredError:
                 self.counts[name, "no answer"] += 1
+            except Exception as error:  # of an answer that is not as documented
+                self.given.faults.append(f"{name}: {error!r}")
 
     # -- sending --
 
@@ -141,7 +143,7 @@ class Callers:
         elif parts[-1] in ("approve", "decline"):
             self._promise(parts[-1], parts[1])
         elif parts[-1] == "trigger" and answer.fields["job"] is not None:
-            self._promise("trigger", answer.fields["job"]["job_id"])
+            self._promise("trigger", answer.fields["job"]["id"])
 
     def _promise(self, what: str, identity: str) -> None:
         self.given.promises.append(Promise(what, identity))

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from everwhen.errors import StatusError, StoreError
+from everwhen.model.events import EventType
 from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
@@ -29,6 +30,7 @@ from tests.proof.given import broken_answers, fired_unapproved, spent_too_much
 from tests.proof.nemesis import Diary, Nemesis, Struck
 from tests.proof.overlaps import Nodes, overlaps_of
 from tests.proof.processes import Supervised
+from tests.proof.receiver import ALERTS, EVENTS, INBOX, PING, WORK
 from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING, OVER_INTERFACE, hushed, hushed_file
 from tests.proof.users import Users
 from tests.proof.watchers import Mark, broken_watches, undelivered
@@ -39,6 +41,18 @@ from tests.submissions import update_schedule
 PATIENCE, LONGEST_REST = 60.0, 300.0
 # A message that an RQ worker took, and died with before it claimed the job, counts as alive for RQ for 90 s.
 PATIENCE_WITH_RQ = 150.0
+LONG_ENOUGH = 150.0  # seconds, for everything to happen once
+EXERCISED: frozenset[EventType] = frozenset(
+    (
+        "schedule.silent",
+        "budget.reached",
+        "schedule.approval_requested",
+        "schedule.approved",
+        "alert.sent",
+        "node.lost",
+        "job.rescued",
+    )
+)
 GROUP_WAIT = 3.0  # seconds; alerts of a class wait one for each other
 RECOVERY = 45.0  # seconds: leases, connection timeouts and retry pauses are all shorter
 WAKES = 1.0  # seconds: a fault that ended at most so long before a silence may have caused it
@@ -161,7 +175,19 @@ def broken_promises(
         *(f"a user was told: {fields}" for fields in users.surprises),
         *broken_rules(account, callers.given),
         *_not_recovered(account, diary),
+        *(_not_exercised(account, world) if diary.ended - diary.began >= LONG_ENOUGH else ()),
     ]
+
+
+def _not_exercised(account: Account, world: World) -> Iterator[str]:
+    """Yield what a run of minutes has to have seen, so that its verdict is about it."""
+    assert account.watches is not None
+    kinds = {one.event.type for one in account.watches.events}
+    for kind in sorted(EXERCISED - kinds):
+        yield f"proof: there was no event {kind} in a run of minutes"
+    for path in (ALERTS, EVENTS, INBOX, PING, WORK):
+        if not world.receiver.arrivals.taken[path]:
+            yield f"proof: nothing arrived at {path} in a run of minutes"
 
 
 def broken_rules(account: Account, given: Given) -> list[str]:

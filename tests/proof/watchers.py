@@ -276,13 +276,13 @@ def _pings(record: WatchRecord) -> Iterator[str]:
         job.job_id
         for job in record.jobs.values()
         if job.schedule_id == PINGED and job.row_id > record.mark.job and job.origin in OWN_ORIGINS
-        if job.status == "succeeded" and f"{_run_id(job)} " not in arrived
+        if job.status == "succeeded" and f"{run_id(job)} " not in arrived
     ]
     if len(missing) > dropped:
         yield f"lost: {len(missing)} successes were not pinged, {dropped} pings were dropped: {missing[:5]}"
 
 
-def _run_id(job: Job) -> str:
+def run_id(job: Job) -> str:
     return str(uuid5(NAMESPACE_URL, f"everwhen:{job.job_id}:{job.attempt}"))
 
 
