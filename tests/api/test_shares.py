@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from everwhen.api.app import THREADS
 from everwhen.api.costs import declared_cost
 from everwhen.api.in_process import InProcessAnswer, call_application
 from everwhen.api.problems import RefusedError
-from everwhen.api.rates import Rates
+from everwhen.api.rates import OF_OWNER, Rates
 from everwhen.api.shares import (
     EXPENSIVE,
     MOST_WAITING,
@@ -31,12 +31,14 @@ from everwhen.api.shares import (
     OF_EXPENSIVE,
     Shares,
 )
+from everwhen.api.streams import MOST_OF_OWNER, Streams
 from everwhen.cli.client import ApiError, ApiResponse, http_sender
 from everwhen.cli.client import Client as CommandClient
 from everwhen.mcp.rest import RefusedError as ToolRefusedError
 from everwhen.mcp.rest import Rest
 from everwhen.model.token import NO_LIMITS, Token
 from tests.api.serving import Service, serving
+from tests.api.test_streams import stream
 from tests.load.attacks import YEAR
 from tests.scheduler.waiting import until
 
@@ -249,6 +251,29 @@ def test_cheap_calls_have_places_by_owner_and_token_too_and_wait_for_no_expensiv
     assert played(play()) == ["", *of_a, "b", "", "c", "d", "a3"]
 
 
+def test_the_tokens_of_an_owner_share_a_rate_and_costs() -> None:
+    """Its admin makes as many tokens as it likes."""
+    rates = Rates(burst=12, per_second=1.0, monotonic=lambda: 0.0)
+    tokens = [a_token(f"a{number}", "a") for number in range(5)]
+    taken = [rates.take_of(token, 4) == 0 for _ in range(3) for token in tokens]
+    assert sum(taken) * 4 == OF_OWNER * 12
+    assert rates.take_of(a_token("another", "a"), 1) == pytest.approx(1 / OF_OWNER)
+    assert rates.take_of(a_token("b1", "b"), 4) == rates.take_of(a_token("no owner"), 4) == 0
+
+
+def test_an_owner_has_a_part_of_the_streams_however_many_tokens_it_has(service: Service) -> None:
+    streams = Streams(service.runtime, None, the_shares())
+    with ExitStack() as opened:
+        for number in range(MOST_OF_OWNER):
+            opened.enter_context(streams.admit(a_token(f"a{number // 50}", "a")))
+        with pytest.raises(RefusedError) as refused:
+            opened.enter_context(streams.admit(a_token("another", "a")))
+        assert refused.value.status == 429
+        opened.enter_context(streams.admit(a_token("b", "b")))
+        opened.enter_context(streams.admit(a_token("no owner")))
+    assert streams.count == 0
+
+
 # -- on a server --
 
 
@@ -331,6 +356,22 @@ def test_another_owner_is_served_while_very_many_calls_of_one_wait(tmp_path: Pat
             answers = [many_read.status for many_read in map(other.get, ["/schedules/", "/me/", "/budgets/"])]
         assert answers == [200] * 3
         assert len({write.result()["id"] for write in writes}) == 40
+
+
+def test_streams_that_begin_long_ago_read_when_it_is_their_turn(tmp_path: Path) -> None:
+    """A hundred of one token, from the first event on, kept the event loop and the threads from everybody else."""
+    with serving(tmp_path) as service, ExitStack() as opened:
+        clients = {name: service.client(owner=name) for name in "ab"}
+        for client in clients.values():
+            client.create(run=MESSAGE)
+        with all_places_taken(service, token := token_of(service, "a")):
+            streams = {
+                name: opened.enter_context(stream(client, "/events/stream/", after="0.0"))
+                for name, client in clients.items()
+            }
+            assert streams["b"].next().fields["owner"] == "b"
+            assert service.context.shares.expensive.count_waiting(token.token_id) == 1
+        assert streams["a"].next().fields["owner"] == "a"
 
 
 def token_of(service: Service, owner: str) -> Token:

@@ -280,6 +280,18 @@ def test_a_program_that_runs_logs_what_runs_next_and_in_which_zone(
     ]
 
 
+def test_a_program_whose_only_schedule_runs_already_logs_that(
+    caplog: pytest.LogCaptureFixture, scheduler: Scheduler
+) -> None:
+    agents = {"bot": {"command": ["true"], "schedules": {"ask": {"type": "chat"}}}}
+    running = threading.Thread(target=scheduler.run, args=(agents,))
+    with caplog.at_level(logging.INFO, logger="everwhen"):
+        running.start()
+        until(lambda: "1 active schedule: what runs now, or is fired by requests" in caplog.messages)
+    scheduler.stop()
+    running.join()
+
+
 def test_an_asyncio_program_logs_it_as_well(caplog: pytest.LogCaptureFixture) -> None:
     import asyncio
 

@@ -23,6 +23,7 @@ from everwhen.api.payloads import model_of
 from everwhen.api.problems import MEDIA_TYPE, InvalidError, RefusedError
 from everwhen.api.request_guard import LARGE, ROOT, TOKEN
 from everwhen.api.shares import ANONYMOUS
+from everwhen.compat.body_shapes import parse_object
 from everwhen.errors import SubmissionError
 from everwhen.errors import shown as shown_text
 from everwhen.model.instants import instant_of
@@ -190,7 +191,12 @@ def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
     given = fields if isinstance(fields, dict) else {}
     fault = "is the mask that answers show; write the secret itself, or leave {} out"
-    found = [(path, fault.format(key)) for key in _MASKED for path in _masks_in(given.get(key), path=key)]
+    values = {key: given.get(key) for key in _MASKED}
+    if isinstance(values["payload"], str):  # the JSON of a message template
+        values["payload"] = parse_object(values["payload"])
+    found = [
+        (path, fault.format(key)) for key, value in values.items() for path in _masks_in(value, path=key)
+    ]
     if given.get("secret") == MASK:
         found.append(("secret", fault.format("secret")))
     if found:

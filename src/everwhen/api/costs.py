@@ -20,7 +20,8 @@ from starlette.responses import Response
 
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.shares import ANONYMOUS, Asker
+from everwhen.api.rates import Asker
+from everwhen.api.shares import ANONYMOUS
 from everwhen.engine.loop import low_priority
 from everwhen.operations.access import Caller
 

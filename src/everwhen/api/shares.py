@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from math import ceil
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from everwhen.api.problems import RefusedError
-from everwhen.api.rates import Rates
+from everwhen.api.rates import Asker, Rates
 
 EXPENSIVE = 5  # what costs less takes the place of a cheap call
 MOST_COST = 1_000  # of one call
@@ -43,16 +43,9 @@ class Quota(NamedTuple):
 
 # A process computes one thing at a time, so more places would only make each call slower.
 OF_EXPENSIVE, OF_CHEAP = Quota(4, 3, 2), Quota(8, 6, 4)
-
-
-class Asker(Protocol):
-    """Whose call it is: a token, or what stands for callers without one."""
-
-    @property
-    def token_id(self) -> str: ...
-
-    @property
-    def owner(self) -> str | None: ...
+# Messages of MCP are read, checked and answered on the event loop. Their tools call the API: a place of another kind is
+# held meanwhile, so that the calls find theirs.
+OF_MESSAGES = Quota(6, 3, 2)
 
 
 class Anonymous(NamedTuple):
@@ -175,8 +168,8 @@ class Places:
 
     def _take(self, asker: Asker, change: int) -> None:
         self._taken += change
-        _count(self._of_owner, asker.owner, change)
-        _count(self._of_token, asker.token_id, change)
+        count(self._of_owner, asker.owner, change)
+        count(self._of_token, asker.token_id, change)
 
 
 class Shares:
@@ -187,18 +180,18 @@ class Shares:
         self.patience = PATIENCE
         self.expensive = Places(OF_EXPENSIVE)
         self.cheap = Places(OF_CHEAP)
+        self.messages = Places(OF_MESSAGES)
         self._long_requests: Counter[str] = Counter()
 
     def close(self) -> None:
         """Refuse those who wait: the service stops; called from any thread."""
-        self.expensive.close()
-        self.cheap.close()
+        for places in (self.expensive, self.cheap, self.messages):
+            places.close()
 
     @asynccontextmanager
     async def admit(self, asker: Asker, cost: float) -> AsyncIterator[None]:
         """Hold a place for a call of this cost; refuse it where the token has used up its share."""
-        if cost and (wait := self.costs.take(asker.token_id, min(cost, MOST_COST))):
-            raise _refused("The calls of this token cost more than its share; try again later.", wait)
+        self._take_costs(asker, cost)
         if cost < EXPENSIVE:
             async with self.cheap.hold(asker):
                 yield
@@ -208,16 +201,27 @@ class Shares:
         async with self.expensive.hold(asker, self.patience):
             yield
 
+    @asynccontextmanager
+    async def message(self, asker: Asker, cost: float) -> AsyncIterator[None]:
+        """Hold a place for a message whose tool makes calls of its own."""
+        self._take_costs(asker, cost)
+        async with self.messages.hold(asker):
+            yield
+
+    def _take_costs(self, asker: Asker, cost: float) -> None:
+        if cost and (wait := self.costs.take_of(asker, min(cost, MOST_COST))):
+            raise _refused("The calls of this token, or of its owner, cost more than their share.", wait)
+
     @contextmanager
     def long_request(self, asker: Asker) -> Iterator[None]:
         """Admit a request that is answered while it is read, and takes places for a moment only."""
         if self._long_requests[asker.token_id] >= MOST_LONG:
             raise _refused(f"This token sends {MOST_LONG} long requests already; try again later.", AGAIN)
-        _count(self._long_requests, asker.token_id, 1)
+        count(self._long_requests, asker.token_id, 1)
         try:
             yield
         finally:
-            _count(self._long_requests, asker.token_id, -1)
+            count(self._long_requests, asker.token_id, -1)
 
     def count_long_requests(self, token_id: str) -> int:
         """Return how many long requests of a token are read."""
@@ -230,7 +234,7 @@ class Shares:
             yield
 
 
-def _count(counter: Counter[Key], key: Key, change: int) -> None:
+def count(counter: Counter[Key], key: Key, change: int) -> None:
     """Change a number, and keep none that is zero."""
     counter[key] += change
     if not counter[key]:

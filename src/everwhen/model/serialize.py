@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
 from json import JSONEncoder, loads
 from operator import attrgetter
 from typing import Any
 
 from everwhen.errors import StoreError
-from everwhen.model.fast_values import by_identity
+from everwhen.model.fast_values import by_identity, by_text
 from everwhen.model.policy import BUDGET_FIRES, BreakerRule, Budget, Capacity, Guard, Made, OnExhausted
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
@@ -34,12 +33,12 @@ _plain_values = attrgetter(*_PLAIN)
 _encode = JSONEncoder(separators=(",", ":")).encode
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def text_of(definition: Definition) -> str:
     return _encode(fields_of(definition))
 
 
-@lru_cache(maxsize=4_096)
+@by_text(most=4_096)
 def definition_in(text: str) -> Definition:
     """Return the definition that the row of a revision holds; equal rows share it."""
     return definition_of(loads(text))

@@ -21,8 +21,10 @@ def describe_next_runs(runtime: Runtime) -> list[str]:
     schedules = catalogue.soonest(MOST_LISTED)
     lines = in_columns([_row(schedule, now) for schedule in schedules])
     others = catalogue.count(ScheduleFilter("active"), most=MOST_COUNTED) - len(schedules)
-    if others > 0:
+    if others > 0 and lines:
         lines.append(f"and {counted(others, 'other active schedule')}")
+    elif others > 0:
+        lines.append(f"{counted(others, 'active schedule')}: what runs now, or is fired by requests")
     return lines
 
 

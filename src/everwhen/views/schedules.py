@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from everwhen.model.fast_values import by_identity
@@ -129,6 +130,13 @@ class ListedSchedule(Schedule):
     )
 
 
+class OwnFields(View):
+    """What makes the same schedule again."""
+
+    body: Object = field(about="The body of a POST: every key that is set, without secrets.")
+    left_out: list[str] = field(about="The paths of secrets, which nobody can read.")
+
+
 class ScheduleList(View):
     """A page of schedules, newest first."""
 
@@ -171,7 +179,7 @@ FIELD_GROUPS: dict[str, tuple[str, ...]] = {
 """Fields that are asked for by one word. Every field is in one of the groups, and some are in the summary as well."""
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _definition_to_json(definition: Definition) -> Object:
     fields = answer_to_json(definition)
     workflow = fields["run"].get("workflow") or {}

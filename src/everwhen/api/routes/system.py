@@ -33,6 +33,7 @@ from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
 from everwhen.views import system as view
 from everwhen.views.shape import list_to_json, when_text
+from everwhen.views.terms import Terms, terms_to_json
 
 router = make_router("system")
 breakers_router = make_router("breakers")
@@ -54,6 +55,15 @@ def get_system_status(context: Context, caller: GlobalViewer) -> Response:
     unready = None if context.unready is None else context.unready()
     broker = None if node.broker is None else node.broker()
     return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch, broker=broker))
+
+
+@router.get(
+    "/terms/", **described("Show the words of schedules", Terms, "The keys, their words, and the reasons.")
+)
+@cheap
+def get_terms(context: Context, _caller: Viewer) -> Response:
+    """What a page needs to show schedules in words; it changes with the release only."""
+    return answer(terms_to_json())
 
 
 @router.post(

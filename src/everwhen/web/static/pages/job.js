@@ -7,7 +7,7 @@ import { capital, Glyph, HUE, Icon, KIND, Pill, WORD } from "../glyphs.js";
 import { complain, Copy, Empty, Failed, Loading, plural, Running, Seg, useData, visible } from "../parts.js";
 import { CancelDialog, rerunJob } from "../actions.js";
 import { jobName } from "../names.js";
-import { errorText, reasonText } from "../reasons.js";
+import { errorText, reasonText } from "../terms.js";
 import { go, href } from "../router.js";
 import { Page } from "../shell.js";
 import { cost } from "../meters.js";

@@ -5,7 +5,7 @@ import { useStill } from "../feed.js";
 import { absolute, ago, duration, ms, now } from "../time.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
 import { Empty, Failed, Loading, plural, Running, useData, visible } from "../parts.js";
-import { errorText, reasonText } from "../reasons.js";
+import { errorText, reasonText } from "../terms.js";
 import { href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 import { jobName, learnNames, nameOf } from "../names.js";

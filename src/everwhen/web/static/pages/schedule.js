@@ -9,7 +9,7 @@ import { Copy, Empty, Failed, Loading, Menu, noNextRun, pausedBy, plural, Schedu
 import { approve, BackfillDialog, CancelAllDialog, DeclineDialog, DeleteDialog, PauseDialog, resumeAll, revive, TriggerDialog } from "../actions.js";
 import { useStill } from "../feed.js";
 import { jobName } from "../names.js";
-import { errorText, reasonAhead, reasonText } from "../reasons.js";
+import { errorText, reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 import { Chart, Year } from "../charts.js";

@@ -5,7 +5,7 @@ import { useKeys } from "../keys.js";
 import { absolute, fullDay, hm, hms, ms, now, precise, relative, ZONE } from "../time.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
 import { complain, Copy, Failed, Loading, toast, useData, visible } from "../parts.js";
-import { errorText, reasonText } from "../reasons.js";
+import { errorText, reasonText } from "../terms.js";
 import { jobName, nameOf } from "../names.js";
 import { href } from "../router.js";
 
