@@ -194,36 +194,36 @@ def test_a_silence_with_a_success_in_its_grace_is_none() -> None:
 # -- callers --
 
 
-def told(
+def answer_faults(
     given: Given, *events: Recorded, jobs: Sequence[Job] = (), names: dict[str, str] | None = None
 ) -> list[str]:
     return list(broken_answers(given, names or {}, {job.job_id: job for job in jobs}, events))
 
 
-def test_what_a_caller_was_told_is_on_record() -> None:
+def test_what_a_caller_was_answered_is_on_record() -> None:
     given = Given(promises=[Promise("created", "s"), Promise("trigger", "j1"), Promise("deleted", "s")])
     deleted = an_event(1, "schedule.deleted")
-    assert told(given, deleted, jobs=[a_job()], names={"s": "rest-1"}) == []
-    assert len(told(given)) == 3
+    assert answer_faults(given, deleted, jobs=[a_job()], names={"s": "rest-1"}) == []
+    assert len(answer_faults(given)) == 3
 
 
 def test_what_was_asked_under_one_key_is_done_once() -> None:
     given = Given(created_names={"rest-1"}, marks={"mark-1"})
     assert (
-        told(
+        answer_faults(
             given, names={"a": "rest-1", "b": "another"}, jobs=[a_job(payload='{"mark": "mark-1"}', retry=0)]
         )
         == []
     )
-    (said,) = told(given, names={"a": "rest-1", "b": "rest-1"})
+    (said,) = answer_faults(given, names={"a": "rest-1", "b": "rest-1"})
     assert said == "doubled: rest-1 was created 2 times under one key"
     twice = [a_job(name, payload='{"mark": "mark-1"}', retry=0) for name in ("j1", "j2")]
-    (said,) = told(given, jobs=twice)
+    (said,) = answer_faults(given, jobs=twice)
     assert said == "doubled: mark-1 was triggered 2 times under one key"
 
 
 def test_an_error_of_the_service_is_no_answer() -> None:
-    assert told(Given(faults=["read: 500"])) == ["a caller was told: read: 500"]
+    assert answer_faults(Given(faults=["read: 500"])) == ["a caller was told: read: 500"]
 
 
 def test_nothing_fires_before_it_was_approved() -> None:

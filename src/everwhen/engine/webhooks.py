@@ -105,7 +105,7 @@ class WebhookSender:
         self._under_way: dict[str, str | None] = {}  # the owner of each webhook that is sent to
         self._turns: dict[str, int] = {}  # by webhook: when it was read for last
         self._turn = 0
-        self._written = self._asked = self._takes_from = float("-inf")
+        self._written = self._asked = self._rests_until = float("-inf")
         self._was_forbidden = False  # an address, since the last round
         self.wake = Wake()
         self._rest = threading.Event()
@@ -161,7 +161,7 @@ class WebhookSender:
 
     def _take(self) -> EventCursor | None:
         moment = self._clock.monotonic()
-        if moment - self._asked < TAKE_EVERY or moment < self._takes_from:
+        if moment - self._asked < TAKE_EVERY or moment < self._rests_until:
             return None
         self._asked = moment
         store, now = store_of(self._runtime), self._clock.now()
@@ -180,7 +180,7 @@ class WebhookSender:
         others = (one for one in store_of(self._runtime).upkeep.nodes() if one.node != self.node())
         if any(one.is_scheduler and one.is_alive and now - one.heartbeat_at < SILENT for one in others):
             self.release()
-            self._takes_from = self._clock.monotonic() + GIVE_WAY_FOR
+            self._rests_until = self._clock.monotonic() + GIVE_WAY_FOR
 
     def _keep(self, cursor: EventCursor, moves: Sequence[WebhookMove]) -> bool:
         """Write the lease and the moves; return False when another node has the lease."""
