@@ -7,6 +7,9 @@ attempt at a time, and its webhook stays where it is.
 
 Receivers that fail may have half of the threads at the most, and so may those of one owner, so that the others get
 theirs in time; the next thread is for the owner with the fewest.
+
+A node that may not reach an address leaves the webhooks to another scheduler for a while: a program with its own
+scheduler reaches public addresses only, and a node beside it may be allowed others.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from everwhen.errors import StoreError
 from everwhen.model.alerts import Sent, pause_after_attempt
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.events import Event
-from everwhen.model.node import HOLD
+from everwhen.model.node import HOLD, SILENT
 from everwhen.model.webhooks import (
     MOST_BYTES,
     MOST_EVENTS,
@@ -58,6 +61,7 @@ MOST_AT_ONCE = 16  # deliveries under way
 MOST_STARTED = 2  # of them per round: those that hang do not all end at the same moment either
 MOST_FAILING = 8  # of them to receivers that failed before
 MOST_OF_OWNER = 8  # of them to receivers of one owner
+GIVE_WAY_FOR = 60.0
 LONGEST_ERROR = 500
 LAST_DELIVERIES = 1.0  # seconds
 LONGEST_SHARED = 1_000  # open jobs of a position that is compared with others
@@ -101,7 +105,8 @@ class WebhookSender:
         self._under_way: dict[str, str | None] = {}  # the owner of each webhook that is sent to
         self._turns: dict[str, int] = {}  # by webhook: when it was read for last
         self._turn = 0
-        self._written = self._asked = float("-inf")
+        self._written = self._asked = self._rests_until = float("-inf")
+        self._was_forbidden = False  # an address, since the last round
         self.wake = Wake()
         self._rest = threading.Event()
 
@@ -122,6 +127,9 @@ class WebhookSender:
             raise
 
     def _step(self) -> bool:
+        if self._was_forbidden:
+            self._was_forbidden = False
+            self._give_way()
         cursor = self._cursor or self._take()
         if cursor is None:
             return False
@@ -153,7 +161,7 @@ class WebhookSender:
 
     def _take(self) -> EventCursor | None:
         moment = self._clock.monotonic()
-        if moment - self._asked < TAKE_EVERY:
+        if moment - self._asked < TAKE_EVERY or moment < self._rests_until:
             return None
         self._asked = moment
         store, now = store_of(self._runtime), self._clock.now()
@@ -165,6 +173,14 @@ class WebhookSender:
         self._cursor = store.event_cursors.take(now, CURSOR, node=self.node(), held_until=now + HOLD)
         self._written = moment
         return self._cursor
+
+    def _give_way(self) -> None:
+        """Give the cursor up for a while, if there is another scheduler that may take it."""
+        now = self._clock.now()
+        others = (one for one in store_of(self._runtime).upkeep.nodes() if one.node != self.node())
+        if any(one.is_scheduler and one.is_alive and now - one.heartbeat_at < SILENT for one in others):
+            self.release()
+            self._rests_until = self._clock.monotonic() + GIVE_WAY_FOR
 
     def _keep(self, cursor: EventCursor, moves: Sequence[WebhookMove]) -> bool:
         """Write the lease and the moves; return False when another node has the lease."""
@@ -332,6 +348,7 @@ class WebhookSender:
         if sent.is_delivered:
             webhooks.confirm(now, delivery)
             return
+        self._was_forbidden |= sent.is_forbidden
         error_text = sent.answer[:LONGEST_ERROR]
         since = began if delivery.failing_since is None else delivery.failing_since
         if now - since >= OFF_AFTER:
