@@ -116,8 +116,12 @@ def job_page_cost(arguments: Arguments, schedules: int) -> float:
 
 
 def event_page_cost(arguments: Arguments, schedules: int) -> float:
-    """Estimate a page of the audit, which merges events with firings, and counts them up to a bound."""
-    return 20 + page_cost(arguments, schedules)
+    """Estimate a page of the audit, which merges events with firings, and counts them up to a bound.
+
+    A search by name looks at all schedules, and at those that were deleted: taken to be as many.
+    """
+    search = 2 * schedules / SCANNED if arguments["q"] else 0
+    return 20 + search + page_cost(arguments, schedules)
 
 
 def schedule_page_cost(arguments: Arguments, schedules: int) -> float:
