@@ -10,7 +10,7 @@ from everwhen.model.schedule import Status
 from everwhen.operations.recent import SlotOutcome
 from everwhen.operations.timeline import Kind, SpanKind
 from everwhen.timetable.describe import describe
-from everwhen.views.schedules import recent_to_json
+from everwhen.views.schedules import Pause, recent_to_json
 from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ class TimelineRow(View):
     timezone: str = field("entry.schedule.definition.zone.name")
     status: Status = field("entry.schedule.state.status")
     paused_by: str | None = field("entry.schedule.state.paused_by")
+    pause: Pause | None = field(
+        "entry.pause",
+        via=Pause.of,
+        about="While it is paused: who paused it, since when, until when, and why.",
+    )
     failed_slots: int = field("entry.schedule.state.failed_slots")
     running_jobs: int = field("entry.schedule.state.running_jobs")
     next_run_at: When | None = field("entry.schedule.state.next_run_at")
