@@ -14,6 +14,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.retention import Cutoffs, RetentionPosition
 from everwhen.model.schedule import Schedule
+from everwhen.model.serialize import text_of, times_in
 from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.quiet_hours import delete_own_quiet_hours
@@ -457,3 +458,37 @@ def test_slots_that_another_filled_meanwhile_are_left_out_of_a_backfill(runtime:
     assert fill(slots[:2]) == slots[1:2]  # the first was fired by schedule
     assert fill(slots) == slots[2:]
     assert fill(slots) == []
+
+
+def test_schedules_that_come_are_read_in_portions_with_their_times(runtime: Tenant) -> None:
+    """The part of a definition that says when it fires is cut off by the database."""
+    for name in "abcde":
+        runtime.add(name, every="1h", owner="x" if name == "b" else None, payload={name: ',"target":'})
+    runtime.add(
+        "night", cron="0 2 * * *", timezone="Europe/Berlin", not_on=["sun"], only_between="01:00-03:00"
+    )
+    runtime.add("paused", every="1h", enabled=False)
+    runtime.edit("e", every="2h")
+    catalogue, before = runtime.runtime.catalogue, runtime.now + 2 * DAY
+    for at_once in (1, 2, 3, 6, 100):
+        pages = list(catalogue.coming(before=before, at_once=at_once))
+        assert all(len(page) <= at_once for page in pages)
+        coming = [schedule for page in pages for schedule in page]
+        assert [one.schedule_id for one in sorted(coming)] == [one.schedule_id for one in sorted(set(coming))]
+        assert {one.schedule_id for one in coming} == {*"abcde", "night"}
+    times = {one.schedule_id: one.times for one in coming}
+    assert len({times[name] for name in "abcd"}) == 1 and all(len(text) < 200 for text in times.values())
+    for one in coming:
+        schedule = catalogue.get(one.schedule_id)
+        assert schedule is not None
+        assert (one.uid, one.anchor_at, one.slot_at, one.due_at) == (
+            schedule.state.uid,
+            schedule.state.anchor_at,
+            schedule.state.next_slot_at,
+            schedule.state.next_run_at,
+        )
+        assert times_in(one.times) is times_in(text_of(schedule.definition))
+    soon = [one.schedule_id for page in catalogue.coming(before=runtime.now + 1) for one in page]
+    assert set(soon) == set("abcd")
+    (page,) = catalogue.coming(ScheduleFilter(owner="x"), before=before)
+    assert [one.schedule_id for one in page] == ["b"]

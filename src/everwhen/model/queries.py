@@ -97,6 +97,18 @@ class GatheredSkips(NamedTuple):
     skip_count: int
 
 
+class ComingSchedule(NamedTuple):
+    """An active schedule with its next slot, and the part of its definition that says when it fires (`times_in`)."""
+
+    row_id: int
+    uid: str
+    schedule_id: str
+    anchor_at: int | None
+    slot_at: int
+    due_at: int
+    times: str
+
+
 class RecentSkip(NamedTuple):
     """What a list shows of one of the last events about slots of a schedule that did not fire."""
 

@@ -6,7 +6,7 @@ The flows that write are imported when they are used: a command that only reads 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
@@ -14,6 +14,7 @@ from everwhen.model.events import Hold
 from everwhen.model.limits import Shared
 from everwhen.model.policy import Budget
 from everwhen.model.queries import (
+    ComingSchedule,
     Entry,
     Facet,
     GatheredSkips,
@@ -22,7 +23,7 @@ from everwhen.model.queries import (
     ScheduleOrder,
 )
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
-from everwhen.model.serialize import policy_of
+from everwhen.model.serialize import BEFORE_TIMES, BEHIND_TIMES, policy_of
 from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Statement, composed
 from everwhen.store.lanes import Lane
@@ -101,6 +102,11 @@ _PUT_CAUSES = Statement("""
 UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
 WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
 
+# The times of a definition, an object by themselves; of one that release 0.2 wrote, the whole of it.
+_TIMES = f"""
+CASE WHEN substr(r.words, 1, {len(BEFORE_TIMES)}) = '{BEFORE_TIMES}'
+    THEN substr(r.words, 1, strpos(r.words, '{BEHIND_TIMES}') - 1) || '}}' ELSE r.words END"""
+COMING_AT_ONCE = 20_000
 _HOLD = """
 row_id, uid, schedule_id, owner, held_slot_at, coalesce(held_due_at, held_slot_at), held_reason, held_since, held_key"""
 _ANY = ScheduleFilter()
@@ -346,6 +352,29 @@ SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND {whe
 ORDER BY next_run_at LIMIT :limit"""
         with self._store.read() as tx:
             return schedules_of(tx, tx.many(State._make, composed(query), **values, limit=count))
+
+    def coming(
+        self, wanted: ScheduleFilter = _ANY, *, before: int, at_once: int = COMING_AT_ONCE
+    ) -> Iterator[list[ComingSchedule]]:
+        """Yield the schedules that are due before an instant, of those that match, in portions, in one snapshot."""
+        where, values = filtered(wanted)
+        # The primary key, in portions; then that of schedule_revisions, once for each.
+        query = composed(f"""
+SELECT s.row_id, s.uid, s.schedule_id, s.anchor_at, s.next_slot_at, s.next_run_at, {_TIMES} FROM (
+    SELECT row_id, uid, schedule_id, anchor_at, next_slot_at, next_run_at, revision FROM schedules
+    WHERE enabled AND next_run_at < :before::instant AND {where} AND row_id > :after
+    ORDER BY row_id LIMIT :limit) AS s
+JOIN schedule_revisions r ON r.uid = s.uid AND r.revision = s.revision""")
+        after = 0
+        with self._store.read() as tx:
+            while True:
+                page = tx.many(
+                    ComingSchedule._make, query, **values, before=before, after=after, limit=at_once
+                )
+                yield page
+                if len(page) < at_once:
+                    return
+                after = max(schedule.row_id for schedule in page)
 
     def of_source(self, source: str) -> list[Schedule]:
         """Return the schedules of a source: `config`, `api`, `python` (added), `python:{name}` (declared)."""
