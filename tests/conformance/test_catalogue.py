@@ -11,13 +11,14 @@ from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusErro
 from everwhen.model.changes import Decision
 from everwhen.model.instants import DAY
 from everwhen.model.limits import Shared
-from everwhen.model.queries import ScheduleFilter
+from everwhen.model.queries import ComingSchedules, ScheduleFilter
 from everwhen.model.retention import Cutoffs, RetentionPosition
 from everwhen.model.schedule import Schedule
 from everwhen.model.serialize import text_of, times_in
 from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.quiet_hours import delete_own_quiet_hours
+from everwhen.timetable.trigger import parse_every
 from tests.conformance.tenant import FAILED, Tenant, at, clock_of, submission
 from tests.submissions import create_schedules
 
@@ -473,22 +474,21 @@ def test_schedules_that_come_are_read_in_portions_with_their_times(runtime: Tena
     for at_once in (1, 2, 3, 6, 100):
         pages = list(catalogue.coming(before=before, at_once=at_once))
         assert all(len(page) <= at_once for page in pages)
-        coming = [schedule for page in pages for schedule in page]
-        assert [one.schedule_id for one in sorted(coming)] == [one.schedule_id for one in sorted(set(coming))]
-        assert {one.schedule_id for one in coming} == {*"abcde", "night"}
-    times = {one.schedule_id: one.times for one in coming}
-    assert len({times[name] for name in "abcd"}) == 1 and all(len(text) < 200 for text in times.values())
-    for one in coming:
-        schedule = catalogue.get(one.schedule_id)
-        assert schedule is not None
-        assert (one.uid, one.anchor_at, one.slot_at, one.due_at) == (
-            schedule.state.uid,
-            schedule.state.anchor_at,
-            schedule.state.next_slot_at,
-            schedule.state.next_run_at,
-        )
-        assert times_in(one.times) is times_in(text_of(schedule.definition))
-    soon = [one.schedule_id for page in catalogue.coming(before=runtime.now + 1) for one in page]
-    assert set(soon) == set("abcd")
-    (page,) = catalogue.coming(ScheduleFilter(owner="x"), before=before)
-    assert [one.schedule_id for one in page] == ["b"]
+        coming = ComingSchedules([row for page in pages for row in page])
+        assert sorted(coming.schedule_ids()) == [*"abcde", "night"]
+        times = {schedule_id: text for _, _, schedule_id, _, _, _, text in coming.rows}
+        assert len({times[name] for name in "abcd"}) == 1 and all(len(text) < 200 for text in times.values())
+    states = [runtime.state(name) for name in coming.schedule_ids()]
+    assert coming.names() == [(state.uid, state.schedule_id) for state in states]
+    assert coming.starts() == [(state.anchor_at, state.next_slot_at) for state in states]
+    assert coming.dues() == [state.next_run_at for state in states]
+    for name, text in times.items():
+        schedule = catalogue.get(name)
+        assert schedule is not None and times_in(text) is times_in(text_of(schedule.definition))
+    (soon,) = catalogue.coming(before=runtime.now + 1)
+    assert {*ComingSchedules(soon).schedule_ids()} == set("abcd")
+    (of_owner,) = catalogue.coming(ScheduleFilter(owner="x"), before=before)
+    assert ComingSchedules(of_owner).schedule_ids() == ["b"]
+    runtime.edit("a", every="3h")  # its times are those of the new revision
+    (rows,) = catalogue.coming(ScheduleFilter(uids={runtime.state("a").uid}), before=before)
+    assert [times_in(text).trigger for _, _, _, _, _, _, text in rows] == [parse_every("3h")]

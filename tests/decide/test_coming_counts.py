@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from everwhen.decide.coming_counts import Cell, ComingCounts
 from everwhen.decide.outlook import Conditions, coming_slots
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
-from everwhen.model.queries import ComingSchedule
+from everwhen.model.queries import ComingSchedules
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, Target
 from everwhen.model.serialize import text_of, times_in
 from everwhen.timetable.civil_time import Zone, zone
@@ -28,11 +28,14 @@ NINE = at("09:00")
 NIGHTS, DEFERRED_NIGHTS = quiet_hours("22:00-07:00"), quiet_hours("22:00-07:00", action="defer")
 
 
-def next_of(schedule: Schedule) -> ComingSchedule:
-    state = schedule.state
-    assert state.next_slot_at is not None and state.next_run_at is not None
-    return ComingSchedule(
-        state.row_id, state.uid, state.schedule_id, state.anchor_at, state.next_slot_at, state.next_run_at, ""
+def coming(schedules: Sequence[Schedule]) -> ComingSchedules:
+    states = [schedule.state for schedule in schedules]
+    return ComingSchedules(
+        [
+            (state.row_id, state.uid, state.schedule_id, state.anchor_at, slot_at, due_at, "")
+            for state in states
+            if (slot_at := state.next_slot_at) is not None and (due_at := state.next_run_at) is not None
+        ]
     )
 
 
@@ -56,8 +59,8 @@ def counted(
     plan = schedules[0].plan
     times = Plan("", times_in(text_of(plan.definition)), plan.quiet)  # which has all that is needed
     counts = ComingCounts(start, end, width, is_paused=is_paused)
-    numbers = counts.add(times, [next_of(schedule) for schedule in schedules])
-    return +counts.counts, numbers
+    numbers = counts.add(times, coming(schedules))
+    return counts.counts, numbers
 
 
 # -- generated schedules --

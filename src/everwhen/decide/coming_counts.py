@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
-from everwhen.model.queries import ComingSchedule
+from everwhen.model.queries import ComingSchedules
 from everwhen.model.schedule import Plan
 from everwhen.timetable.jitter import jitter_offset_ms
 from everwhen.timetable.trigger import Every
@@ -44,12 +44,19 @@ class _ClosedRun(NamedTuple):
     opening: int | None
 
 
-class _Parts(NamedTuple):
-    """The span in parts in which all slots share a fate: part i reaches from edge i to the next edge."""
+class _Parts:
+    """The span in parts in which all slots share a fate: part i reaches from edge i to the next edge.
 
-    edges: list[int]
-    cells: list[Cell]
-    runs: list[_ClosedRun]
+    `slots` has the number of each. `width`: of all parts, if only the last may be shorter.
+    """
+
+    __slots__ = ("cells", "edges", "runs", "slots", "width")
+
+    def __init__(
+        self, edges: list[int], cells: list[Cell], runs: list[_ClosedRun], width: int | None = None
+    ) -> None:
+        self.edges, self.cells, self.runs, self.width = edges, cells, runs, width
+        self.slots = [0] * len(cells)
 
     def part_at(self, instant: int) -> int:
         """Return the number of a part; before and behind the span it is one that `is_inside` refuses."""
@@ -76,28 +83,31 @@ class ComingCounts:
         self._start, self._end, self._width = start, end, width or end - start
         self._is_paused = is_paused
         self._parts: dict[tuple[ClosedTimes, frozenset[str]], _Parts] = {}
-        self.counts: Counter[Cell] = Counter()
+        self._held: Counter[Cell] = Counter()  # slots that count as upcoming and not as skipped
 
-    def add(self, plan: Plan, schedules: Sequence[ComingSchedule]) -> list[int]:
+    @property
+    def counts(self) -> Counter[Cell]:
+        """Return the numbers of all that was added."""
+        counts = Counter(self._held)
+        for parts in self._parts.values():
+            for cell, slots in zip(parts.cells, parts.slots, strict=True):
+                counts[cell] += slots
+        return +counts
+
+    def add(self, plan: Plan, schedules: ComingSchedules) -> list[int]:
         """Count the slots of schedules that have the times of this plan; return how many each of them has."""
         if isinstance(plan.definition.trigger, Every):
             return _Intervals(self, plan, plan.definition.trigger.seconds * SECOND, schedules).count()
-        numbers = [0] * len(schedules)
+        names, numbers = schedules.schedule_ids(), [0] * len(schedules.rows)
         alike: dict[tuple[int | None, int], list[int]] = defaultdict(list)
-        for position, schedule in enumerate(schedules):
-            alike[schedule.anchor_at, schedule.slot_at].append(position)
+        for position, start in enumerate(schedules.starts()):
+            alike[start].append(position)
         for (anchor_at, first), positions in alike.items():
-            names = [schedules[position].schedule_id for position in positions]
-            series = _Series(self, plan, plan.calendar(anchor_at), first=first, names=names)
+            own_names = [names[position] for position in positions]
+            series = _Series(self, plan, plan.calendar(anchor_at), first=first, names=own_names)
             for position, number in zip(positions, series.count(), strict=True):
                 numbers[position] = number
         return numbers
-
-    def add_parts(self, parts: _Parts, slots: Mapping[int, int]) -> None:
-        """Count so many slots in each of these parts."""
-        for part, number in slots.items():
-            if number:
-                self.counts[parts.cells[part]] += number
 
     def hold(self, plan: Plan, calendar: Calendar, run: _ClosedRun, due_at: int, slots: int = 1) -> None:
         """Count the last slots of a closed time as upcoming, if they lie in the span and are held until the opening."""
@@ -106,8 +116,9 @@ class ComingCounts:
         if due_at < run.start or not parts.is_inside(part):
             return
         if calendar.closed_reason(due_at) in plan.defers:
-            self.counts[parts.cells[part]] -= slots
-            self.counts[Cell(parts.cells[part].stretch, UPCOMING)] += slots
+            cell = parts.cells[part]
+            self._held[cell] -= slots
+            self._held[Cell(cell.stretch, UPCOMING)] += slots
 
     def parts_of(self, plan: Plan, closed: ClosedTimes) -> _Parts:
         # No slot of a chain is replaced by the next one: each is held.
@@ -121,7 +132,8 @@ class ComingCounts:
         stretches = [*range(self._start, self._end, self._width), self._end]
         if self._is_paused or closed == ClosedTimes():
             word = SKIPPED if self._is_paused else UPCOMING
-            return _Parts(stretches, [Cell(number, word) for number in range(len(stretches) - 1)], [])
+            cells = [Cell(number, word) for number in range(len(stretches) - 1)]
+            return _Parts(stretches, cells, [], self._width)
         words: dict[int, str] = {}  # by the instant from which on they hold
         runs: list[_ClosedRun] = []
         is_closed, second = False, self._start // SECOND
@@ -157,15 +169,11 @@ class _Series:
         self._further = max(begin, first + SECOND)
 
     def count(self) -> list[int]:
-        edges = self._parts.edges
-        number = self._count_further(self._further, edges[-1])
-        if number <= WORTH_OF_CALENDAR * len(edges):
-            shared, put_off = self._look_at_each(number)
-        else:
-            shared, put_off = self._count_parts()
-        self._counts.add_parts(
-            self._parts, {part: slots * len(self._names) for part, slots in shared.items()}
-        )
+        most = WORTH_OF_CALENDAR * len(self._parts.edges)
+        slots = self._list_slots(most + 1)
+        shared, put_off = self._look_at(slots) if len(slots) <= most else self._count_parts()
+        for part, number in shared.items():
+            self._parts.slots[part] += number * len(self._names)
         numbers = [shared.total()] * len(self._names)
         if put_off:
             numbers = [shared.total() + self._count_put_off(name, put_off) for name in self._names]
@@ -173,16 +181,13 @@ class _Series:
             self._count_held()
         return numbers
 
-    def _count_further(self, start: int, end: int) -> int:
-        """Return how many slots behind the first one lie in [start, end)."""
-        start = max(start, self._further)
-        return self._calendar.slots.count_between(-(-start // SECOND), -(-end // SECOND))
-
-    def _look_at_each(self, number: int) -> tuple[Counter[int], list[_PutOffSlot]]:
+    def _list_slots(self, most: int) -> list[int]:
+        """Return the first slots that may be due in the span."""
         begin, end = -(-self._further // SECOND), -(-self._parts.edges[-1] // SECOND)
-        slots = [second * SECOND for second in self._calendar.slots.between(begin, end, number)]
-        if self._has_first:
-            slots.insert(0, self._first)
+        slots = [second * SECOND for second in self._calendar.slots.between(begin, end, most)]
+        return [self._first, *slots] if self._has_first else slots
+
+    def _look_at(self, slots: Sequence[int]) -> tuple[Counter[int], list[_PutOffSlot]]:
         edges, shared, put_off = self._parts.edges, Counter[int](), []
         for slot_at in slots:
             part = bisect_right(edges, slot_at) - 1
@@ -208,16 +213,24 @@ class _Series:
             since = edge
         return shared, put_off
 
+    def _count_further(self, start: int, end: int) -> int:
+        """Return how many slots behind the first one lie in [start, end)."""
+        start = max(start, self._further)
+        return self._calendar.slots.count_between(-(-start // SECOND), -(-end // SECOND))
+
     def _reaches(self, slot_at: int, edge: int) -> bool:
         """Return whether the jitter of a slot may move it to an edge behind it, or beyond."""
         return slot_at + self._jitter > edge and slot_at + self._window(slot_at) - MILLISECOND >= edge
 
     def _count_put_off(self, name: str, put_off: Sequence[_PutOffSlot]) -> int:
         """Count the slots of a schedule whose part its jitter decides; return how many of them lie in the span."""
-        parts = [self._parts.part_at(_due_at(name, slot.slot_at, slot.window)) for slot in put_off]
-        inside = Counter(part for part in parts if self._parts.is_inside(part))
-        self._counts.add_parts(self._parts, inside)
-        return inside.total()
+        number = 0
+        for slot in put_off:
+            part = self._parts.part_at(_due_at(name, slot.slot_at, slot.window))
+            if self._parts.is_inside(part):
+                self._parts.slots[part] += 1
+                number += 1
+        return number
 
     def _count_held(self) -> None:
         """Count the slots that closed times hold; without jitter those of all schedules are due together."""
@@ -264,9 +277,7 @@ class _Intervals:
     division and a search.
     """
 
-    def __init__(
-        self, counts: ComingCounts, plan: Plan, interval: int, schedules: Sequence[ComingSchedule]
-    ) -> None:
+    def __init__(self, counts: ComingCounts, plan: Plan, interval: int, schedules: ComingSchedules) -> None:
         self._counts, self._plan, self._interval = counts, plan, interval
         self._calendar = calendar = plan.calendar(None)
         self._parts = counts.parts_of(plan, calendar.closed_times)
@@ -275,17 +286,13 @@ class _Intervals:
         end = self._parts.edges[-1]
         self._ends_at = None if calendar.is_chain else calendar.slots.end_at * SECOND
         self._until = end if self._ends_at is None else min(end, self._ends_at)
-        self._names = [schedule.schedule_id for schedule in schedules]
-        self._begin = self._parts.edges[0] - self._jitter
+        self._names = schedules.schedule_ids() if self._jitter else []
+        self._begin = begin = self._parts.edges[0] - self._jitter
+        # Of each the first slot that may be due in the span.
         self._firsts = [
-            self._find_first(schedule.due_at if calendar.is_chain else schedule.slot_at)
-            for schedule in schedules
+            first if first >= begin else first + -(-(begin - first) // interval) * interval
+            for first in (schedules.dues() if calendar.is_chain else schedules.slots())
         ]
-
-    def _find_first(self, instant: int) -> int:
-        """Return the first slot that may be due in the span, of a schedule that has a slot at the instant."""
-        intervals = -(-(self._begin - instant) // self._interval)
-        return instant + max(intervals, 0) * self._interval
 
     def count(self) -> list[int]:
         start = min(self._parts.edges[0], self._until)
@@ -302,15 +309,21 @@ class _Intervals:
         return self._numbers
 
     def _look_at_each(self) -> None:
-        edges, slots = self._parts.edges, Counter[int]()
+        parts, until, interval = self._parts, self._until, self._interval
+        edges, slots = parts.edges, parts.slots
+        if parts.width is not None and not self._jitter:  # the usual case, without a search
+            start, width = edges[0], parts.width
+            for first in self._firsts:
+                for slot_at in range(first, until, interval):
+                    slots[(slot_at - start) // width] += 1
+            return
         for member, first in enumerate(self._firsts):
-            for slot_at in range(first, self._until, self._interval):
+            for slot_at in range(first, until, interval):
                 part = bisect_right(edges, slot_at) - 1
-                slots[part] += 1
+                if part >= 0:
+                    slots[part] += 1
                 if self._jitter and slot_at + self._jitter - MILLISECOND >= edges[part + 1]:
                     self._put_off(member, slot_at, part)
-        slots.pop(-1, None)
-        self._counts.add_parts(self._parts, slots)
 
     def _count_parts(self) -> None:
         cycles: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -324,9 +337,11 @@ class _Intervals:
     def _count_cycle(self, begin: int, members: list[tuple[int, int]]) -> None:
         """Count the slots of schedules whose first slots lie in the interval that begins then."""
         phases, edges = [phase for phase, _ in members], self._parts.edges
-        before = [self._count_before(edge, begin, phases) for edge in edges]
-        slots = {part: until - since for part, (since, until) in enumerate(pairwise(before))}
-        self._counts.add_parts(self._parts, slots)
+        before = self._count_before(edges[0], begin, phases)
+        for part, edge in enumerate(edges[1:]):
+            until = self._count_before(edge, begin, phases)
+            self._parts.slots[part] += until - before
+            before = until
         since = self._begin
         for part, edge in enumerate(edges if self._jitter else (), -1):
             since = max(edge - self._jitter + MILLISECOND, since, begin)
@@ -360,7 +375,7 @@ class _Intervals:
         due_part = self._parts.part_at(self._due_at(member, slot_at))
         for moved, slots in ((part, -1), (due_part, 1)) if due_part != part else ():
             if self._parts.is_inside(moved):
-                self._counts.add_parts(self._parts, {moved: slots})
+                self._parts.slots[moved] += slots
                 self._numbers[member] += slots
 
     def _count_held(self) -> None:

@@ -13,6 +13,7 @@ const TEXT = {
   paused: "the schedule was paused",
   down: "no scheduler was running",
   late: "the scheduler came too late",
+  caught_up: "one job stood for it",
   catch_up_limit: "more were missed than may be caught up",
   outstanding_limit: "waits: so many may be outstanding",
   at_capacity: "waits for a place (max_concurrent)",
