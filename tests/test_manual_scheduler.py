@@ -49,10 +49,7 @@ def test_a_slot_found_late_begins_in_no_closed_time_and_is_in_the_ledger_once() 
     s.step()
     assert [job.schedule_id for job in s.jobs()] == ["on_time"]
     assert s.why("skips").reason == "outside_window"
-    assert (
-        "is held until 09:00 UTC on Tuesday, 6 January 2026"
-        in s.why("defers", "2026-01-05T09:59:00Z").sentence
-    )
+    assert "is held until Tue 2026-01-06 09:00:00 UTC" in s.why("defers", "2026-01-05T09:59:00Z").sentence
     assert s.check().is_clean
     s.run_until("2026-01-06T09:00:00Z")
     assert [f"{job.slot:%d %H:%M}" for job in s.jobs("defers")] == ["05 09:59"]

@@ -26,7 +26,7 @@ from everwhen.engine.webhooks import Post, WebhookSender
 from everwhen.errors import CopyError, MovedError, QueueError, shown_url
 from everwhen.model.alerts import Sent
 from everwhen.model.group import Groups
-from everwhen.model.instants import SECOND, to_datetime
+from everwhen.model.instants import SECOND, format_instant
 from everwhen.model.message import Subscriber
 from everwhen.model.plugin import Plugins
 from everwhen.model.queue import RQ_CHAIN, Links, Queue
@@ -48,6 +48,7 @@ from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.python_function import UnknownFunctionError, load
 from everwhen.targets.subscribers import HttpSubscriber
+from everwhen.timetable.civil_time import zone
 
 DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 
@@ -79,7 +80,7 @@ def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
 
 
 def _moved_error(url: str, move: Move) -> MovedError:
-    at = f"{to_datetime(move.at):%Y-%m-%d %H:%M} UTC"
+    at = format_instant(move.at, zone("UTC"))
     if move.state == "moving":
         return MovedError(
             f"a copy of the database {shown_url(url)} to {move.to} began on {at} and has not ended; run "

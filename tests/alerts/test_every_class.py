@@ -11,7 +11,7 @@ import pytest
 from everwhen.config.sections.notify import rules_in
 from everwhen.decide import approval, status
 from everwhen.decide.alert_messages import AlertMessage
-from everwhen.decide.alert_text import title_of
+from everwhen.decide.alert_text import Facts, title_of
 from everwhen.decide.alerts import ScheduleFacts
 from everwhen.engine.slow_runs import SlowWatch
 from everwhen.engine.watches import OverdueWatch, StallWatch
@@ -262,7 +262,9 @@ def test_a_request_for_approval_is_reported_with_what_is_asked_and_how_it_is_ans
         world.look()
         lines = world.inbox.messages[0]["text"].splitlines()
         assert lines[1] == 'Asked for: every hour, "Looks for new mail"'
-        assert lines[2].startswith("If it is approved now: Mon 5 Jan 01:00 UTC, Mon 5 Jan 02:00 UTC, ")
+        assert lines[2].startswith(
+            "If it is approved now: Mon 2026-01-05 01:00:00 UTC, Mon 2026-01-05 02:00:00 UTC, "
+        )
         assert lines[-1] == "everwhen schedules approve s --revision 1"
 
 
@@ -285,12 +287,12 @@ def test_a_schedule_with_a_generated_id_is_named_by_its_key_or_its_name() -> Non
     known = {"uid": "01a1e374-2c60", "schedule_id": "01a1e374-2c60", "name": "digest", "timezone": "UTC"}
     facts = ScheduleFacts._make({**dict.fromkeys(ScheduleFacts._fields), "failed_slots": 1, **known}.values())
     named = {
-        title_of(AlertMessage("opened", None, (alert,)), {one.uid: one}, 0)
+        title_of(AlertMessage("opened", None, (alert,)), Facts({one.uid: one}), 0)
         for one in (facts, facts._replace(key="support/mail"), facts._replace(name=""))
     }
     assert named == {
         f"[everwhen] FAILING {name}: the last slot failed" for name in ("digest", "mail", "01a1e374-2c60")
     }
     generated = facts._replace(key=f"support/{generated_key({'message': 'Tea!'})}")
-    title = title_of(AlertMessage("opened", None, (alert,)), {generated.uid: generated}, 0)
+    title = title_of(AlertMessage("opened", None, (alert,)), Facts({generated.uid: generated}), 0)
     assert title == "[everwhen] FAILING digest: the last slot failed"

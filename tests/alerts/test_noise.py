@@ -132,7 +132,7 @@ def test_a_spent_budget_gathers_the_silence_of_what_it_skips_and_of_nothing_else
         world.scheduler.run_until("2026-01-05T00:30:00Z")
         world.pass_time(60)
         assert world.titles[1:] == [
-            "SILENT broken: no success by Mon 05 Jan 00:30 UTC, after a slot that should have had one"
+            "SILENT broken: no success by Mon 2026-01-05 00:30:00 UTC, after a slot that should have had one"
         ]
         found = store_of(world.scheduler.runtime).alerts.list(AlertFilter(class_="schedule.silent"), limit=9)
         assert sorted(one.schedule_id or "" for one in found) == ["broken", "skipped"]

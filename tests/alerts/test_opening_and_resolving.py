@@ -33,14 +33,14 @@ def test_a_failing_schedule_is_reported_after_the_group_wait_and_its_success_too
         assert world.titles == ["FAILING backup: the last slot failed"]
         (message,) = world.inbox.messages
         assert message["text"].splitlines() == [
-            'Since Mon 5 Jan 02:00 Europe/Berlin (30s). Last error: "API key not set"',
-            f"Evidence: job {message['evidence']['job_id']}, slot Mon 5 Jan 02:00 Europe/Berlin",
-            "Next: Mon 5 Jan 03:00 Europe/Berlin (in 59m). everwhen why backup",
+            'Since Mon 2026-01-05 02:00:00 CET +01:00 (30s). Last error: "API key not set"',
+            f"Evidence: job {message['evidence']['job_id']}, slot Mon 2026-01-05 02:00:00 CET +01:00",
+            "Next: Mon 2026-01-05 03:00:00 CET +01:00 (in 59m). everwhen why backup",
         ]
         assert (message["kind"], message["alert"]["class"]) == ("opened", "schedule.failing")
         world.broken.clear()
         world.pass_time(HOUR + 60)
-        assert world.titles[1:] == ["RESOLVED backup: succeeded Mon 5 Jan 03:00 Europe/Berlin, after 1h"]
+        assert world.titles[1:] == ["RESOLVED backup: succeeded Mon 2026-01-05 03:00:00 CET +01:00, after 1h"]
         assert world.inbox.messages[1]["alert"]["id"] == message["alert"]["id"]
 
 
@@ -54,11 +54,11 @@ def test_three_slots_in_a_row_fail_before_a_frequent_schedule_is_reported() -> N
         world.pass_time(300)
         assert world.titles == ["FAILING often: 3 slots in a row failed"]
         (message,) = world.inbox.messages
-        assert message["text"].startswith("Since Mon 5 Jan 00:05 UTC (10m). ")
+        assert message["text"].startswith("Since Mon 2026-01-05 00:05:00 UTC (10m). ")
         assert message["evidence"]["began_at"] == "2026-01-05T00:05:00+00:00"
         world.broken.clear()
         world.pass_time(300)
-        assert world.titles[1:] == ["RESOLVED often: succeeded Mon 5 Jan 00:20 UTC, after 15m"]
+        assert world.titles[1:] == ["RESOLVED often: succeeded Mon 2026-01-05 00:20:00 UTC, after 15m"]
 
 
 @pytest.mark.parametrize("cron", ["0,10,20 9 * * *", "*/20 9 * * *", "0 9 * * *", "0 9-17 * * *"])
@@ -81,7 +81,7 @@ def test_a_dead_schedule_explains_that_it_fails_and_is_resolved_by_its_revival()
         world.scheduler.revive("once")
         world.pass_time(60)
         assert [title.split(",")[0] for title in world.titles[1:]] == [
-            "RESOLVED once: active again Mon 5 Jan 00:01 UTC"
+            "RESOLVED once: active again Mon 2026-01-05 00:01:10 UTC"
         ]
 
 
@@ -207,7 +207,7 @@ def test_a_second_outage_is_a_message_of_its_own_also_when_nobody_looked_in_betw
         world.notifier = world.new_notifier("n2")
         world.pass_time(60)
         assert [one["kind"] for one in world.inbox.messages] == ["opened", "digest"]
-        assert world.inbox.messages[1]["text"].startswith("Since Mon 5 Jan 00:51 UTC")
+        assert world.inbox.messages[1]["text"].startswith("Since Mon 2026-01-05 00:51:00 UTC")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_budget_that_names_its_refill_resolves_by_itself() -> None:
         world.pass_time(590)
         assert len(world.titles) == 1
         world.pass_time(20)
-        assert world.titles[1:] == ["RESOLVED reviewer: refilled Mon 5 Jan 00:10 UTC, after 10m"]
+        assert world.titles[1:] == ["RESOLVED reviewer: refilled Mon 2026-01-05 00:10:00 UTC, after 10m"]
 
 
 def test_a_budget_warns_is_reached_and_refills() -> None:
@@ -263,11 +263,11 @@ def test_a_budget_warns_is_reached_and_refills() -> None:
         assert world.titles == [
             "BUDGET owner:team fires_per_hour: most of a budget is used: 4 of 5",
             "BUDGET REACHED owner:team fires_per_hour: a budget is used up: 5 of 5",
-            "RESOLVED owner:team fires_per_hour: refilled Mon 5 Jan 01:00 UTC, after 30m",
-            "RESOLVED owner:team fires_per_hour: refilled Mon 5 Jan 01:00 UTC, after 20m",
+            "RESOLVED owner:team fires_per_hour: refilled Mon 2026-01-05 01:00:00 UTC, after 30m",
+            "RESOLVED owner:team fires_per_hour: refilled Mon 2026-01-05 01:00:00 UTC, after 20m",
         ]
         reached = world.inbox.messages[1]
-        assert reached["text"].splitlines()[-1] == "Refills: Mon 5 Jan 01:00 UTC (in 20m)."
+        assert reached["text"].splitlines()[-1] == "Refills: Mon 2026-01-05 01:00:00 UTC (in 20m)."
         assert reached["evidence"]["refill_at"] == "2026-01-05T01:00:00+00:00"
 
 
@@ -318,11 +318,14 @@ def test_a_silent_schedule_is_reported_and_a_manual_success_resolves_it() -> Non
         world.broken.add("s")
         world.pass_time(80 * 60, every=60)
         (title,) = world.titles
-        assert title == "SILENT s: no success by Mon 05 Jan 01:10 UTC, after a slot that should have had one"
+        assert (
+            title
+            == "SILENT s: no success by Mon 2026-01-05 01:10:00 UTC, after a slot that should have had one"
+        )
         world.broken.clear()
         world.scheduler.trigger("s")
         world.pass_time(120, every=60)
-        assert world.titles[1].startswith("RESOLVED s: succeeded Mon 5 Jan 01:2")
+        assert world.titles[1].startswith("RESOLVED s: succeeded Mon 2026-01-05 01:2")
 
 
 def test_a_stall_gathers_the_silence_that_it_causes() -> None:

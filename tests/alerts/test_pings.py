@@ -249,6 +249,46 @@ def test_watchers_that_hang_delay_no_alert_and_a_stop_forgets_none_that_waits_fo
         outbox.close()
 
 
+def test_watchers_of_one_owner_that_hang_delay_no_ping_of_another() -> None:
+    """All threads hung for one owner, and the watchers of all others took their schedules for dead."""
+    free, sent = threading.Event(), list[str]()
+
+    class Watcher:
+        def send(self, _spec: object, delivery: AlertDelivery) -> Sent:
+            if delivery.owner == "mallory":
+                free.wait(60)
+            sent.append(delivery.rule)
+            return Sent(True)
+
+    with watched() as world:
+        runtime, now = world.scheduler.runtime, world.scheduler.clock.now()
+        outbox = AlertOutbox(runtime, lambda: world.rules, {"ping": Watcher()}, Wake())
+        owners = ["mallory"] * 30 + ["alice"] * 10 + ["bob"]
+        pings = [
+            AlertDelivery(
+                0,
+                f"id-{number}",
+                f"ping:{number}",
+                "ping",
+                None,
+                owner=owner,
+                body="{}",
+                created_at=now,
+                next_at=now,
+            )
+            for number, owner in enumerate(owners)
+        ]
+        store_of(runtime).alerts.add(pings)
+        try:
+            outbox.send_due()
+            until(lambda: len(sent) == 11)
+            assert set(sent) == {f"ping:{number}" for number in range(30, 41)}
+        finally:
+            free.set()
+        until(lambda: len(sent) == 41)
+        outbox.close()
+
+
 def test_pings_are_sent_by_the_node_that_reads_them_and_alerts_by_theirs() -> None:
     with pinged() as (world, server):
         world.rules = rules_in([{"http": {"url": f"{server.url}/alerts"}, "group_wait": 0}])

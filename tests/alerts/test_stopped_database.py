@@ -60,7 +60,7 @@ def test_a_stopped_database_is_no_silence_and_hides_none() -> None:
         assert len(world.titles) == 2
         world.pass_time(40)
         assert [title.split(",")[0] for title in world.titles[2:]] == [
-            "SILENT fails: no success by Mon 05 Jan 07:10 UTC"
+            "SILENT fails: no success by Mon 2026-01-05 07:10:00 UTC"
         ]
         world.broken.add("works")
         scheduler.run_until("2026-01-05T08:09:50Z")
@@ -68,7 +68,7 @@ def test_a_stopped_database_is_no_silence_and_hides_none() -> None:
         assert len(world.titles) == 3
         world.pass_time(20)
         assert [title.split(",")[0] for title in world.titles[3:]] == [
-            "SILENT works: no success by Mon 05 Jan 08:10 UTC"
+            "SILENT works: no success by Mon 2026-01-05 08:10:00 UTC"
         ]
         world.broken.clear()
         scheduler.run_until("2026-01-05T09:00:00Z")

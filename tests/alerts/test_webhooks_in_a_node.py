@@ -174,6 +174,52 @@ def test_receivers_that_hang_have_half_of_the_threads_at_the_most() -> None:
         sender.release()
 
 
+def test_receivers_of_one_owner_that_answer_late_leave_threads_to_another() -> None:
+    """They never fail, so that nothing else bounds them."""
+    free, arrived = threading.Event(), set[str]()
+
+    def late(delivery: WebhookDelivery, _now: int) -> Sent:
+        if "mallory" in delivery.url:
+            free.wait(60)
+        arrived.add(delivery.webhook_id)
+        return Sent(True)
+
+    with closing(manual_scheduler("2026-01-05T00:00:00Z")) as scheduler:
+        runtime = scheduler.runtime
+        callers = {
+            name: Caller(create_token(runtime, name, "operator", owner=name).token)
+            for name in ("mallory", "alice")
+        }
+        for number in range(engine.MOST_AT_ONCE + 2):
+            create_webhook(
+                runtime, f"https://example.com/mallory/{number}", ["webhook.*"], callers["mallory"]
+            )
+        sender = WebhookSender(runtime, late, node=lambda: "n1")
+
+        def step() -> None:
+            scheduler.clock.advance(3)
+            sender.step()
+
+        def has_arrived() -> bool:
+            step()
+            return good.webhook_id in arrived
+
+        try:
+            for _ in range(2 * engine.MOST_AT_ONCE):
+                step()
+            assert len(sender._under_way) == engine.MOST_AT_ONCE // 2
+            good = create_webhook(
+                runtime, "https://example.com/good", ["webhook.*"], callers["alice"]
+            ).webhook
+            create_webhook(runtime, "https://example.com/other", ["job.lost"], callers["alice"])
+            until(has_arrived)
+            assert arrived == {good.webhook_id}
+        finally:
+            free.set()
+            until(lambda: not sender._under_way)
+        sender.release()
+
+
 def test_receivers_that_fail_leave_threads_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MOST_AT_ONCE", 3)
     monkeypatch.setattr(engine, "MOST_FAILING", 2)

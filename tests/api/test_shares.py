@@ -6,12 +6,13 @@ How much of a processor something takes is counted on the thread of the event lo
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,14 +23,22 @@ from everwhen.api.app import THREADS
 from everwhen.api.costs import declared_cost
 from everwhen.api.in_process import InProcessAnswer, call_application
 from everwhen.api.problems import RefusedError
-from everwhen.api.rates import Rates
-from everwhen.api.shares import FREE, MOST_WAITING, OF_OWNER, OF_TOKEN, PLACES, Shares
+from everwhen.api.rates import OF_OWNER, Rates
+from everwhen.api.shares import (
+    EXPENSIVE,
+    MOST_WAITING,
+    OF_CHEAP,
+    OF_EXPENSIVE,
+    Shares,
+)
+from everwhen.api.streams import MOST_OF_OWNER, Streams
 from everwhen.cli.client import ApiError, ApiResponse, http_sender
 from everwhen.cli.client import Client as CommandClient
 from everwhen.mcp.rest import RefusedError as ToolRefusedError
 from everwhen.mcp.rest import Rest
 from everwhen.model.token import NO_LIMITS, Token
 from tests.api.serving import Service, serving
+from tests.api.test_streams import stream
 from tests.load.attacks import YEAR
 from tests.scheduler.waiting import until
 
@@ -60,7 +69,9 @@ def test_the_calls_that_may_take_long_are_not_declared_cheap(service: Service) -
 
 
 def test_expensive_calls_leave_threads_to_cheap_ones() -> None:
-    assert OF_TOKEN < OF_OWNER < PLACES <= THREADS / 2
+    for quota in (OF_EXPENSIVE, OF_CHEAP):
+        assert quota.of_token <= quota.of_owner < quota.calls
+    assert OF_EXPENSIVE.calls + OF_CHEAP.calls <= THREADS * 3 / 4
 
 
 # -- places --
@@ -76,10 +87,11 @@ def the_shares(**costs: float) -> Shares:
 
 
 class Calls:
-    """Expensive calls that go on until they are ended."""
+    """Calls that go on until they are ended."""
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: Shares, cost: float = EXPENSIVE) -> None:
         self._shares = shares
+        self._cost = cost
         self._over: list[asyncio.Event] = []
         self.began: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -91,7 +103,7 @@ class Calls:
             await asyncio.sleep(0)
 
     async def _call(self, token: Token) -> None:
-        async with self._shares.admit(token, FREE):
+        async with self._shares.admit(token, self._cost):
             self.began.append(token.token_id)
             over = asyncio.Event()
             self._over.append(over)
@@ -146,8 +158,7 @@ def test_whoever_waits_is_served_at_last_and_nothing_is_left_behind() -> None:
         assert len(calls.began) == 30
         return shares
 
-    shares = played(play())
-    assert (shares._running, shares._waiters, +shares._of_owner, +shares._of_token) == (0, [], {}, {})
+    assert played(play()).expensive.is_idle
 
 
 def test_too_many_that_wait_are_refused_and_one_that_waits_in_vain_too() -> None:
@@ -155,16 +166,16 @@ def test_too_many_that_wait_are_refused_and_one_that_waits_in_vain_too() -> None
         shares = the_shares()
         shares.patience = 0.01
         calls, token = Calls(shares), a_token("a")
-        await calls.begin(*[token] * (OF_TOKEN + MOST_WAITING))
+        await calls.begin(*[token] * (OF_EXPENSIVE.of_token + MOST_WAITING))
         with pytest.raises(RefusedError) as refused:
             await calls._call(token)
         assert refused.value.status == 429 and int((refused.value.headers or {})["retry-after"]) > 0
-        waiting = calls.tasks[OF_TOKEN:]
+        waiting = calls.tasks[OF_EXPENSIVE.of_token :]
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert {error.status for error in found if isinstance(error, RefusedError)} == {429}
         assert len(found) == MOST_WAITING
         await calls.end_all()
-        assert not shares._waiters and not shares._running
+        assert shares.expensive.is_idle
 
     played(play())
 
@@ -179,7 +190,7 @@ def test_whoever_leaves_while_it_waits_or_works_gives_its_place_back() -> None:
         await asyncio.gather(*calls.tasks[1:5], return_exceptions=True)
         assert calls.began == ["a"] * 3
         await calls.end_all()
-        assert not shares._waiters and not shares._running
+        assert shares.expensive.is_idle
 
     played(play())
 
@@ -197,22 +208,70 @@ def test_those_who_wait_are_refused_when_the_service_stops() -> None:
     assert played(play()) == [503, 503]
 
 
-def test_costs_are_taken_from_the_token_and_what_costs_little_is_free() -> None:
+def test_costs_are_taken_from_the_token_also_those_of_calls_that_cost_little() -> None:
+    """A page of so many next slots that it stood just below the bound was free, and asked for without end."""
+
     async def play() -> None:
         shares, token = the_shares(burst=100, per_second=10.0), a_token("a")
-        async with shares.admit(token, 95):
-            pass
-        for _ in range(50):
-            async with shares.admit(token, FREE - 1):
+        for _ in range(25):
+            async with shares.admit(token, EXPENSIVE - 1):
                 pass
-        with pytest.raises(RefusedError) as refused:
-            async with shares.admit(token, 25):
-                pass
-        assert (refused.value.headers or {})["retry-after"] == "2"
-        async with shares.admit(a_token("b"), 25):
+        for cost in (EXPENSIVE - 1, 25):
+            with pytest.raises(RefusedError) as refused:
+                async with shares.admit(token, cost):
+                    pass
+            assert (refused.value.status, refused.value.headers) == (
+                429,
+                {"retry-after": str(-(-cost // 10))},
+            )
+        async with shares.admit(token, 0), shares.admit(a_token("b"), 25):
             pass
 
     played(play())
+
+
+def test_cheap_calls_have_places_by_owner_and_token_too_and_wait_for_no_expensive_one() -> None:
+    async def play() -> list[str]:
+        shares = the_shares()
+        expensive, calls = Calls(shares), Calls(shares, cost=0)
+        await expensive.begin(*[a_token("a1", "a")] * 5)
+        await calls.begin(*[a_token("a1", "a")] * 9, *[a_token("a2", "a")] * 9, a_token("b", "b"))
+        began = list(calls.began)
+        await calls.begin(a_token("a3", "a"), a_token("c", "c"), a_token("d", "d"), a_token("a4", "a"))
+        await calls.end()
+        await calls.end()
+        following = calls.began[len(began) :]
+        await calls.end_all()
+        await expensive.end_all()
+        assert shares.cheap.is_idle and shares.expensive.is_idle
+        return ["", *began, "", *following]
+
+    of_a = ["a1"] * OF_CHEAP.of_token + ["a2"] * (OF_CHEAP.of_owner - OF_CHEAP.of_token)
+    # The next owner at once, then whoever of the same owner has the fewest.
+    assert played(play()) == ["", *of_a, "b", "", "c", "d", "a3"]
+
+
+def test_the_tokens_of_an_owner_share_a_rate_and_costs() -> None:
+    """Its admin makes as many tokens as it likes."""
+    rates = Rates(burst=12, per_second=1.0, monotonic=lambda: 0.0)
+    tokens = [a_token(f"a{number}", "a") for number in range(5)]
+    taken = [rates.take_of(token, 4) == 0 for _ in range(3) for token in tokens]
+    assert sum(taken) * 4 == OF_OWNER * 12
+    assert rates.take_of(a_token("another", "a"), 1) == pytest.approx(1 / OF_OWNER)
+    assert rates.take_of(a_token("b1", "b"), 4) == rates.take_of(a_token("no owner"), 4) == 0
+
+
+def test_an_owner_has_a_part_of_the_streams_however_many_tokens_it_has(service: Service) -> None:
+    streams = Streams(service.runtime, None, the_shares())
+    with ExitStack() as opened:
+        for number in range(MOST_OF_OWNER):
+            opened.enter_context(streams.admit(a_token(f"a{number // 50}", "a")))
+        with pytest.raises(RefusedError) as refused:
+            opened.enter_context(streams.admit(a_token("another", "a")))
+        assert refused.value.status == 429
+        opened.enter_context(streams.admit(a_token("b", "b")))
+        opened.enter_context(streams.admit(a_token("no owner")))
+    assert streams.count == 0
 
 
 # -- on a server --
@@ -224,14 +283,14 @@ def all_places_taken(service: Service, token: Token) -> Iterator[None]:
     released = threading.Event()
 
     async def hold() -> None:
-        async with service.context.shares.admit(token, FREE):
+        async with service.context.shares.admit(token, EXPENSIVE):
             while not released.is_set():
                 await asyncio.sleep(0.01)
 
     loop = loop_of(service)
-    held = [asyncio.run_coroutine_threadsafe(hold(), loop) for _ in range(OF_TOKEN)]
+    held = [asyncio.run_coroutine_threadsafe(hold(), loop) for _ in range(OF_EXPENSIVE.of_token)]
     try:
-        until(lambda: service.context.shares._of_token[token.token_id] == OF_TOKEN)
+        until(lambda: service.context.shares.expensive.count_taken(token.token_id) == OF_EXPENSIVE.of_token)
         yield
     finally:
         released.set()
@@ -242,7 +301,7 @@ def all_places_taken(service: Service, token: Token) -> Iterator[None]:
 def loop_of(service: Service) -> asyncio.AbstractEventLoop:
     """The loop of a server that has admitted somebody."""
     service.admin.get("/audit/")
-    loop = service.context.shares._loop
+    loop = service.context.shares.expensive._loop
     assert loop is not None
     return loop
 
@@ -253,7 +312,7 @@ def test_a_token_that_does_expensive_things_is_served_cheap_ones_and_others_are_
     with serving(tmp_path) as service:
         service.context.shares.patience = 0.1
         client = service.client(owner="a")
-        (token,) = (one for one in service.runtime.tokens.all() if one.owner == "a")
+        token = token_of(service, "a")
         with all_places_taken(service, token):
             refused = client.get("/audit/")
             assert (refused.status, refused.problem) == (429, "too-many-requests")
@@ -276,6 +335,48 @@ def test_long_timelines_are_refused_beyond_the_share_of_a_token(tmp_path: Path) 
         assert int(answers[-1].headers["retry-after"]) > 1_000
         day = "from=2026-01-01T00:00:00Z&to=2026-01-01T00:10:00Z"
         assert service.client(owner="b").get(f"/timeline/?{day}").status == 200
+
+
+@contextmanager
+def no_writes(folder: Path) -> Iterator[None]:
+    """Keep everybody from writing to the database of a service; its readers read."""
+    with (folder / "api.db.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_another_owner_is_served_while_very_many_calls_of_one_wait(tmp_path: Path) -> None:
+    """Cheap ones took all threads, and waited in one line with those of everybody else."""
+    with serving(tmp_path) as service, ThreadPoolExecutor(40) as many:
+        client, other = service.client(owner="a"), service.client(owner="b")
+        assert client.get("/me/").status == other.get("/schedules/").status == 200
+        with no_writes(tmp_path):
+            writes = [many.submit(client.create, run=MESSAGE) for _ in range(40)]
+            until(lambda: service.context.shares.cheap.count_waiting(token_of(service, "a").token_id) > 20)
+            answers = [many_read.status for many_read in map(other.get, ["/schedules/", "/me/", "/budgets/"])]
+        assert answers == [200] * 3
+        assert len({write.result()["id"] for write in writes}) == 40
+
+
+def test_streams_that_begin_long_ago_read_when_it_is_their_turn(tmp_path: Path) -> None:
+    """A hundred of one token, from the first event on, kept the event loop and the threads from everybody else."""
+    with serving(tmp_path) as service, ExitStack() as opened:
+        clients = {name: service.client(owner=name) for name in "ab"}
+        for client in clients.values():
+            client.create(run=MESSAGE)
+        with all_places_taken(service, token := token_of(service, "a")):
+            streams = {
+                name: opened.enter_context(stream(client, "/events/stream/", after="0.0"))
+                for name, client in clients.items()
+            }
+            assert streams["b"].next().fields["owner"] == "b"
+            assert service.context.shares.expensive.count_waiting(token.token_id) == 1
+        assert streams["a"].next().fields["owner"] == "a"
+
+
+def token_of(service: Service, owner: str) -> Token:
+    (token,) = (one for one in service.runtime.tokens.all() if one.owner == owner)
+    return token
 
 
 # -- those who live with a refusal --

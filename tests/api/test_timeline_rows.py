@@ -7,12 +7,17 @@ from typing import Any
 
 from everwhen.api.payloads import model_of
 from everwhen.model.events import Event
+from everwhen.model.outcome import Outcome
 from everwhen.testing.manual import ManualClock
 from everwhen.views.timeline import Timeline
 from tests.api.serving import Client, Service, serving
-from tests.api.working import FAILED, claimed_all, end
+from tests.api.working import claimed_all, end
 
 START = "2026-01-05T08:00:00Z"
+TRACE = (
+    'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: no luck\nat all'
+)
+RAISED = Outcome("failed", error=TRACE, error_type="ValueError")
 DAY = ("2026-01-05T00:00:00Z", "2026-01-06T00:00:00Z")
 
 
@@ -70,7 +75,7 @@ def test_what_failed_and_what_runs_comes_first_and_can_be_asked_for_alone(tmp_pa
         ticked(service, clock)
         claims = claimed_all(service)
         end(service, claims[good["id"]])
-        end(service, claims[bad["id"]], FAILED)
+        end(service, claims[bad["id"]], RAISED)
         clock.advance(4)
         found, whole = shown(service.admin, *DAY, rows=2), shown(service.admin, *DAY)
         assert {row["schedule_id"] for row in found["rows"]} == {bad["id"], busy["id"]}
@@ -86,7 +91,7 @@ def test_what_failed_and_what_runs_comes_first_and_can_be_asked_for_alone(tmp_pa
             assert {bar["schedule_id"] for bar in found["items"]} == {wanted["id"]}
         assert shown(service.admin, *DAY, status="paused")["items"] == []
         failed = next(bar for bar in shown(service.admin, *DAY)["items"] if bar["status"] == "failed")
-        assert (failed["error"], failed["retry"]) == ("no luck", 0)
+        assert (failed["error"], failed["retry"]) == ("ValueError: no luck", 0)
 
 
 def test_skips_that_are_counted_on_the_row_are_on_the_line(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import secrets
 import shutil
 import sqlite3
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any, LiteralString, Protocol
@@ -22,20 +24,24 @@ from everwhen.errors import SchedulerError, StoreError
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import open_stack
 from tests.boundaries.flows import Flow
+from tests.boundaries.process import Arrivals, Process
 from tests.boundaries.tap import Meet, tapped
-from tests.conformance.stores import Capabilities, Site
-from tests.conformance.tenant import START, Tenant
+from tests.conformance.stores import Site
+from tests.conformance.tenant import START
 from tests.servers.everwhen_database import PostgresDatabase
 
 Image = dict[str, list[tuple[Any, ...]]]
 
-CAPABILITIES = Capabilities(several_processes=True)
-
 
 class Bench(Protocol):
-    """A prepared database; `begin` restores the prepared state."""
+    """A prepared database: `lay_out` provides it as it was prepared, and `enter` opens a process on it."""
 
     flow: Flow
+    moment: datetime
+
+    def lay_out(self) -> Site: ...
+
+    def enter(self, site: Site) -> Run: ...
 
     def begin(self) -> Run: ...
 
@@ -43,11 +49,11 @@ class Bench(Protocol):
 class Run:
     """One run of a flow. `known` is what its preparation returned; the first node has it, others rescue its jobs."""
 
-    def __init__(self, flow: Flow, runtime: Tenant, known: Any) -> None:
+    def __init__(self, flow: Flow, runtime: Process, known: Any) -> None:
         self.flow = flow
         self.runtime = runtime
         self.known = known
-        self._others: list[Tenant] = []
+        self._others: list[Process] = []
         self._acts = 0
 
     def act(self, meet: Meet | None = None) -> None:
@@ -63,16 +69,8 @@ class Run:
     def image(self) -> Image:
         return image_of(self.runtime.site.url)
 
-    def wait_for_what_was_cut_off(self) -> None:
-        """Wait until the server has noticed a lost connection, because only then it rolls back what was open."""
-        with psycopg.connect(self.runtime.site.url, autocommit=True) as connection:
-            while connection.execute(_OPEN).fetchall():
-                pass
-
-    def another_node(self) -> Tenant:
-        self._others.append(
-            Tenant(self.runtime.site, CAPABILITIES, self.runtime.clock, f"node-{len(self._others) + 2}")
-        )
+    def another_node(self) -> Process:
+        self._others.append(self.runtime.other(f"node-{len(self._others) + 2}"))
         return self._others[-1]
 
     def close(self) -> None:
@@ -84,19 +82,25 @@ class Run:
 PAUSES = ("2m", "20m")
 
 
-def recover(run: Run, *runtimes: Tenant, pauses: Sequence[str] = PAUSES) -> None:
-    """Let time pass while the remaining nodes work, and check that in the end every slot has exactly one entry."""
+def recover(run: Run, *runtimes: Process, pauses: Sequence[str] = PAUSES) -> None:
+    """Let time pass while the remaining nodes work, and check that in the end every slot has exactly one entry, and
+    that what watchers owe has arrived."""
     for runtime in runtimes:
         runtime.resume_system()
     for pause in pauses:
         run.runtime.clock.advance(pause)
         for runtime in runtimes:
+            runtime.expectations.step(runtime.node)  # before a heartbeat, as a node does it
             runtime.beat()
             runtime.runtime.slots.put_orphans_back(runtime.now, node=runtime.node, held=())
             runtime.rescue()
             runtime.runtime.slots.end_overdue(runtime.now)
             runtime.step()
             runtime.run()
+            if run.flow.prove is not None:
+                runtime.watch()
+    if run.flow.prove is not None:
+        run.flow.prove(runtimes[0])
     for runtime in runtimes:
         assert runtime.check().is_clean, runtime.check()
         assert runtime.plans_not_on_record() == []
@@ -120,6 +124,7 @@ def drawn(seed: int) -> Iterator[None]:
         mock.patch.object(secrets, "token_hex", lambda count=16: luck.randbytes(count).hex()),
         mock.patch.object(secrets, "token_urlsafe", lambda count=16: luck.randbytes(count).hex()),
         mock.patch.object(secrets, "randbits", luck.getrandbits),
+        mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=luck.getrandbits(128), version=4)),
     ):
         yield
 
@@ -133,21 +138,24 @@ class SqliteBench:
         self._folder = folder
         self._count = 0
         self._prepared = folder / "prepared.db"
-        runtime = Tenant(site_of(self._prepared), CAPABILITIES, ManualClock(START))
+        runtime = Process(site_of(self._prepared), ManualClock(START))
         with drawn(0):
             self._known = flow.prepare(runtime)
-        self._moment = runtime.clock.moment
+        self.moment, self._arrivals = runtime.clock.moment, runtime.arrivals
         runtime.close()
 
     def begin(self) -> Run:
+        return self.enter(self.lay_out())
+
+    def lay_out(self) -> Site:
         path = self._new_path()
         shutil.copyfile(self._prepared, path)
-        return self.resume(path, node="node-1")
+        return site_of(path)
 
-    def resume(self, path: Path, node: str) -> Run:
-        """Open a process on that file."""
-        runtime = Tenant(site_of(path), CAPABILITIES, ManualClock(self._moment), node)
-        return Run(self.flow, runtime, self._known)
+    def enter(self, site: Site, node: str = "node-1", arrivals: Arrivals | None = None) -> Run:
+        """Open a process on that file; `arrivals` is what has arrived before."""
+        found = (arrivals or self._arrivals).copy()
+        return Run(self.flow, Process(site, ManualClock(self.moment), node, found), self._known)
 
     def copy_files(self, run: Run) -> Path:
         """Return a copy of the files as a process leaves them that is killed now."""
@@ -198,21 +206,34 @@ class PostgresBench:
         self.flow = flow
         url = database.empty()
         self._site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
-        runtime = Tenant(self._site, CAPABILITIES, ManualClock(START))
+        runtime = Process(self._site, ManualClock(START))
         with drawn(0):
             self._known = flow.prepare(runtime)
-        self._moment = runtime.clock.moment
+        self.moment, self._arrivals = runtime.clock.moment, runtime.arrivals
         runtime.close()
         self._do(_KEEP)
 
     def begin(self) -> Run:
+        return self.enter(self.lay_out())
+
+    def lay_out(self) -> Site:
         self._do(_PUT_BACK)
-        runtime = Tenant(self._site, CAPABILITIES, ManualClock(self._moment))
+        return self._site
+
+    def enter(self, site: Site) -> Run:
+        runtime = Process(site, ManualClock(self.moment), arrivals=self._arrivals.copy())
         return Run(self.flow, runtime, self._known)
 
     def _do(self, statement: LiteralString) -> None:
         with psycopg.connect(self._site.url, autocommit=True) as connection:
             connection.execute(statement)
+
+
+def wait_for_what_was_cut_off(url: str) -> None:
+    """Wait until the server has noticed a lost connection, because only then it rolls back what was open."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(_OPEN).fetchall():
+            pass
 
 
 # -- images --
@@ -249,4 +270,9 @@ _STATE = {
     "circuit_breakers": "key, state, failure_count",
     "requests": "request_id, status, job_id, error",
     "nodes": "node, heartbeat_at, stopped_at, lost_at",
+    "alerts": "key, state, count",
+    "alert_deliveries": "rule, kind, attempts, next_at, delivered_at, given_up_at",
+    "webhooks": "webhook_id, types, off_reason, delivery_id IS NULL, attempts, next_at, delivered",
+    "event_cursors": "name, fence, node, held_until, failing, failures",
+    "subscriptions": "subscriber, cursor > 0, node, held_until, failures",
 }

@@ -12,14 +12,15 @@ from everwhen.operations import quiet_hours as quiet_operations
 from everwhen.operations.apply import apply
 from everwhen.operations.maintenance import prune
 from tests.boundaries.flows import AGENT, BREAKER, POLL, Flow, declarations, policy, reloading
-from tests.conformance.tenant import FAILED, Tenant, put_policy
+from tests.boundaries.process import Process
+from tests.conformance.tenant import FAILED, put_policy
 
-Action = Callable[[Tenant, Any], object]
+Action = Callable[[Process, Any], object]
 
 YOUNG = Retention(jobs=MINUTE, audit=MINUTE, breaker_transitions=MINUTE, messages=MINUTE, output=MINUTE)
 
 
-def crowd(runtime: Tenant) -> dict[str, Any]:
+def crowd(runtime: Process) -> dict[str, Any]:
     """Create jobs that run, wait and are held, one of a dead node, and due slots; return which node runs which job."""
     runtime.put_quiet_hours("12:00-13:00", "skip", policy_id="days")
     declared = {name: {"every": "1m"} for name in ("kept", "changed", "gone")}
@@ -45,12 +46,12 @@ def settling(schedule_id: str, outcome: Outcome = SUCCEEDED) -> Action:
     return lambda runtime, known: runtime.settle(known[schedule_id], outcome=outcome)
 
 
-def cancel_the_next(runtime: Tenant, known: Any) -> None:
+def cancel_the_next(runtime: Process, known: Any) -> None:
     waiting = [job for job in runtime.jobs("a") if job.status == "queued"]
     runtime.cancel((waiting or [known["a"].job])[0].job_id)
 
 
-def pause_and_resume(runtime: Tenant, _known: Any) -> None:
+def pause_and_resume(runtime: Process, _known: Any) -> None:
     runtime.pause_system()
     runtime.resume_system()
 

@@ -29,19 +29,25 @@ from everwhen.store.dialect import Insert
 from everwhen.store.lanes import Lane
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from tests.boundaries.process import Process
 from tests.conformance.tenant import FAILED, LEASE, TRUE, Tenant, end_of, submission
 from tests.submissions import create_schedule
 
-Prepare = Callable[[Tenant], Any]
-Act = Callable[[Tenant, Any], object]
+Prepare = Callable[[Process], Any]
+Act = Callable[[Process, Any], object]
+Prove = Callable[[Process], None]
 
 
 class Flow(NamedTuple):
-    """`prepare` returns what `act` needs to know, as plain values that outlive the process."""
+    """`prepare` returns what `act` needs to know, as plain values that outlive the process.
+
+    `prove` is for flows of watchers: it checks what has arrived at their receivers when everything is over.
+    """
 
     name: str
     prepare: Prepare
     act: Act
+    prove: Prove | None = None
 
 
 HELLO = message_target({"text": "hello"})
@@ -62,7 +68,7 @@ BREAKER: dict[str, Any] = {"circuit_breaker": {"threshold": 1, "reset_after": "1
 # -- prepared databases --
 
 
-def nothing(runtime: Tenant) -> None:
+def nothing(runtime: Process) -> None:
     return None
 
 
@@ -71,13 +77,13 @@ def added(**fields: Any) -> Prepare:
     return lambda runtime: runtime.add("a", **{"every": "1m", **fields})
 
 
-def spent(runtime: Tenant) -> None:
+def spent(runtime: Process) -> None:
     """Add a schedule whose first run has spent the budget."""
     found = claimed(**MONEY)(runtime)
     runtime.settle(*found, outcome=SPENT)
 
 
-def refused_retry(runtime: Tenant) -> None:
+def refused_retry(runtime: Process) -> None:
     """Add a schedule whose run has failed and spent the budget; its retry is due before its next slot."""
     found = claimed(**{**MONEY, "every": "1h", "max_retries": 1, "retry_delay": "1m"})(runtime)
     runtime.settle(*found, outcome=SPENT._replace(status="failed"))
@@ -86,7 +92,7 @@ def refused_retry(runtime: Tenant) -> None:
 def fired(**fields: Any) -> Prepare:
     """Add a schedule whose first job is queued."""
 
-    def prepare(runtime: Tenant) -> str:
+    def prepare(runtime: Process) -> str:
         runtime.add("a", **{"every": "1m", **fields})
         runtime.step()
         return runtime.jobs("a")[0].job_id
@@ -97,14 +103,14 @@ def fired(**fields: Any) -> Prepare:
 def claimed(**fields: Any) -> Prepare:
     """Add a schedule whose first job runs."""
 
-    def prepare(runtime: Tenant) -> Any:
+    def prepare(runtime: Process) -> Any:
         fired(**fields)(runtime)
         return runtime.claim()
 
     return prepare
 
 
-def overlapping(runtime: Tenant, **fields: Any) -> Any:
+def overlapping(runtime: Process, **fields: Any) -> Any:
     """Prepare one running and two waiting jobs."""
     found = claimed(if_running="queue", **fields)(runtime)
     runtime.wait_and_step("1m")
@@ -115,7 +121,7 @@ def overlapping(runtime: Tenant, **fields: Any) -> Any:
 def held(**fields: Any) -> Prepare:
     """Prepare `a`, which runs, and `b`, which is held by a shared limit."""
 
-    def prepare(runtime: Tenant) -> Any:
+    def prepare(runtime: Process) -> Any:
         runtime.add("a", every="1h", **fields)
         runtime.step()
         found = runtime.claim()
@@ -129,7 +135,7 @@ def held(**fields: Any) -> Prepare:
 def behind(**fields: Any) -> Prepare:
     """Prepare ten minutes without an evaluation."""
 
-    def prepare(runtime: Tenant) -> None:
+    def prepare(runtime: Process) -> None:
         runtime.add("a", every="1m", **fields)
         runtime.step()
         runtime.run()
@@ -138,13 +144,13 @@ def behind(**fields: Any) -> Prepare:
     return prepare
 
 
-def many(runtime: Tenant) -> None:
+def many(runtime: Process) -> None:
     runtime.add_many([f"s{number}" for number in range(5)], every="1m")
     runtime.add_many([f"p.{number}" for number in range(3)], every="1m", **POLL)
     runtime.add_many([f"g.{number}" for number in range(3)], every="1m", **AGENT)
 
 
-def speaking(runtime: Tenant) -> None:
+def speaking(runtime: Process) -> None:
     """Prepare messages that are settled when they are fired, and one whose job takes a place first."""
     runtime.add_many([f"s{number}" for number in range(3)], every="1m", target=HELLO)
     runtime.add("g.a", every="1m", target=HELLO, **AGENT)
@@ -153,7 +159,7 @@ def speaking(runtime: Tenant) -> None:
 def waited(duration: str, prepare: Prepare) -> Prepare:
     """Let time pass after the preparation."""
 
-    def and_wait(runtime: Tenant) -> Any:
+    def and_wait(runtime: Process) -> Any:
         known = prepare(runtime)
         runtime.wait(duration)
         return known
@@ -161,53 +167,53 @@ def waited(duration: str, prepare: Prepare) -> Prepare:
     return and_wait
 
 
-def paused(runtime: Tenant) -> None:
+def paused(runtime: Process) -> None:
     added()(runtime)
     runtime.pause("a")
 
 
-def system_paused(runtime: Tenant) -> None:
+def system_paused(runtime: Process) -> None:
     many(runtime)
     runtime.pause_system()
 
 
-def quiet(runtime: Tenant) -> None:
+def quiet(runtime: Process) -> None:
     runtime.put_quiet_hours("08:00-09:00")
     runtime.add("a", every="1m", quiet_hours="nights")
 
 
-def many_fired(runtime: Tenant) -> None:
+def many_fired(runtime: Process) -> None:
     many(runtime)
     runtime.step()
 
 
-def deferred(runtime: Tenant) -> None:
+def deferred(runtime: Process) -> None:
     """Prepare a slot that is held until the opening of its quiet hours."""
     runtime.put_quiet_hours("08:00-09:00")
     runtime.add("a", every="24h", quiet_hours="nights")
     runtime.step()
 
 
-def failed(runtime: Tenant, **fields: Any) -> Any:
+def failed(runtime: Process, **fields: Any) -> Any:
     found = claimed(**fields)(runtime)
     runtime.settle(*found, outcome=FAILED)
     return found
 
 
-def failing(runtime: Tenant) -> Any:
+def failing(runtime: Process) -> Any:
     """Prepare a schedule whose breaker is open and whose retry waits."""
     found = failed(runtime, max_retries=2, retry_delay="90s", **BREAKER)
     runtime.wait("2m")
     return found
 
 
-def stopped(runtime: Tenant) -> None:
+def stopped(runtime: Process) -> None:
     """Prepare a schedule that is done, because it has run as often as it should."""
     found = claimed(total_repeats=1)(runtime)
     runtime.settle(*found)
 
 
-def handed_over(runtime: Tenant) -> Any:
+def handed_over(runtime: Process) -> Any:
     """Prepare a job whose work continues in another system."""
     found = claimed(timeout="10m", **AGENT)(runtime)
     runtime.settle(*found, outcome=AWAITED)
@@ -215,7 +221,7 @@ def handed_over(runtime: Tenant) -> Any:
 
 
 def of_a_dead_node(**fields: Any) -> Prepare:
-    def prepare(runtime: Tenant) -> None:
+    def prepare(runtime: Process) -> None:
         runtime.add("a", **{"every": "1h", **fields})
         runtime.step()
         runtime.runtime.slots.heartbeat(runtime.now, node="dead", version="test", is_scheduler=False)
@@ -225,13 +231,13 @@ def of_a_dead_node(**fields: Any) -> Prepare:
     return prepare
 
 
-def delivered(runtime: Tenant) -> Any:
+def delivered(runtime: Process) -> Any:
     """Prepare a job that is on its way to a queue."""
     fired()(runtime)
     return runtime.runtime.outbox.hand_over(runtime.now, limit=9, until=runtime.now + LEASE)
 
 
-def grown_old(runtime: Tenant) -> None:
+def grown_old(runtime: Process) -> None:
     """Prepare old rows of every kind, for retention to delete."""
     (found,) = claimed(**BREAKER)(runtime)
     runtime.runtime.slots.write_output(runtime.now, [piece_of(found)], [])
@@ -243,7 +249,7 @@ def grown_old(runtime: Tenant) -> None:
     runtime.wait_and_step("400d")
 
 
-def configured(runtime: Tenant) -> None:
+def configured(runtime: Process) -> None:
     apply(
         runtime.runtime,
         declarations(
@@ -253,7 +259,7 @@ def configured(runtime: Tenant) -> None:
     runtime.step()
 
 
-def with_a_token(runtime: Tenant) -> str:
+def with_a_token(runtime: Process) -> str:
     create_token(runtime.runtime, "ci", "admin")
     return list_tokens(runtime.runtime)[0].token_id
 
@@ -266,7 +272,7 @@ def piece_of(one: ClaimedJob) -> OutputPiece:
 
 
 def settling(outcome: Outcome | None = None) -> Act:
-    def settle(runtime: Tenant, found: Any) -> None:
+    def settle(runtime: Process, found: Any) -> None:
         if outcome is None:
             runtime.settle(*found)
         else:
@@ -279,7 +285,7 @@ def ticking(limit: int = 500) -> Act:
     return lambda runtime, _: [runtime.tick(limit=limit), runtime.tick(limit=limit, behind=True)]
 
 
-def exchanging(runtime: Tenant, found: Any) -> None:
+def exchanging(runtime: Process, found: Any) -> None:
     if runtime.runtime.slots.can_exchange:
         runtime.runtime.slots.exchange(
             runtime.now, [end_of(one) for one in found], node=runtime.node, limit=5
@@ -302,7 +308,7 @@ def declarations(runtime: Tenant, digest: str, policies: list[str], **fields: di
     return Declarations(tuple(schedules), tuple(policy("22:00-23:00") for _ in policies), digest)
 
 
-def reloading(runtime: Tenant, _: Any) -> None:
+def reloading(runtime: Process, _: Any) -> None:
     changed = {"every": "2m", "quiet_hours": "nights"}
     apply(
         runtime.runtime,
@@ -310,20 +316,20 @@ def reloading(runtime: Tenant, _: Any) -> None:
     )
 
 
-def backfilling(runtime: Tenant, _: Any) -> None:
+def backfilling(runtime: Process, _: Any) -> None:
     end = runtime.clock.moment
     start = end.replace(minute=end.minute - 10)
     job_operations.backfill(runtime.runtime, "a", start, end)
 
 
-def reporting(runtime: Tenant, found: Any) -> None:
+def reporting(runtime: Process, found: Any) -> None:
     job_operations.report_outcome(runtime.runtime, found[0].job.job_id, TOKEN, status="succeeded")
 
 
 def requested(action: str, schedule_id: str, body: dict[str, Any]) -> Prepare:
     """Add one schedule, `a`, and a request that a program has committed."""
 
-    def prepare(runtime: Tenant) -> None:
+    def prepare(runtime: Process) -> None:
         runtime.add("a", every="1m", source="python", uid=UID)
         columns = ("request_id", "action", "schedule_id", "body", "created_at")
         rows = [("request", action, schedule_id, json.dumps(body), runtime.now)]
@@ -333,7 +339,7 @@ def requested(action: str, schedule_id: str, body: dict[str, Any]) -> Prepare:
     return prepare
 
 
-def carrying_out(runtime: Tenant, _: Any) -> None:
+def carrying_out(runtime: Process, _: Any) -> None:
     execute_requests(runtime.runtime)
 
 

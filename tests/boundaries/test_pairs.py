@@ -17,8 +17,8 @@ import pytest
 from everwhen.errors import SchedulerError, StoreError
 from tests.boundaries.benches import Bench, PostgresBench, Run, SqliteBench, recover
 from tests.boundaries.crowd import ACTIONS, CROWD, Action
+from tests.boundaries.process import Process
 from tests.boundaries.tap import Boundary, tapped
-from tests.conformance.tenant import Tenant
 from tests.servers.everwhen_database import PostgresDatabase
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
@@ -35,7 +35,7 @@ SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = curr
 class Node:
     """One action of one node on a separate thread, which stops before one of its statements."""
 
-    def __init__(self, runtime: Tenant, action: Action, known: Any, stop: int) -> None:
+    def __init__(self, runtime: Process, action: Action, known: Any, stop: int) -> None:
         self._act: Callable[[], object] = lambda: action(runtime, known)
         self._stop = stop
         self._go = Event()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import pytest
 
 from everwhen.errors import StoreError
-from tests.boundaries.benches import Image, PostgresBench, Run, ask_again, recover
+from tests.boundaries.benches import Image, PostgresBench, Run, ask_again, recover, wait_for_what_was_cut_off
+from tests.boundaries.every_flow import every_flow
 from tests.boundaries.faults import (
     DEADLOCK,
     DISK_FULL,
@@ -22,13 +23,11 @@ from tests.boundaries.faults import (
     cut_the_connection,
     refuse,
 )
-from tests.boundaries.flows import FLOWS, Flow
+from tests.boundaries.flows import Flow
 from tests.boundaries.tap import Boundary, Side
 from tests.servers.everwhen_database import PostgresDatabase
 
 Where = tuple[int, Side]
-
-every_flow = pytest.mark.parametrize("flow", FLOWS, ids=[flow.name for flow in FLOWS])
 
 
 class Course:
@@ -81,7 +80,7 @@ def go_on_after(bench: PostgresBench, course: Course, where: Where, strike: Stri
 def assert_is(run: Run, image: Image) -> None:
     """Compare after the server has noticed a lost connection and rolled back what was open: by then its locks are
     gone."""
-    run.wait_for_what_was_cut_off()
+    wait_for_what_was_cut_off(run.runtime.site.url)
     assert run.image() == image
 
 

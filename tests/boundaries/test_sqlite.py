@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from everwhen.errors import StoreError
-from tests.boundaries.benches import Image, SqliteBench, ask_again, image_of, recover
+from tests.boundaries.benches import Image, SqliteBench, ask_again, image_of, recover, site_of
+from tests.boundaries.every_flow import every_flow
 from tests.boundaries.faults import Blow, Strike, fail_to_write, fill_the_disk, keep_it_locked
-from tests.boundaries.flows import FLOWS, Flow
+from tests.boundaries.flows import Flow
+from tests.boundaries.process import Arrivals
 from tests.boundaries.tap import Boundary, Side
 
 Where = tuple[int, Side, str]
-
-every_flow = pytest.mark.parametrize("flow", FLOWS, ids=[flow.name for flow in FLOWS])
 
 
 class Course:
     """A flow without faults: its statements, and the image after each commit."""
 
     def __init__(self, bench: SqliteBench) -> None:
-        self.left_behind: list[tuple[Path, int]] = []
+        self.left_behind: list[tuple[Path, int, Arrivals]] = []
         self.boundaries: list[Where] = []
         run = bench.begin()
         self.images: list[Image] = [run.image()]
@@ -31,7 +31,8 @@ class Course:
             if side == "after" and boundary.is_commit:
                 self.images.append(run.image())
             self.boundaries.append((number, side, statement))
-            self.left_behind.append((bench.copy_files(run), len(self.images) - 1))
+            left_behind = (bench.copy_files(run), len(self.images) - 1, run.runtime.arrivals.copy())
+            self.left_behind.append(left_behind)
 
         run.act(look)
         run.close()
@@ -43,17 +44,17 @@ def test_whoever_dies_at_any_statement_leaves_what_was_committed(folder: Path, f
     """At a boundary the image of the last commit is left, so one recovery from each image is enough."""
     bench = SqliteBench(folder, flow)
     course = Course(bench)
-    last: dict[int, Path] = {}
-    for path, commits in course.left_behind:
-        last[commits] = path
+    last: dict[int, tuple[Path, Arrivals]] = {}
+    for path, commits, arrivals in course.left_behind:
+        last[commits] = path, arrivals
         copy = path.with_suffix(".image")
         copy.write_bytes(path.read_bytes())
         wal = Path(f"{path}-wal")
         if wal.exists():
             Path(f"{copy}-wal").write_bytes(wal.read_bytes())
         assert image_of(f"sqlite:///{copy}") == course.images[commits]
-    for path in last.values():
-        run = bench.resume(path, node="node-2")
+    for path, arrivals in last.values():
+        run = bench.enter(site_of(path), "node-2", arrivals)
         recover(run, run.runtime)
         run.close()
 

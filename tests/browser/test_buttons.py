@@ -14,8 +14,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from everwhen.config.read import Host, read_configuration
+from everwhen.model.fields import GENERAL
 from everwhen.model.instants import rfc3339_text
 from everwhen.model.outcome import Outcome
+from everwhen.model.reasons import BRIEF
 from everwhen.wiring import plugins_in
 from tests.api.test_system import on_a_file
 from tests.api.working import claimed, end, ran, said, triggered
@@ -236,14 +238,18 @@ def test_a_dead_schedule_is_revived(page: Page, scene: Scene) -> None:
 def test_a_copy_has_every_key_and_its_yaml_and_curl_work(page: Page, scene: Scene, tmp_path: Path) -> None:
     admin = scene.service.admin
     keys = {
-        "circuit_breaker": {"threshold": 4, "reset_after": "10m"},
-        "not_on": ["sunday"],
-        "retry_delay": "5m",
-    }
+        "circuit_breaker": {"threshold": 4, "reset_after": "10m"}, "not_on": ["sunday"], "retry_delay": "5m",
+        "jitter": "30s", "only_between": "06:00-22:00", "outside_window": "defer", "quiet_hours": "nights",
+        "start_at": "2026-12-01T00:00:00Z", "end_at": "2030-01-01T00:00:00Z", "misfire_grace": "1m",
+        "catch_up": "run_all", "catch_up_limit": 5, "if_running": "queue", "queue_limit": 7, "max_outstanding": 9,
+        "max_concurrent": 3, "total_repeats": 8, "on_exhausted": "stop", "on_lost": "fail", "timeout": "20m",
+        "queue": "others", "expect": {"within": "1d2h", "grace": "3h"}, "ping": {"url": "https://example.com/ping"},
+    }  # fmt: skip
     made = admin.create(
         name="origin", every=None, cron="30 7 * * *", timezone="Europe/Paris", run=RUN, payload=PAYLOAD, owner="shop",
         description="Why it is there.", max_retries=2, dst={"gap": "skip", "fold": "second"}, **keys,
     )  # fmt: skip
+    assert {key for key in GENERAL if not made[key]} == {"every", "at", "after", "first_run"}, "try every key"
     show(page, scene, f"/schedules/{made['id']}")
     choose(page, "Duplicate")
     expect(page.get_by_role("note")).to_contain_text("run.http.headers.Authorization")
@@ -262,22 +268,12 @@ def test_a_copy_has_every_key_and_its_yaml_and_curl_work(page: Page, scene: Scen
     assert by_curl.status == 201, by_curl.raw
     # The text for the file, as `everwhen config check` reads it.
     file = tmp_path / "everwhen.yaml"
-    file.write_text(yaml)
+    file.write_text(f'quiet_hours: {{nights: {{windows: [{{between: "22:00-07:00"}}]}}}}\n{yaml}')
     declared = read_configuration(file, Host({}, lambda: "UTC", 0, plugins_in=plugins_in)).declared
     assert [str(one.schedule_id) for one in declared.schedules] == ["origin-copy"]
     for found in (copy, by_curl.fields):
-        for key, value in {
-            **keys,
-            "cron": "30 7 * * *",
-            "payload": PAYLOAD,
-            "owner": "shop",
-            "max_retries": 2,
-        }.items():
-            assert found[key] == value, key
-        assert found["description"] == "Why it is there." and found["dst"] == {
-            "gap": "skip",
-            "fold": "second",
-        }
+        for key in set(GENERAL) - {"name", "enabled", "run"}:
+            assert found[key] == made[key], key
         assert (
             found["run"]["http"]["body"] == {"deep": [1, "two"]} and found["run"]["http"]["method"] == "PUT"
         )
@@ -285,6 +281,61 @@ def test_a_copy_has_every_key_and_its_yaml_and_curl_work(page: Page, scene: Scen
     assert copy["status"] == "paused"
     for one in (made, copy, by_curl.fields):
         admin.call("DELETE", f"/schedules/{one['id']}/")
+
+
+def test_what_requests_fire_is_copied_and_edited_as_such(page: Page, scene: Scene) -> None:
+    admin = scene.service.admin
+    made = admin.post(
+        "/schedules/", {"type": "webhook", "name": "on push", "run": RUN, "max_concurrent": 0}
+    ).fields
+    show(page, scene, f"/schedules/{made['id']}")
+    choose(page, "Duplicate")
+    expect(page.get_by_role("main")).to_contain_text("Fired by a request, never by the clock.")
+    press(page, "Create", exact=True)
+    expect(page.get_by_role("heading", name="on push copy", level=2)).to_be_visible()
+    copy = page.url.rpartition("/")[2]
+    choose(page, "Edit")
+    page.get_by_label("Timeout").fill("5m")
+    page.get_by_role("button", name="Save as revision 2").first.click()
+    expect(toast(page, "Changed on push copy: revision 2.")).to_be_visible()
+    edited = fields_of(scene, f"/schedules/{copy}/")
+    assert (edited["type"], edited["cron"], edited["timeout"]) == ("webhook", None, "5m")
+    for one in (made["id"], copy):
+        admin.call("DELETE", f"/schedules/{one}/")
+
+
+def test_the_form_has_the_words_and_the_defaults_of_the_service(page: Page, scene: Scene) -> None:
+    show(page, scene, "/new")
+    terms = {one["key"]: one for one in fields_of(scene, "/terms/")["keys"]}
+    for label, key in {"Still running": "if_running", "Missed while down": "catch_up"}.items():
+        options = page.get_by_label(label).get_by_role("option")
+        expect(options).to_have_text(
+            [
+                f"{terms[key]['default']}, the default",
+                *(f"{one['word']}: {one['about']}" for one in terms[key]["words"]),
+            ]
+        )
+    methods = page.get_by_label("Method").get_by_role("option")
+    expect(methods).to_have_text([one["word"] for one in terms["run.http.method"]["words"]])
+    clocks = page.get_by_label("When clocks change")
+    expect(clocks.get_by_role("option")).to_have_count(3 * 4)
+    clocks.select_option("skip both")
+    expect(page.get_by_role("main")).to_contain_text(
+        "The slot does not exist on that day; The slot fires both times"
+    )
+    for label, key in {"Timeout": "timeout", "Retries": "max_retries"}.items():
+        expect(page.get_by_label(label)).to_have_attribute(
+            "placeholder", f"{terms[key]['default']}, the default"
+        )
+
+
+def test_a_reason_is_shown_in_the_words_of_the_service(page: Page, scene: Scene) -> None:
+    admin = scene.service.admin
+    made = admin.create(name="closed", not_on=["mon"], first_run="immediately")
+    scene.service.runtime.slots.tick(scene.clock.now(), limit=500, behind=False)
+    show(page, scene, f"/schedules/{made['id']}?tab=slots")
+    expect(page.get_by_role("row", name=BRIEF["excluded_day"])).to_have_count(1)
+    admin.call("DELETE", f"/schedules/{made['id']}/")
 
 
 def test_an_edit_changes_what_was_changed_and_clears_what_was_emptied(page: Page, scene: Scene) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_up import lines_until
+from tests.cli.test_up import lines_until, start
 
 COMMAND = str(Path(sys.executable).parent / "everwhen")
 KEYS = {"at", "level", "event", "message", "schedule_id", "job_id", "slot_at", "node"}
@@ -23,6 +23,10 @@ api: {{port: 0}}
 schedules:
   - {{id: well, every: 1h, run: {{command: [echo, "all\\nwell"]}}}}
   - {{id: wrong, every: 1h, run: {{command: ["false"]}}}}
+"""
+RAISING = """
+api: {port: 0}
+schedules: [{id: raises, every: 1h, run: {python: "builtins:int", args: ["twelve"]}}]
 """
 
 
@@ -64,6 +68,14 @@ def test_every_line_is_an_object_with_the_same_keys(tmp_path: Path) -> None:
     assert failed["node"].startswith("logged-")
     starts = [line["schedule_id"] for line in lines if line["event"] == "job.started"]
     assert sorted(starts) == ["well", "wrong"]
+
+
+def test_an_exception_is_one_line_on_the_terminal_without_its_traceback(tmp_path: Path) -> None:
+    with start(tmp_path, RAISING) as node:
+        lines = lines_until(node.stderr, "failed", 1)
+        node.send_signal(signal.SIGTERM)
+        node.communicate()
+    assert "ValueError: invalid literal for int() with base 10: 'twelve'" in lines[-1]
 
 
 def test_a_level_leaves_out_what_is_below_it(tmp_path: Path) -> None:

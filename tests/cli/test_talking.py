@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -229,7 +230,7 @@ def test_a_schedule_that_is_stopped_says_in_upcoming_how_to_go_on(shell: Shell) 
 
 def test_every_instant_of_an_answer_is_in_the_zone_of_the_schedule(shell: Shell) -> None:
     sentence, *evidence = shell.text("why", "greets").splitlines()
-    assert "Europe/Paris on " in sentence
+    assert re.match(r"✓ \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d CES?T \+0[12]:00 fired", sentence)
     reported = [line for line in evidence if "ended" in line]
     assert reported and all(line.endswith((" CET", " CEST")) for line in reported), reported
 
@@ -242,15 +243,15 @@ def test_why_says_a_sentence_and_then_the_evidence(shell: Shell) -> None:
 
 
 def test_why_reads_a_time_without_an_offset_in_the_zone_of_the_schedule(shell: Shell) -> None:
-    assert "No slot at 09:01 Europe/Paris on Friday, 2 January 2026" in shell.text(
+    assert "No slot at Fri 2026-01-02 09:01:00 CET +01:00" in shell.text(
         "why", "greets", "--at", "2026-01-02T09:01"
     )
     assert "--at" in shell.refusal("why", "greets", "--at", "yesterday")
 
 
 def test_a_time_of_day_alone_is_todays(shell: Shell) -> None:
-    assert "09:01 Europe/Paris on " in shell.text("why", "greets", "--at", "09:01")
-    assert "09:01:30 Europe/Paris on " in shell.text("why", "greets", "--at", "09:01:30")
+    assert " 09:01:00 CET +01:00" in shell.text("why", "greets", "--at", "09:01")
+    assert " 09:01:30 CET +01:00" in shell.text("why", "greets", "--at", "09:01:30")
     assert "--at" in shell.refusal("why", "greets", "--at", "25:01")
 
 

@@ -116,7 +116,7 @@ def test_what_it_says_about_stopping_and_what_runs_next_comes_when_the_api_liste
     assert lines[-1].startswith("everwhen: 2 schedules on sqlite:///everwhen.db (2 new); Ctrl-C stops")
     assert [" ".join(line.split()) for line in following] == [
         "at-once every 24 hours due now",
-        "yearly at 09:00, on the 1st of the month, in July next run 2090-07-01 09:00:00+02:00 CEST",
+        "yearly at 09:00, on the 1st of the month, in July next run Sat 2090-07-01 09:00:00 CEST +02:00",
     ]
 
 

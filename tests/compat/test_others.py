@@ -77,6 +77,18 @@ def test_a_beat_schedule_is_found_wherever_it_is_set(source: str) -> None:
     assert [entry["every"] for entry in import_celery(source, app="p").document["schedules"]] == ["10s"]
 
 
+def test_entries_that_are_set_one_by_one_are_read_or_noted() -> None:
+    source = """
+app.conf.beat_schedule["a"] = {"task": "t.a", "schedule": 5.0}
+app.conf["beat_schedule"]["b"] = {"task": "t.b", "schedule": 5.0}
+app.conf.beat_schedule.update({"c": {"task": "t.c", "schedule": 5.0}})
+app.conf.beat_schedule[NAME] = {"task": "t.d", "schedule": 5.0}
+"""
+    imported = import_celery(source)
+    assert sorted(entry["id"] for entry in imported.document["schedules"]) == ["a", "b", "c"]
+    assert "line 5: left out, the entry is computed; only literals can be read" in imported.notes
+
+
 def test_settings_in_a_mapping_bring_their_zone() -> None:
     source = """
 CELERY = {

@@ -68,7 +68,7 @@ def test_a_node_that_lost_the_cursor_writes_no_alert(runtime: Tenant) -> None:
     (job,) = runtime.claim()
     runtime.settle(job, outcome=FAILED)
     entries = runtime.runtime.ledger.events_after(0, limit=100)
-    round_ = Round(runtime.now, RULES, entries)
+    round_ = Round(runtime.now, RULES, "UTC", entries)
     assert not alerts.is_idle(round_)
     assert alerts.take_in(held, round_) is None
     assert alerts.pending() == []

@@ -29,6 +29,7 @@ SKIP_REASON = {
     "model/reasons.py": {
         '    "superseded",\n': '    "full_moon",\n',
         '    "superseded": f"{WAS_HELD}': '    "full_moon": "the moon was full",\n',
+        '    "superseded": "the next slot came first",': '    "full_moon": "full moon",\n',
     },
     "decide/tick.py": {
         "    gate = breakers.gate(": '    if definition.jitter_ms:\n        return "full_moon"\n'
@@ -89,6 +90,8 @@ assert "the moon was full" in s.why("b").sentence
 assert ("skipped", "full_moon") in [(sample.labels.get("outcome"), sample.labels.get("reason"))
     for metric in metrics.collect() for sample in metric.samples if sample.value], "metrics"
 assert not s.check().faults
+from everwhen.views.terms import terms_to_json
+assert {"full moon"} <= {term["text"] for term in terms_to_json()["reasons"]}
 
 # the call: with its role and its answer
 document = create_app(ApiContext(s.runtime, ApiSettings(), SubmissionRules)).openapi()

@@ -85,7 +85,7 @@ def test_a_job_that_still_runs_at_the_deadline_is_late_and_the_text_says_so() ->
     s.advance("1h", work=False)
     (event,) = s.events(None, "schedule.silent")
     assert event.detail["text"] == (
-        "no success by Mon 05 Jan 09:30 UTC, after a slot that should have had one; a job is still running"
+        "no success by Mon 2026-01-05 09:30:00 UTC, after a slot that should have had one; a job is still running"
     )
 
 

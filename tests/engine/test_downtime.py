@@ -38,7 +38,7 @@ def test_a_start_says_how_long_it_was_down_what_was_missed_and_what_is_caught_up
     s.sleep("3h30m")
     (line,) = started_after(s, caplog)
     assert line == (
-        "was down for 3h 30m, since the last heartbeat at 2026-01-05T08:00:00+00:00:"
+        "was down for 3h 30m, since the last heartbeat at Mon 2026-01-05 08:00:00 UTC:"
         " 3 slots were missed, one run of each schedule replaces 3 slots, 4 jobs catch up"
     )
 
@@ -48,7 +48,7 @@ def test_a_start_after_which_nothing_is_behind_says_so(caplog: pytest.LogCapture
     s.add("a", every="1h", first_run="after_interval")
     s.sleep("90s")
     assert started_after(s, caplog) == [
-        "was down for 1m 30s, since the last heartbeat at 2026-01-05T08:00:00+00:00: nothing was missed"
+        "was down for 1m 30s, since the last heartbeat at Mon 2026-01-05 08:00:00 UTC: nothing was missed"
     ]
 
 

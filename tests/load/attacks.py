@@ -89,6 +89,29 @@ def previews(secret: str) -> Iterator[bytes]:
         yield head("POST", "/api/v1/preview/?limit=500", secret, Content_Length=len(body)) + body
 
 
+def small_pages(secret: str) -> Iterator[bytes]:
+    """Yield calls that cost just less than what is expensive."""
+    while True:
+        yield head("GET", "/api/v1/upcoming/?limit=240", secret)
+
+
+def creates(secret: str) -> Iterator[bytes]:
+    body = json.dumps({"every": "1h", "run": {"message": {"text": "hello"}}}).encode()
+    opening = head(
+        "POST", "/api/v1/schedules/", secret, Content_Length=len(body), Content_Type="application/json"
+    )
+    while True:
+        yield opening + body
+
+
+def cookies(_secret: str) -> Iterator[bytes]:
+    """Yield requests that look as if they had a token, at a path where nobody asks for one."""
+    while True:
+        yield head("GET", "/api/v1/nowhere/", Cookie="theme=dark", Connection="keep-alive") * 20 + head(
+            "GET", "/api/v1/nowhere/", Cookie="theme=dark"
+        )
+
+
 def lists(secret: str) -> Iterator[bytes]:
     while True:
         yield head("GET", "/api/v1/schedules/?limit=500&recent=true&facets=status,group,type&q=e", secret)
@@ -122,6 +145,9 @@ ATTACKS: Mapping[str, Attack] = {
     "upcoming": Attack(upcoming, AT_ONCE),
     "previews": Attack(previews, AT_ONCE),
     "lists": Attack(lists, AT_ONCE),
+    "small_pages": Attack(small_pages, 400),
+    "creates": Attack(creates, 400),
+    "cookies": Attack(cookies, 40),
 }
 
 

@@ -72,7 +72,7 @@ def test_an_agent_is_refused_where_a_person_is_warned(service: Service) -> None:
         (warning,) = passed.fields["warnings"]
         assert passed.status == 202
         assert warning.startswith("this run exceeds the budget of the group bot, fires_per_day 2; ")
-        assert warning.endswith("until 2026-11-17T00:00:00+00:00")
+        assert warning.endswith("until Tue 2026-11-17 00:00:00 UTC")
 
 
 def test_a_backfill_of_an_agent_counts_each_slot(service: Service) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import logging
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,11 +22,16 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from everwhen.api.shares import OF_MESSAGES
+from everwhen.mcp.http import MOST_BYTES, MOST_VALUES
 from everwhen.operations.tokens import revoke_token
 from tests.api.serving import Client as RestClient
 from tests.api.serving import Service, serving
+from tests.api.test_anonymous import leave
+from tests.api.test_shares import loop_of
 from tests.mcp.every_tool import call_every_tool
 from tests.mcp.talking import EITHER, answering
+from tests.scheduler.waiting import until
 from tests.servers.everwhen_database import PostgresDatabase
 
 T = TypeVar("T")
@@ -94,16 +103,20 @@ def test_every_tool_answers_with_and_without_the_last_slash(service: Service, mo
     assert service.admin.get(f"/schedules/{made['id']}/").fields["status"] == "active"
 
 
-def raw(service: Service, method: str = "POST", **headers: str) -> tuple[int, dict[str, Any]]:
+A_LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+
+
+def raw(
+    service: Service, method: str = "POST", message: bytes = A_LIST, **headers: str
+) -> tuple[int, dict[str, Any]]:
     connection = http.client.HTTPConnection(urlsplit(service.url).netloc, timeout=30)
     try:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         sent = {
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
             **headers,
         }
-        connection.request(method, "/api/v1/mcp/", body, sent)
+        connection.request(method, "/api/v1/mcp/", message, sent)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read() or b"{}")
     finally:
@@ -119,10 +132,90 @@ def test_the_guard_of_the_api_is_in_front(service: Service) -> None:
         ({**bearer, "host": "evil.example.com"}, 421),
         ({**bearer, "origin": "https://evil.example.com"}, 403),
     ):
-        found, problem = raw(service, **headers)
+        found, problem = raw(service, "POST", A_LIST, **headers)
         assert (found, problem["status"]) == (status, status)
-    assert raw(service, "GET", **bearer)[0] == 405
-    assert raw(service, "DELETE", **bearer)[0] == 405
+    assert raw(service, "GET", A_LIST, **bearer)[0] == 405
+    assert raw(service, "DELETE", A_LIST, **bearer)[0] == 405
+
+
+def of(message: object, size: int = 0) -> bytes:
+    """A call of a tool with this argument."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    params = {"name": "get_context", "arguments": {"x": message, "y": "x" * size}}
+    return json.dumps({**call, "params": params}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (of([{}] * MOST_VALUES), 413),
+        (of("x", size=MOST_BYTES), 413),
+        (of(0).replace(b'"x": 0', b'"x": ' + b"[" * 2_000 + b"]" * 2_000), 400),
+        (of(0).replace(b'"x": 0', b'"x": 0, "x": 1'), 400),
+        (of(0).replace(b'"x": 0', b'"x": NaN'), 400),
+        (b"{", 400),
+    ],
+    ids=["values", "bytes", "depth", "a key twice", "no number", "no JSON"],
+)
+def test_a_message_is_read_by_the_one_reader_of_json(service: Service, body: bytes, status: int) -> None:
+    """Forty of 600 KB, with 200,000 values each, held the event loop for seconds."""
+    bearer = {"authorization": f"Bearer {service.admin.secret}"}
+    found, problem = raw(service, "POST", body, **bearer)
+    assert (found, problem["status"]) == (status, status)
+
+
+def test_a_client_that_leaves_before_its_message_is_there_leaves_one_line_of_the_log(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"POST /api/v1/mcp/ HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {service.admin.secret}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        leave(service, head.encode())
+    until(lambda: caplog.records)
+    assert raw(service, authorization=f"Bearer {service.admin.secret}", accept="text/html")[0] == 406
+    written = [one for one in caplog.records if one.name == "everwhen" or one.levelno > logging.INFO]
+    assert [(one.levelname, one.exc_info) for one in written] == [("INFO", None)]
+
+
+def test_messages_of_one_token_take_turns_and_those_of_another_owner_come_next(service: Service) -> None:
+    """All of them were under way at once, on the event loop."""
+    loop, places = loop_of(service), service.context.shares.messages
+    clients = {name: service.client(owner=name) for name in ("ada", "bob")}
+    (token,) = (one for one in service.runtime.tokens.all() if one.owner == "ada")
+    released = threading.Event()
+
+    async def occupy() -> None:
+        async with service.context.shares.message(token, 0):
+            while not released.is_set():
+                await anyio.sleep(0.01)
+
+    held = [asyncio.run_coroutine_threadsafe(occupy(), loop) for _ in range(OF_MESSAGES.of_token)]
+    until(lambda: places.count_taken(token.token_id) == OF_MESSAGES.of_token)
+    with ThreadPoolExecutor(20) as many:
+        try:
+            waiting = [many.submit(raw_status, service, clients["ada"]) for _ in range(20)]
+            until(lambda: places.count_waiting(token.token_id) == 20)
+            assert raw_status(service, clients["bob"]) == 200
+        finally:
+            released.set()
+        assert {one.result() for one in waiting} == {200}
+    assert all(one.result() is None for one in held)
+    until(lambda: places.is_idle)
+
+
+def raw_status(service: Service, client: RestClient) -> int:
+    """Send a call of a tool, which makes calls of its own, and read all of its answer."""
+    connection = http.client.HTTPConnection(urlsplit(service.url).netloc, timeout=30)
+    sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    sent["x-api-key"] = client.secret or ""
+    try:
+        connection.request("POST", "/api/v1/mcp/", of(0).replace(b'"x": 0, "y": ""', b""), sent)
+        answer = connection.getresponse()
+        assert b'"isError":false' in answer.read()
+        return answer.status
+    finally:
+        connection.close()
 
 
 def test_a_name_of_the_service_is_taken(service: Service) -> None:

@@ -162,7 +162,7 @@ def test_a_schedule_is_shown_with_its_slots_and_runs(tools: Tools, hourly: dict[
     assert (one["id"], one["purpose"], one["next_local"]) == (
         hourly["id"],
         "To see.",
-        "2026-11-16T10:04+00:00",
+        "Mon 2026-11-16 10:04:00 UTC",
     )
     assert tools("list_schedules", status="paused") == {"schedules": [], "total": 0}
     found = tools("get_schedule", id=hourly["id"])
@@ -253,7 +253,10 @@ def test_a_change_of_something_else_leaves_the_next_slots_and_says_so(
     once = service.admin.create(every=None, after="2h", run={"message": {"text": "x"}})
     service.admin.post(f"/schedules/{once['id']}/pause/")
     found = tools("update_schedule", id=once["id"], revision=1, name="Later")
-    assert (found["words"].startswith("Once, at 2026-11-16 11:04"), found["fires_per_day"]) == (True, None)
+    assert (found["words"].startswith("Once, at Mon 2026-11-16 11:04"), found["fires_per_day"]) == (
+        True,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

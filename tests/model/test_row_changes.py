@@ -56,7 +56,11 @@ EXPECTED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
             "last_success_job_id": "j",
         },
     ),
-    ("fail", ("exit code 1",), {"error_count": 8, "current_retry": 8, "last_error": "exit code 1"}),
+    (
+        "fail",
+        ("boom", "ValueError"),
+        {"error_count": 8, "current_retry": 8, "last_error": "boom", "last_error_type": "ValueError"},
+    ),
     ("fail_slot", (True,), {"failed_slots": 8}),
     ("fail_slot", (False,), {"failed_slots": 8, "current_retry": 0}),
     ("end_slot", (NOW,), {"last_completed_at": NOW}),

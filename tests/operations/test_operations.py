@@ -346,9 +346,37 @@ def test_the_last_firing_that_a_budget_allows_is_reported() -> None:
 def test_the_last_error_is_a_message_and_the_traceback_stays_with_the_job() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: no luck'
-    s.outcome = lambda claimed: Outcome("failed", error=trace)
+    s.outcome = lambda claimed: Outcome("failed", error=trace, error_type="ValueError")
+    s.add("a", every="1h", max_retries=0, on_exhausted="stop")
+    s.step()
+    assert (s.state("a").last_error, s.state("a").last_error_type) == ("no luck", "ValueError")
+    assert s.jobs("a")[0].error == trace
+    for event in s.events("a", "schedule.died", "schedule.failing"):
+        assert (event.detail["last_error"], event.detail["last_error_type"]) == ("no luck", "ValueError")
+    assert "its job failed: ValueError: no luck" in s.why("a").sentence
+    assert s.check().is_clean
+
+
+def test_a_failure_that_is_no_exception_has_no_type() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    outcomes = iter(
+        [Outcome("failed", error="boom", error_type="ValueError"), Outcome("failed", error="exit code 1")]
+    )
+    s.outcome = lambda claimed: next(outcomes)
+    s.add("a", every="1h")
+    s.advance("1h")
+    assert (s.state("a").last_error, s.state("a").last_error_type) == ("exit code 1", None)
+    assert s.check().is_clean
+
+
+@pytest.mark.parametrize("column", ["last_error", "last_error_type"])
+def test_the_checker_refuses_another_last_error_than_that_of_the_last_failure(column: str) -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.outcome = lambda claimed: Outcome(
+        "failed", error="Traceback (most recent call last):\nE: x", error_type="E"
+    )
     s.add("a", every="1h")
     s.step()
-    assert s.state("a").last_error == "ValueError: no luck"
-    assert s.jobs("a")[0].error == trace
     assert s.check().is_clean
+    s.stack.database.write(Lane.API, lambda tx: tx.execute(f"UPDATE schedules SET {column} = 'y'"))
+    assert ["last_error" in fault.sentence for fault in s.check().faults] == [True]

@@ -9,8 +9,11 @@ from statistics import median
 
 from everwhen.version import __version__
 from tests.proof.account import Account
+from tests.proof.callers import Callers
 from tests.proof.nemesis import Diary
+from tests.proof.overlaps import Nodes, overlaps_of
 from tests.proof.plan import Kind
+from tests.proof.receiver import ALERTS, EVENTS, INBOX, PING
 from tests.proof.users import Users
 from tests.proof.verdict import Recovery, Silence, longest_gap, recoveries, silences
 from tests.proof.worlds import World
@@ -27,6 +30,7 @@ class Trial:
     command: str
     diary: Diary
     users: Users
+    callers: Callers
     refused: Mapping[Kind, str]
     account: Account
     broken: Sequence[str]
@@ -65,6 +69,7 @@ def _of(trial: Trial) -> list[str]:
         ),
         f"Once more: `{trial.command}`",
         f"{account.ledger}.".replace(": every", "; every"),
+        _of_the_oracle(account),
         (
             f"Work was begun {sum(line.what == 'begin' for line in account.lines)} times, as the work itself noted. "
             f"Rescues: {rescued}; jobs that began more than once: {attempts[2] + attempts[3] + attempts[4]}. "
@@ -72,6 +77,8 @@ def _of(trial: Trial) -> list[str]:
             f"{account.events['scheduler.clock_stepped']}. Longest time in which nothing began: "
             f"{longest_gap(account.lines, diary):.1f} s."
         ),
+        "### Runs at once",
+        _overlaps(account, trial.world),
         "### Faults",
         _recovery_table(faults, recoveries(account.lines, diary)),
         _refused(trial.refused),
@@ -81,10 +88,39 @@ def _of(trial: Trial) -> list[str]:
         _table(("what became of it", "slots"), account.slots.most_common()),
         "### Jobs",
         _table(("outcome", "jobs"), jobs.most_common()),
+        "### Watchers",
+        _watches(trial),
         "### Actions of users",
-        _actions(trial.users),
+        _actions(trial.users.counts, "database away"),
+        "### Calls of the REST API",
+        _actions(trial.callers.counts, "no answer"),
         *_starts(trial.world),
     ]
+
+
+def _of_the_oracle(account: Account) -> str:
+    slots = account.oracle.slots
+    return (
+        f"An oracle that shares no code with everwhen's timetable computed {sum(slots.values())} slots anew: "
+        f"{slots['arithmetic']} by arithmetic, {slots['cron']} by cronsim, {slots['chain']} of chains by their ends."
+    )
+
+
+def _overlaps(account: Account, world: World) -> str:
+    nodes = Nodes.of(world.processes, account.lost_nodes)
+    found = list(overlaps_of(account.lines, account.jobs, account.allowing, nodes))
+    if not found:
+        return "No two runs of a schedule that does not allow it were under way at once."
+    longest = {(one.earlier.kind, one.excuse): 0.0 for one in found}
+    for one in found:
+        key = (one.earlier.kind, one.excuse)
+        longest[key] = max(longest[key], one.seconds)
+    counts = Counter((one.earlier.kind, one.excuse) for one in found)
+    rows = [
+        (kind, count, f"{longest[kind, excuse]:.1f}", excuse or "nothing: a promise is broken")
+        for (kind, excuse), count in counts.most_common()
+    ]
+    return _table(("the first run was", "times", "longest (s)", "what excuses it"), rows)
 
 
 def _recovery_table(faults: Counter[Kind], found: Iterable[Recovery]) -> str:
@@ -123,10 +159,24 @@ def _refused(refused: Mapping[Kind, str]) -> str:
     return "Not exercised here: " + "; ".join(f"{kind} ({why})" for kind, why in refused.items()) + "."
 
 
-def _actions(users: Users) -> str:
-    names = sorted({name for name, _ in users.counts})
-    ends = ("done", "refused", "database away")
-    return _table(("action", *ends), [(name, *(users.counts[name, end] for end in ends)) for name in names])
+def _watches(trial: Trial) -> str:
+    """Say what has arrived, and what of it for the second time."""
+    watches, taken = trial.account.watches, trial.world.receiver.arrivals.taken
+    assert watches is not None
+    names = {ALERTS: "alerts", EVENTS: "deliveries of events", INBOX: "messages", PING: "pings"}
+    rows = [
+        (name, len({arrival.id for arrival in taken[path]}), len(taken[path])) for path, name in names.items()
+    ]
+    rows.append(("entries of a listener", len(set(watches.entries)), len(watches.entries)))
+    events: Counter[str] = Counter(one.event.type for one in watches.events)
+    reached = ("schedule.silent", "budget.reached", "schedule.approval_requested", "schedule.approved")
+    counted = ", ".join(f"{kind} {events[kind]}" for kind in reached)
+    return f"{_table(('what', 'arrived', 'times'), rows)}\n\nEvents: {counted}."
+
+
+def _actions(counts: Counter[tuple[str, str]], away: str) -> str:
+    names, ends = sorted({name for name, _ in counts}), ("done", "refused", away)
+    return _table(("action", *ends), [(name, *(counts[name, end] for end in ends)) for name in names])
 
 
 def _starts(world: World) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Struck
+from tests.proof.overlaps import Nodes
 from tests.proof.plan import Strike
 from tests.proof.processes import Absence, Supervised
 from tests.proof.verdict import broken_work, longest_gap, recoveries, silences
@@ -28,6 +30,7 @@ def a_job(job_id: str = "j1", **fields: Any) -> Job:
         "status": "succeeded",
         "attempt": 1,
         "rescues": 0,
+        "row_id": 1,
     }
     return Job(**{**blank, "origin": "schedule", **given, **fields})
 
@@ -40,53 +43,84 @@ def an_account(jobs: list[Job], lines: list[Line]) -> Account:
     return Account(CLEAN, lines, {job.job_id: job for job in jobs})
 
 
+def work_of(account: Account, **ends: Sequence[float]) -> list[str]:
+    return broken_work(
+        account, Nodes(account.lost_nodes, {name.replace("_", " "): at for name, at in ends.items()})
+    )
+
+
 RUN = [a_line(1, "begin"), a_line(2, "end")]
 
 
 def test_work_that_was_done_once_breaks_nothing() -> None:
-    assert broken_work(an_account([a_job()], RUN)) == []
+    assert work_of(an_account([a_job()], RUN)) == []
 
 
 def test_an_attempt_that_began_twice_is_doubled() -> None:
-    (said,) = broken_work(an_account([a_job()], [*RUN, a_line(3, "begin")]))
+    (said,) = work_of(an_account([a_job()], [*RUN, a_line(3, "begin")]))
     assert said == "doubled: attempt 1 of j1 began 2 times"
 
 
 def test_a_success_that_nobody_saw_is_lost() -> None:
-    (said,) = broken_work(an_account([a_job(attempt=2)], RUN))
+    (said,) = work_of(an_account([a_job(attempt=2)], RUN))
     assert "succeeded in attempt 2, and nobody saw it run" in said
 
 
 def test_work_that_is_not_on_record_is_lost() -> None:
-    assert [said.split(":")[0] for said in broken_work(an_account([], RUN))] == ["lost", "lost"]
+    assert [said.split(":")[0] for said in work_of(an_account([], RUN))] == ["lost", "lost"]
 
 
 def test_work_of_an_attempt_that_is_not_on_record_is_lost() -> None:
     again = [a_line(3, "begin", attempt=2), a_line(4, "end", attempt=2)]
-    assert "the record has 1" in broken_work(an_account([a_job()], [*RUN, *again]))[0]
+    assert "the record has 1" in work_of(an_account([a_job()], [*RUN, *again]))[0]
 
 
 def test_lost_work_is_repeated_unless_it_must_not_be() -> None:
     jobs, lines = [a_job(attempt=2, rescues=1)], [a_line(1, "begin"), a_line(5, "begin", attempt=2)]
     account = an_account(jobs, [*lines, a_line(6, "end", attempt=2)])
-    assert broken_work(account) == []
-    (said,) = broken_work(replace(account, only_once={"u"}))
+    assert work_of(account) == []
+    (said,) = work_of(replace(account, only_once={"u"}))
     assert said == "doubled: j1 of s ran 2 times, with on_lost: fail"
 
 
 def test_two_jobs_of_one_schedule_at_once_overlap_unless_they_are_allowed_to() -> None:
     lines = [a_line(1, "begin"), a_line(2, "begin", "j2"), a_line(3, "end"), a_line(4, "end", "j2")]
     account = an_account([a_job(), a_job("j2")], lines)
-    (said,) = broken_work(account)
-    assert said == "overlap: j2 began 1.00 s before j1 ended"
-    assert broken_work(replace(account, allowing={"u"})) == []
-    rescued = an_account([a_job(attempt=2, rescues=1), a_job("j2")], lines)
-    assert not any("overlap" in said for said in broken_work(rescued))
+    (said,) = work_of(account)
+    assert (
+        said == "overlap: attempt 1 of j2 began 1.00 s before attempt 1 of j1 was over (plain, on worker 1)"
+    )
+    assert work_of(replace(account, allowing={"u"})) == []
+
+
+def test_a_job_that_was_taken_over_overlaps_itself_only_while_its_first_node_is_alive() -> None:
+    lines = [
+        a_line(1, "begin"),
+        a_line(5, "begin", attempt=2),
+        a_line(5.5, "still"),
+        a_line(6, "end", attempt=2),
+    ]
+    account = an_account([a_job(attempt=2, rescues=1)], lines)
+    assert work_of(account) == []  # it was cut off
+    (said,) = work_of(account, worker_1=[2.0])  # its node was killed, and what it ran goes on
+    assert "began 0.50 s before attempt 1 of j1 was over (taken over, on worker 1)" in said
+    assert work_of(account, worker_1=[5.2], worker_2=[2.0]) == []
+    assert len(work_of(replace(account, allowing={"u"}), worker_1=[2.0])) == 1
+
+
+def test_a_job_that_was_cancelled_is_over_before_the_next_one_begins() -> None:
+    lines = [a_line(1, "begin"), a_line(2, "begin", "j2"), a_line(2.5, "cancelled"), a_line(4, "end", "j2")]
+    account = an_account([a_job(status="cancelled", node="n1"), a_job("j2")], lines)
+    (said,) = work_of(account)
+    assert said.endswith("(cancelled, on worker 1)")
+    assert work_of(replace(account, lost_nodes=frozenset({"n1"}))) == []
+    taken_over = a_job(status="cancelled", rescues=1, node=None)
+    assert work_of(an_account([taken_over, a_job("j2")], lines)) == []
 
 
 def test_a_limit_that_was_passed_is_named() -> None:
     peaks = Peaks({"guarded:poll": 2}, {"crowded": 3}, {})
-    (said,) = broken_work(replace(an_account([a_job()], RUN), peaks=peaks))
+    (said,) = work_of(replace(an_account([a_job()], RUN), peaks=peaks))
     assert said == "limit: 3 jobs of crowded ran at once, 2 may"
 
 

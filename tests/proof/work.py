@@ -2,7 +2,8 @@
 
 Each line has the time (by the monotonic clock, which all processes of a machine share and no fault sets), the job,
 the attempt and the place. A line is one write to a file opened for appending, so lines of many processes stay intact,
-and a killed process has either written its line or not.
+and a killed process has either written its line or not. Work that lasts writes a line from time to time, so that the
+last sign of an attempt whose process was killed is on record, too.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+BEAT = 0.2  # seconds between two signs of life
+
 
 class Line(NamedTuple):
     """One thing that happened to one attempt of one job."""
 
     at: float
-    what: str  # begin, end, failed, cancelled
+    what: str  # begin, still, end, failed, cancelled
     job_id: str
     attempt: int
     schedule_id: str
@@ -28,10 +31,13 @@ class Line(NamedTuple):
 def work(run: Any) -> str:
     """Take the payload's `seconds`, and fail for the share `fails` of all jobs: always the same ones."""
     note("begin", run)
-    seconds = float(run.payload.get("seconds", 0))
-    if seconds and run.cancelled.wait(seconds):
-        note("cancelled", run)
-        return "cancelled"
+    for _ in range(round(float(run.payload.get("seconds", 0)) / BEAT)):
+        if run.cancelled.wait(BEAT):
+            note("cancelled", run)
+            return "cancelled"
+        note("still", run)
+    if cost := float(run.payload.get("cost", 0)):
+        run.report(cost=f"{cost} USD")
     if random.Random(run.job_id).random() < float(run.payload.get("fails", 0)):
         note("failed", run)
         raise RuntimeError(f"{run.job_id} was to fail")
@@ -65,14 +71,14 @@ def append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-# The same for programs. Their shell has no monotonic clock; /proc/uptime is accurate enough (hundredths of a second),
-# and `clock` is its offset from the clock above.
+# The same for programs, whose argument is a number of signs of life. Their shell has no monotonic clock; /proc/uptime
+# is accurate enough (hundredths of a second).
 SHELL = """#!/bin/sh
 note() { read -r up _ < /proc/uptime; printf '%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' \\
-  "$up" "$1" "$EVERWHEN_JOB_ID" "$EVERWHEN_ATTEMPT" "$EVERWHEN_SCHEDULE_ID" program >> "$RUNS/shell"; }
-RUNS=$1; shift
+  "$up" "$1" "$EVERWHEN_JOB_ID" "$EVERWHEN_ATTEMPT" "$EVERWHEN_SCHEDULE_ID" "${PROOF_NODE:-program}" >> "$RUNS/shell"; }
+RUNS=$1 BEATS=${2:-0}
 note begin
-[ -n "$1" ] && sleep "$1"
+while [ "$BEATS" -gt 0 ]; do sleep 0.2; note still; BEATS=$((BEATS - 1)); done
 note end
 """
 

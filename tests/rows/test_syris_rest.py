@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,26 @@ def test_m1_a_schedule_emits_message_events_that_are_in_the_database(
     assert event["context"]["timezone"] == "Europe/Paris"
     state = service.admin.get(f"/schedules/{made['id']}/").fields
     assert state["last_fired_at"] is not None and state["next_run_at"] is not None
+
+
+def test_m9_the_payload_is_read_as_the_json_text_that_its_column_has(
+    service: Service, clock: ManualClock
+) -> None:
+    made = service.admin.post("/schedules/", {**BODY, "payload": json.dumps(BODY["payload"])}).fields
+    assert made["run"] == service.admin.post("/schedules/", BODY).fields["run"]
+    evening = json.dumps({"content": {"text": "Good evening!"}})
+    changed = service.admin.call("PATCH", f"/schedules/{made['id']}/", {"payload": evening})
+    assert (changed.status, changed.fields["run"]["message"]["content"]["text"]) == (200, "Good evening!")
+    for text in ("{", "[]", "null", '"text"', "{" * 10_000, '{"content": 1}', ""):
+        refused = service.admin.post("/schedules/", {**BODY, "payload": text})
+        assert (refused.status, refused.fields["errors"][0]["path"].split(".")[0]) == (422, "payload"), text
+    masked = json.dumps({"content": {"structured": {"api_token": "***"}}})
+    refused = service.admin.patch(f"/schedules/{made['id']}/", {"payload": masked})
+    assert refused.fields["errors"][0]["path"] == "payload.content.structured.api_token"
+    general = {"every": "1h", "run": {"message": {"text": "hello"}}, "payload": '{"a": 1}'}
+    assert service.admin.post("/schedules/", general).fields["errors"][0]["path"] == "payload"
+    chosen = {**BODY, "run": {"message": {"text": "hello"}}, "payload": '{"a": 1}'}
+    assert service.admin.post("/schedules/", chosen).fields["errors"][0]["path"] == "payload"
 
 
 def test_m6_run_once_fires_once_for_the_window_and_the_audit_has_the_count(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import sqlite3
 import threading
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from everwhen import AsyncScheduler, JobInfo, Run, ScheduleInfo, Scheduler, SchedulerError
+from everwhen.cli.main import everwhen
 from tests.scheduler import signatures
 from tests.scheduler.waiting import until
 
@@ -120,12 +123,66 @@ RESULTS: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
+def fails() -> None:
+    raise ValueError("boom")
+
+
+async def fails_async() -> None:
+    raise json.JSONDecodeError("boom", "", 0)
+
+
+FAILING: dict[str, tuple[Callable[..., Any] | str, str, str]] = {
+    "sync": (fails, "ValueError", "boom"),
+    "async": (fails_async, "json.decoder.JSONDecodeError", "boom: line 1 column 1 (char 0)"),
+    "isolated": ("tests.targets.functions:awaits_and_raises", "ValueError", "async"),
+}
+
+
 @pytest.fixture(params=("sqlite", "postgres"))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/shop.db"
     found: str = request.getfixturevalue("postgres_url")
     return found
+
+
+def test_the_last_error_is_the_message_and_its_type_stands_beside_it(url: str) -> None:
+    with Scheduler(url, name="shop") as scheduler:
+        for name, (function, _, _) in FAILING.items():
+            if isinstance(function, str):
+                scheduler.add(name, every="1d", run={"python": function, "isolate": True})
+            else:
+                scheduler.add(name, function, every="1d")
+        until(lambda: all(scheduler.get_schedule(name).error_count for name in FAILING))
+        for name, (_, error_type, message) in FAILING.items():
+            schedule = scheduler.get_schedule(name)
+            assert (schedule.last_error_type, schedule.last_error) == (error_type, message)
+            (job,) = scheduler.jobs(schedule=name)
+            assert (job.error_type, job.error_message) == (error_type, message)
+            assert job.error is not None and job.error.startswith("Traceback")
+            ended = scheduler.trigger(name).wait(LONG)
+            assert (ended.error_type, ended.error_message) == (error_type, message)
+            assert f"{error_type}: {message}" in scheduler.why(name).sentence
+    scheduler.close()
+
+
+def test_every_surface_has_the_message_of_an_error_beside_its_type(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with Scheduler(url, name="shop") as scheduler:
+        scheduler.add("a", fails, every="1d")
+        until(lambda: bool(scheduler.get_schedule("a").error_count))
+    scheduler.close()
+
+    def answer(*line: str) -> Any:
+        return json.loads(CliRunner().invoke(everwhen, [*line, "--database", url, "--json"]).stdout)
+
+    schedule, (job,) = answer("schedules", "show", "a"), answer("jobs", "list")
+    assert (schedule["last_error"], schedule["last_error_type"]) == ("boom", "ValueError")
+    assert (job["error_message"], job["error_type"]) == ("boom", "ValueError")
+    assert job["error"].startswith("Traceback")
+    assert "its job failed: ValueError: boom" in answer("why", "a")["sentence"]
+    shown = CliRunner().invoke(everwhen, ["jobs", "list", "--database", url]).stdout
+    assert "ValueError: boom" in shown and "Traceback" not in shown
 
 
 def test_an_object_or_a_list_that_a_function_returns_comes_back_as_one(url: str) -> None:
@@ -217,10 +274,22 @@ def test_a_program_that_runs_logs_what_runs_next_and_in_which_zone(
         [text.startswith("scheduler shop started") for text in caplog.messages].index(True) + 1 :
     ]
     assert lines[:3] == [
-        "often   every hour                                  next run 2089-01-01 01:00:00+01:00 CET",
-        "report  at 09:00, on the 1st of the month, in July  next run 2090-07-01 09:00:00+02:00 CEST",
+        "often   every hour                                  next run Sat 2089-01-01 01:00:00 CET +01:00",
+        "report  at 09:00, on the 1st of the month, in July  next run Sat 2090-07-01 09:00:00 CEST +02:00",
         "and 1 other active schedule",
     ]
+
+
+def test_a_program_whose_only_schedule_runs_already_logs_that(
+    caplog: pytest.LogCaptureFixture, scheduler: Scheduler
+) -> None:
+    agents = {"bot": {"command": ["true"], "schedules": {"ask": {"type": "chat"}}}}
+    running = threading.Thread(target=scheduler.run, args=(agents,))
+    with caplog.at_level(logging.INFO, logger="everwhen"):
+        running.start()
+        until(lambda: "1 active schedule: what runs now, or is fired by requests" in caplog.messages)
+    scheduler.stop()
+    running.join()
 
 
 def test_an_asyncio_program_logs_it_as_well(caplog: pytest.LogCaptureFixture) -> None:
@@ -231,7 +300,7 @@ def test_an_asyncio_program_logs_it_as_well(caplog: pytest.LogCaptureFixture) ->
 
     async def main() -> None:
         task = asyncio.create_task(shop.run())
-        while not any("next run 2090-07-01 09:00:00+00:00 UTC" in text for text in caplog.messages):
+        while not any("next run Sat 2090-07-01 09:00:00 UTC" in text for text in caplog.messages):
             await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait([task])

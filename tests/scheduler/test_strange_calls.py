@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -98,12 +99,12 @@ ITSELF.append(ITSELF)
             r'add\("a", greet, cron="\*/10 \* \* \* \*", start_at="2090-01-01T00:00"\)$',
         ),
         (
-            lambda s: s.add("a", signatures.greet, "cron", second="*/5"),
-            r'add\("a", greet, cron="\* \* \* \* \*"\)\nsecond: the fields of cron are one text',
+            lambda s: s.add("a", signatures.greet, "cron", second="*/7"),
+            r"the trigger is a key here, and the five fields of cron= cannot say second='\*/7'\n",
         ),
         (
             lambda s: s.add("a", signatures.greet, "cron", hour="25"),
-            r'add\("a", greet, cron="30 7 \* \* mon-fri"\)$',
+            "the five fields of cron= cannot say hour='25'",
         ),
         (
             lambda s: s.add(
@@ -142,6 +143,64 @@ def test_what_cannot_be_meant_is_refused(
     with pytest.raises(ConfigError, match=message):
         call(scheduler)
     assert [one.id for one in scheduler.schedules()] == ["known"]
+
+
+def report(text: str = "") -> str:
+    return text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ((report, "interval"), {"minutes": 5}),
+        ((report, "interval"), {"days": 1, "start_date": "2090-01-01"}),
+        ((report, "interval", ["a"]), {"hours": 25, "id": "x", "replace_existing": True}),
+        ((), {"func": report, "trigger": "interval", "seconds": 90, "jitter": 5, "misfire_grace_time": 60}),
+        (("tests.scheduler.test_strange_calls:report", "interval"), {"minutes": 5, "kwargs": {"text": "a"}}),
+        ((report, "date"), {"run_date": "2090-01-01"}),
+        ((report, "date"), {"run_date": date(2090, 1, 1)}),
+        ((report, "date"), {"run_date": "2090-01-01 09:00:00"}),
+        ((report, "cron"), {"second": "*/10"}),
+        ((report, "cron"), {"day_of_week": "0-4", "hour": "9-17", "minute": "*/15"}),
+        ((report, "cron"), {"day": "1st mon", "hour": 2, "end_date": "2090-01-01"}),
+        ((report, "cron"), {"day": "last fri", "month": "1-6", "timezone": "Europe/Paris"}),
+        ((report, "cron"), {"day": "last", "hour": 23, "minute": 59}),
+    ],
+)
+def test_a_call_that_is_written_for_one_of_apscheduler_is_taken(
+    scheduler: Scheduler, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        scheduler.add(*arguments, **options)
+    call = re.fullmatch(r"the trigger is a key here: (add\(.*\))", str(caught.value))
+    assert call is not None, str(caught.value)
+    made = eval(f"scheduler.{call[1]}", {"scheduler": scheduler, "report": report})
+    assert made.status == "active"
+    scheduler.remove(made.id)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"second": 30},
+        {"week": 3},
+        {"year": 2090, "hour": 9},
+        {"day": "1-7", "day_of_week": "mon"},  # both must match there; here one is enough
+        {"hour": "25"},
+    ],
+)
+def test_no_call_is_written_where_cron_cannot_say_the_same(
+    scheduler: Scheduler, options: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        scheduler.add(report, "cron", **options)  # type: ignore[call-overload]
+    assert "add(" not in str(caught.value)
+    assert all(f"{name}={value!r}" in str(caught.value) for name, value in options.items())
+
+
+def test_add_without_anything_says_what_it_takes(scheduler: Scheduler) -> None:
+    with pytest.raises(ConfigError, match="add takes the id and the function"):
+        scheduler.add(every="1h")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", METHODS)

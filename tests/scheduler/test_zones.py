@@ -116,8 +116,8 @@ def test_a_naive_time_is_read_in_the_schedules_zone_and_the_answers_name_the_zon
     scheduler = Scheduler("sqlite://", name="shop", timezone="Europe/Berlin")
     added = scheduler.add("once", signatures.defaults, at=FAR, timezone="Asia/Tokyo")
     assert (added.timezone, added.next_run_at) == ("Asia/Tokyo", datetime(2090, 7, 1, tzinfo=UTC))
-    assert added.trigger == "once, at 2090-07-01 09:00:00+09:00"
-    assert "09:00 Asia/Tokyo" in scheduler.why("once", FAR).sentence
+    assert added.trigger == "once, at Sat 2090-07-01 09:00:00 JST +09:00"
+    assert "Sat 2090-07-01 09:00:00 JST +09:00" in scheduler.why("once", FAR).sentence
     daily = scheduler.add(
         "daily", signatures.defaults, cron="0 9 * * *", start_at=FAR, end_at=datetime(2090, 7, 3)
     )
@@ -150,9 +150,9 @@ def test_a_table_shows_each_next_run_in_its_own_zone(capsys: pytest.CaptureFixtu
     scheduler.close()
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("next run ")[2] for line in lines] == [
-        "2090-07-01 09:00:00+00:00 UTC",
-        "2090-07-01 09:00:00+02:00 CEST",
-        "2090-07-01 09:00:00+04:00",
+        "Sat 2090-07-01 09:00:00 UTC",
+        "Sat 2090-07-01 09:00:00 CEST +02:00",
+        "Sat 2090-07-01 09:00:00 +04:00",
     ]
 
 

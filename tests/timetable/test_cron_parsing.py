@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 
 import pytest
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everwhen import is_valid_cron_expression
 from everwhen.errors import CronParseError
 from everwhen.timetable.cron import SHORTHANDS, bits, parse_cron
 
@@ -53,6 +55,39 @@ def test_a_fault_names_the_expression_the_field_and_a_working_example(
     assert str(caught.value) == f'Invalid cron expression "{text}" - {fault}'
     assert (caught.value.expression, caught.value.field) == (text, field)
     parse_cron(caught.value.example)
+
+
+# Days that only months of one length have, and terms that are malformed. Left out is what the decision on cronsim
+# names: a step on L or LW, and a range of one value with a step.
+DATES = """* */7 */28 */29 */30 */31 */31,22 */31,28 */30,29 */32 L LW */31,LW 22 29 30,31 31/2 28-29/5 L-3 15W */L LL
+    0/2""".split()
+MONTHS = "* 2 FEB 2/12 2,4 */12 4,6,9,11 11-2 0/2 13".split()
+WEEKDAYS = """* */7 */8 0L 3L 6L 7L 0L,6L 1,0L 5#5 MON#5 7#5 2#4 1#05 L SUNL 5L/2 1-5#2 *#2 1#0 1#6 1# #1 1#1#1 sat-sun
+    6-7 5L,""".split()
+
+
+@pytest.mark.parametrize("dates", DATES)
+def test_an_expression_is_valid_where_cronsim_finds_a_match_within_fifty_years(dates: str) -> None:
+    texts = [f"0 0 {dates} {months} {weekdays}" for months, weekdays in itertools.product(MONTHS, WEEKDAYS)]
+    differing = [text for text in texts if is_valid_cron_expression(text) is not matches_in_cronsim(text)]
+    assert differing == []
+
+
+def matches_in_cronsim(text: str) -> bool:
+    try:
+        next(CronSim(text, datetime(2026, 1, 1)))
+    except (CronSimError, StopIteration, RuntimeError):
+        return False
+    return True
+
+
+def test_a_last_sunday_on_the_22nd_is_in_a_february_of_28_days() -> None:
+    assert days_of_february(2026, "0 0 */31,22 2 0L") == [22]
+    assert days_of_february(2032, "0 0 */31,22 2 0L") == []
+
+
+def days_of_february(year: int, text: str) -> list[int]:
+    return [day - 30 for day in bits(parse_cron(text).days.days_of_year(year))]
 
 
 @pytest.mark.parametrize(

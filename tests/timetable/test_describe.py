@@ -61,7 +61,7 @@ def test_a_cron_expression_in_words(text: str, fields: str) -> None:
         (parse_every("1h30m"), "every 1 hour 30 minutes"),
         (parse_every("daily"), "every 24 hours"),
         (EveryMonth(), "every month, at the same day and time"),
-        (Once(1_800_000_000, "at", ""), "once, at 2027-01-15 09:00:00+01:00"),
+        (Once(1_800_000_000, "at", ""), "once, at Fri 2027-01-15 09:00:00 CET +01:00"),
         (OnRequest("webhook"), "when its webhook is called"),
         (OnRequest("chat"), "when somebody asks in chat"),
     ],

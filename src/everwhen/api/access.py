@@ -24,8 +24,7 @@ from everwhen.api.connections import SAFE
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address, caller_scheme, counting_key
-from everwhen.api.rates import Rates
-from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN_ID, media_type, port_of, root_of
+from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import MCP, Caller
 from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
@@ -84,7 +83,7 @@ async def authenticate(request: Request, scopes: SecurityScopes, bearer: Bearer,
     is_global = NO_OWNER in scopes.scopes
     token = await _token_of(context, request, bearer, api_key)
     # Also for what it may not, which is on record.
-    refuse_haste(context, token.token_id, "This token sends too many requests.")
+    refuse_haste(context, token)
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call requires {_rank(role)}{' without an owner' if is_global else ''}."
         await run_sync(_deny, context, request, actor_of(token), "role")
@@ -152,7 +151,7 @@ async def secret_of(request: Request) -> str:
     if not secret:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
     token = await known(context, request, secret)
-    refuse_haste(context, token.token_id, "This token asks too often.")
+    refuse_haste(context, token)
     return secret
 
 
@@ -161,12 +160,18 @@ async def _token_of(context: ApiContext, request: Request, bearer: Bearer, api_k
     return await (known(context, request, secret) if secret else _of_session(context, request))
 
 
-def refuse_haste(context: ApiContext, who: str, detail: str) -> None:
-    _refuse_beyond(context.rates, who, detail)
+def refuse_haste(context: ApiContext, token: Token) -> None:
+    """Count a request of this token, and of its owner; refuse it beyond their rate."""
+    _refuse_until(context.rates.take_of(token), "This token, or its owner, sends too many requests.")
 
 
-def _refuse_beyond(rates: Rates, who: str, detail: str) -> None:
-    if wait := rates.take(who):
+def refuse_hasty_calls(context: ApiContext, who: str, detail: str) -> None:
+    """Count a request that another proof than a token opens; refuse it beyond its rate."""
+    _refuse_until(context.rates.take(who), detail)
+
+
+def _refuse_until(wait: float, detail: str) -> None:
+    if wait:
         raise RefusedError(429, detail, headers={"retry-after": str(int(wait) + 1)})
 
 
@@ -195,7 +200,7 @@ def refuse_guessing(
     context: ApiContext, request: Request, detail: str = "Too many requests with a wrong token."
 ) -> None:
     """Count a secret that is not valid; refuse an address with too many of them."""
-    _refuse_beyond(context.failures, counting_key(_address(context, request)), detail)
+    _refuse_until(context.failures.take(counting_key(_address(context, request))), detail)
 
 
 def forget(context: ApiContext, token_id: str | None = None) -> None:
@@ -230,8 +235,8 @@ async def _of_session(context: ApiContext, request: Request) -> Token:
 
 
 def _seen(request: Request, token: Token) -> Token:
-    """Note whose request it is, for what counts requests."""
-    setattr(request.state, TOKEN_ID, token.token_id)
+    """Note whose request it is, for what counts requests and shares places out."""
+    setattr(request.state, TOKEN, token)
     return token
 
 

@@ -21,7 +21,9 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
 from everwhen.api.payloads import model_of
 from everwhen.api.problems import MEDIA_TYPE, InvalidError, RefusedError
-from everwhen.api.request_guard import LARGE, ROOT
+from everwhen.api.request_guard import LARGE, ROOT, TOKEN
+from everwhen.api.shares import ANONYMOUS
+from everwhen.compat.body_shapes import parse_object
 from everwhen.errors import SubmissionError
 from everwhen.errors import shown as shown_text
 from everwhen.model.instants import instant_of
@@ -88,7 +90,7 @@ class Body(NamedTuple):
 
 async def json_body(request: Request) -> Body:
     """Return the body as plain data; refuse what is not valid JSON with the place of the first mistake."""
-    return await parse_body(await request.body())
+    return await parse_body(request, await request.body())
 
 
 async def schedule_body(request: Request) -> Body:
@@ -96,13 +98,16 @@ async def schedule_body(request: Request) -> Body:
     raw = await request.body()
     if len(raw) > MOST_SCHEDULE:
         raise RefusedError(413, f"A schedule may have at most {MOST_SCHEDULE:,} bytes.")
-    return await parse_body(raw)
+    return await parse_body(request, raw)
 
 
-async def parse_body(raw: bytes, most_values: int = MOST_VALUES) -> Body:
+async def parse_body(request: Request, raw: bytes, most_values: int = MOST_VALUES) -> Body:
+    """Return the body and its data; a large one is parsed on a thread, when it is its sender's turn."""
     if len(raw) <= LARGE:
         return Body(raw, parse_json(raw, most_values))
-    return Body(raw, await run_sync(parse_json, raw, most_values))
+    asker = getattr(request.state, TOKEN, ANONYMOUS)
+    async with context_of(request).shares.admit(asker, 0):
+        return Body(raw, await run_sync(parse_json, raw, most_values))
 
 
 JsonBody = Annotated[Body, Depends(json_body)]
@@ -186,7 +191,12 @@ def refuse_masks(fields: Any) -> None:
     """Refuse what an answer shows instead of a secret: stored as it is, the mask would replace the secret."""
     given = fields if isinstance(fields, dict) else {}
     fault = "is the mask that answers show; write the secret itself, or leave {} out"
-    found = [(path, fault.format(key)) for key in _MASKED for path in _masks_in(given.get(key), path=key)]
+    values = {key: given.get(key) for key in _MASKED}
+    if isinstance(values["payload"], str):  # the JSON of a message template
+        values["payload"] = parse_object(values["payload"])
+    found = [
+        (path, fault.format(key)) for key, value in values.items() for path in _masks_in(value, path=key)
+    ]
     if given.get("secret") == MASK:
         found.append(("secret", fault.format("secret")))
     if found:

@@ -145,7 +145,7 @@ class ApiContext:
         self.shares = Shares(limited(burst=COST_BURST, per_second=COST_PER_SECOND))
         self.lines = limited(burst=1, per_second=LINES_PER_MINUTE / 60)
         self.readiness = Readiness(self.runtime, self.unready, has_queue=self.node_hooks.dispatch != "local")
-        self.streams = Streams(self.runtime, self.changes)
+        self.streams = Streams(self.runtime, self.changes, self.shares)
         self.sign_in_links = SignInLinks(self.runtime.clock.monotonic)
         self._places = (0, {})
 

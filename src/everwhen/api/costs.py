@@ -1,8 +1,9 @@
 """What a call costs: declared where it is defined, like its role, and known before its work begins.
 
 A unit is about a millisecond of a processor, measured with 1,000 and with 10,000 schedules. The estimate is made from
-the arguments, and from how many schedules the caller sees. A call that is cheap by its estimate is done like one that
-is declared cheap; the others take their turn by the share of their token (`shares`), and give way while they work.
+the arguments, and from how many schedules the caller sees. Every call takes its turn by the share of its token
+(`shares`); one that is cheap by its estimate does so like one that is declared cheap. Those with an estimate give way
+while they work.
 
 `tests/api/test_shares.py` finds a call that declares nothing.
 """
@@ -11,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial, wraps
-from typing import Any, TypeVar
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar, cast
 
 from anyio.to_thread import run_sync
 from starlette.responses import Response
 
-from everwhen.api.context import ApiContext
+from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
+from everwhen.api.rates import Asker
+from everwhen.api.shares import ANONYMOUS
 from everwhen.engine.loop import low_priority
 from everwhen.operations.access import Caller
 
@@ -32,8 +36,28 @@ _declared: dict[Callable[..., Any], float | Estimate] = {}
 
 def cheap(endpoint: Endpoint) -> Endpoint:
     """Declare that a call costs little, whatever its arguments are."""
-    _declared[endpoint] = CHEAP
-    return endpoint
+    if iscoroutinefunction(endpoint):  # it does nothing on a thread, or leaves that to others
+        _declared[endpoint] = CHEAP
+        return endpoint
+
+    @wraps(endpoint)
+    async def take_turn(**arguments: Any) -> Response:
+        async with _context_in(arguments).shares.admit(_asker_in(arguments), CHEAP):
+            return await run_sync(partial(endpoint, **arguments))
+
+    _declared[take_turn] = CHEAP
+    return cast("Endpoint", take_turn)
+
+
+def _context_in(arguments: Arguments) -> ApiContext:
+    context: ApiContext | None = arguments.get("context")
+    return context_of(arguments["request"]) if context is None else context
+
+
+def _asker_in(arguments: Arguments) -> Asker:
+    """Return the token of a call; where it has another proof or needs none, what stands for all those."""
+    callers = (argument.token for argument in arguments.values() if isinstance(argument, Caller))
+    return next(callers, ANONYMOUS)
 
 
 def expensive(

@@ -2,8 +2,8 @@
 
 A feed reads in commit order and keeps the last few thousand items, as they go over the wire. Readers follow that
 buffer, each at its own position; nothing is queued for any of them. One that joins further back, or has fallen behind
-the buffer, reads pages of the database at its own pace, until it has reached the buffer. Everything here runs on the
-server's event loop; only the database is read on threads.
+the buffer, reads pages of the database at its own pace, until it has reached the buffer; each page when it is its
+turn, as for an expensive call. Everything here runs on the server's event loop; only the database is read on threads.
 
 The items of a feed may come from several sequences, each with numbers of its own, so a cursor has a number in each. Two
 who read the same may see them interleaved differently. Therefore the id that is sent is the reader's own cursor, and
@@ -16,11 +16,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import NamedTuple
 
 from anyio.to_thread import run_sync
 
+from everwhen.engine.loop import low_priority
 from everwhen.errors import StoreError
 
 PAGE = 200
@@ -36,6 +37,8 @@ log = logging.getLogger("everwhen")
 
 
 Cursor = tuple[int, ...]
+Turn = Callable[[], AbstractAsyncContextManager[None]]
+"""Wait until a reader may read a page."""
 
 
 class Item(NamedTuple):
@@ -94,7 +97,9 @@ class Feed:
         self.is_closed = False
 
     @asynccontextmanager
-    async def reader(self, after: Sequence[int] | None, owner: str | None) -> AsyncIterator[Reader]:
+    async def reader(
+        self, after: Sequence[int] | None, owner: str | None, turn: Turn = nullcontext
+    ) -> AsyncIterator[Reader]:
         """Return a new reader, from behind that cursor or from now on; `owner`: of that owner's items only.
 
         Where a cursor names only the first sequences, the others are sent from now on.
@@ -104,7 +109,7 @@ class Feed:
             async with self._opening:
                 await self._open()
             given = tuple(after or ())
-            yield Reader(self, (*given, *self.cursor[len(given) :]), owner)
+            yield Reader(self, (*given, *self.cursor[len(given) :]), owner, turn)
         finally:
             self._readers -= 1
             if not self._readers:
@@ -139,7 +144,11 @@ class Feed:
 
     async def page(self, after: Cursor) -> list[Item]:
         """Items behind a cursor, from the database."""
-        return list(_chunk(await run_sync(self._source.after, after, PAGE)))
+        return list(_chunk(await run_sync(self._read_page, after)))
+
+    def _read_page(self, after: Cursor) -> Sequence[Item]:
+        with low_priority():
+            return self._source.after(after, PAGE)
 
     def moved(self) -> asyncio.Event:
         """Set when something has come since it was asked for."""
@@ -226,9 +235,10 @@ class Feed:
 class Reader:
     """One who listens."""
 
-    def __init__(self, feed: Feed, after: Cursor, owner: str | None) -> None:
+    def __init__(self, feed: Feed, after: Cursor, owner: str | None, turn: Turn) -> None:
         self._feed = feed
         self._owner = owner
+        self._turn = turn
         self._after = after
         self._place: int | None = None
         self._seen: tuple[int, ...] = ()  # by sequence: up to which place it has seen what is kept
@@ -265,7 +275,10 @@ class Reader:
             self._place = None  # it has fallen behind
         if self._place is None:
             self._join()
-        return await self._feed.page(self._after) if self._place is None else self._from_memory(self._place)
+        if self._place is not None:
+            return self._from_memory(self._place)
+        async with self._turn():
+            return await self._feed.page(self._after)
 
     def _join(self) -> None:
         """Change over to the memory, if it has all that follows, whatever the order in which it was read there."""

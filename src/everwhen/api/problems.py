@@ -88,9 +88,9 @@ async def on_error(request: Request, error: Exception) -> Response:
     is_local = bool(context.insiders)  # a command on the database itself: there is no service with a log
     if isinstance(error, errors.StoreError) and not is_local:
         context.log_outage(error)
-    token_id = getattr(request.state, "token_id", None)  # a hook may be called with a signature alone
-    if token_id is not None and isinstance(error, errors.LimitError):
-        context.charge_refusal(token_id)
+    token = getattr(request.state, "token", None)  # a hook may be called with a signature alone
+    if token is not None and isinstance(error, errors.LimitError):
+        context.charge_refusal(token.token_id)
     return problem_of(error, is_local=is_local)
 
 

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 MOST_BUCKETS = 10_000
+OF_OWNER = 3  # as much as so many tokens
+
+
+class Asker(Protocol):
+    """Who asks: a token, or what stands for callers without one."""
+
+    @property
+    def token_id(self) -> str: ...
+
+    @property
+    def owner(self) -> str | None: ...
 
 
 class Rates:
@@ -30,6 +42,11 @@ class Rates:
             # The one that was used longest ago: by now it is the fullest, so forgetting it forgives the least.
             del self._buckets[next(iter(self._buckets))]
         return 0.0 if is_there else (amount - left) / self._per_second
+
+    def take_of(self, asker: Asker, amount: float = 1) -> float:
+        """Take so much from the bucket of a token, and from that of its owner, who may have any number of tokens."""
+        wait = self.take(asker.token_id, amount)
+        return wait or (0.0 if asker.owner is None else self.take(f"owner:{asker.owner}", amount / OF_OWNER))
 
     def charge(self, key: str, amount: int) -> None:
         """Take more for a request that was answered; at most a whole burst is owed."""

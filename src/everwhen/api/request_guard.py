@@ -50,7 +50,7 @@ ANY_HOST = frozenset(("/healthz", "/readyz"))
 # more where the answer is large.
 UNITS, UNITS_WITH_PROOF = 5, 2
 UNITS_OF_LARGE = {"/api/openapi.json": 100, "/api/docs": 100, "/metrics": 25}
-TOKEN_ID = "token_id"  # in the state of a request whose token is known
+TOKEN = "token"  # in the state of a request whose token is known
 PROOFS = ("everwhen-signature", "x-hub-signature-256", "everwhen-outcome-token")
 # A client that asks too often waits for its answer: refusals are cheap, but not free. Not many wait at once, or they
 # would take up the connections of the others.
@@ -120,7 +120,7 @@ class RequestGuard:
 
         async def sending(message: Message) -> None:
             nonlocal is_replaced
-            if message["type"] == "http.response.start" and TOKEN_ID not in state:
+            if message["type"] == "http.response.start" and TOKEN not in state:
                 wait = self._take_anonymous(scope, units)
                 is_replaced = wait > 0 and message["status"] >= 400
                 if is_replaced:

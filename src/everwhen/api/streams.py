@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 from anyio.to_thread import run_sync
@@ -21,6 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from everwhen.api.feeds import Cursor, Feed, Item, Reader, Source
 from everwhen.api.problems import RefusedError
+from everwhen.api.shares import Shares, count
 from everwhen.errors import StoreError
 from everwhen.model.events import event_of_hold
 from everwhen.model.token import Token
@@ -31,7 +33,7 @@ from everwhen.runtime import Runtime
 from everwhen.views.record import event_to_json, message_to_json
 from everwhen.views.shape import Object
 
-MOST, MOST_OF_TOKEN = 1_000, 100
+MOST, MOST_OF_OWNER, MOST_OF_TOKEN = 1_000, 500, 100
 HEARTBEAT, RECHECK = 15.0, 1.0
 PATIENCE = 10.0
 AGAIN = b"retry: 2000\n\n"  # milliseconds until a reader comes back
@@ -45,14 +47,16 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class Streams:
     """The streams of one process: what feeds them, how many there are, and that they end."""
 
-    def __init__(self, runtime: Runtime, changes: Callable[[], int] | None) -> None:
+    def __init__(self, runtime: Runtime, changes: Callable[[], int] | None, shares: Shares) -> None:
+        self._shares = shares
         self.patience = PATIENCE
         self.heartbeat = HEARTBEAT
         self._runtime = runtime
         self.events = Feed(_event_source(runtime), changes)
         self.messages = Feed(_message_source(runtime, shows_secrets=True), changes)
         self.masked_messages = Feed(_message_source(runtime, shows_secrets=False), changes)
-        self._open: dict[str, int] = {}  # how many, by token
+        self._of_token: Counter[str] = Counter()
+        self._of_owner: Counter[str | None] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._good: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
 
@@ -69,13 +73,31 @@ class Streams:
     @property
     def count(self) -> int:
         """Return how many are open."""
-        return sum(self._open.values())
+        return self._of_owner.total()
 
-    def refuse_more(self, token: Token) -> None:
-        if self._open.get(token.token_id, 0) >= MOST_OF_TOKEN:
+    @contextmanager
+    def admit(self, token: Token) -> Iterator[None]:
+        """Count a stream as long as it lasts; refuse it where there are enough."""
+        self._refuse_more(token)
+        count(self._of_token, token.token_id, 1)
+        count(self._of_owner, token.owner, 1)
+        try:
+            yield
+        finally:
+            count(self._of_token, token.token_id, -1)
+            count(self._of_owner, token.owner, -1)
+
+    def _refuse_more(self, token: Token) -> None:
+        if self._of_token[token.token_id] >= MOST_OF_TOKEN:
             raise RefusedError(
                 429,
                 f"This token has {MOST_OF_TOKEN} open streams, which is the limit; close one first.",
+                headers=_LATER,
+            )
+        if token.owner is not None and self._of_owner[token.owner] >= MOST_OF_OWNER:
+            raise RefusedError(
+                429,
+                f"This owner has {MOST_OF_OWNER} open streams, which is the limit; close one first.",
                 headers=_LATER,
             )
         if self.count >= MOST:
@@ -86,14 +108,8 @@ class Streams:
     @asynccontextmanager
     async def reader(self, feed: Feed, token: Token, after: Cursor | None) -> AsyncIterator[Reader]:
         self._loop = asyncio.get_running_loop()
-        self._open[token.token_id] = self._open.get(token.token_id, 0) + 1
-        try:
-            async with feed.reader(after, token.owner) as reader:
-                yield reader
-        finally:
-            self._open[token.token_id] -= 1
-            if not self._open[token.token_id]:
-                del self._open[token.token_id]
+        async with feed.reader(after, token.owner, partial(self._shares.portion, token)) as reader:
+            yield reader
 
     async def is_good(self, token: Token, admitted: float) -> bool:
         """Return whether a token that was accepted then is still in force; all streams ask together, once a second."""
@@ -131,6 +147,10 @@ class EventStream(Response):
         self._session = session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._streams.admit(self._token):
+            await self._stream(receive, send)
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send(send))
         leaving = asyncio.create_task(_left(receive))
@@ -146,6 +166,8 @@ class EventStream(Response):
             async with self._streams.reader(self._feed, self._token, self._after) as reader:
                 await self._write(send, AGAIN)
                 await self._pass_on(reader, send)
+            await self._write(send, b"", is_last=True)
+        except RefusedError:  # the service stops while the reader waits for its turn
             await self._write(send, b"", is_last=True)
         except TimeoutError:
             log.warning("a reader of a stream takes nothing, and is dropped: %s", self._token.token_id)

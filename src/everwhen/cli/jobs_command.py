@@ -32,6 +32,7 @@ from everwhen.cli.screen import (
 )
 from everwhen.cli.terminal import OutputText, echo, has_reader, print_bytes, print_json, print_lines, secho
 from everwhen.model.job import JobStatus, Origin
+from everwhen.model.outcome import with_type
 
 LOOK_EVERY = 0.5
 _JOB_ID = re.compile(r"sched-.+-n\d+-rc\d+")
@@ -69,7 +70,7 @@ def list_(client: Client, start: str | None, end: str | None, limit: int, **filt
 
 
 def _row(client: Client, one: dict[str, Any]) -> tuple[str | Text, ...]:
-    said = one["error"] or one["reason"] or one["result"] or ""
+    said = _error_of(one) or one["reason"] or one["result"] or ""
     return (
         Text(one["id"], "dim"),
         Text(client.name_of(one["schedule_id"]), "bold"),
@@ -79,6 +80,11 @@ def _row(client: Client, one: dict[str, Any]) -> tuple[str | Text, ...]:
         span_text(seconds_between(one["started_at"], one["ended_at"])) if one["started_at"] else "",
         Text(said.strip().partition("\n")[0][:80], "red" if one["error"] else "dim"),
     )
+
+
+def _error_of(job: dict[str, Any]) -> str:
+    """Return the error of a job without its traceback."""
+    return with_type(job["error_message"] or "", job["error_type"])
 
 
 @command.call("show")

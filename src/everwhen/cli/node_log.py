@@ -21,7 +21,7 @@ from everwhen.clock import now
 from everwhen.config.settings import LogSettings, log_settings_of
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.instants import to_datetime
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import Outcome, summary_of
 from everwhen.target import Run
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -154,6 +154,8 @@ class JobLines:
             _log.write(level, f"job.{outcome.status}", text or outcome.status, _fields_of(run))
             return
         word = styled(marked(outcome.status), fg=mark_of(outcome.status).colour or None)
+        if outcome.error is not None:
+            text = summary_of(outcome.error, outcome.error_type)
         first = shown(text.splitlines()[0]) if text else ""
         _print(f"{clock_time()}  {shown(run.schedule_name):<24} ", word, f"  {first}" if first else "")
 

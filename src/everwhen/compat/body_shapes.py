@@ -6,6 +6,7 @@ translated to the keys of a file, and those are checked.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from everwhen.model.fields import FIELDS, TRIGGER_KEYS
 from everwhen.model.instants import SECOND
 from everwhen.model.kinds import Either, Key, Object, Record
 from everwhen.model.message import message_target
-from everwhen.model.scalars import Number, Text, Word
+from everwhen.model.scalars import CheckedValue, Number, Schema, Text, Word, spelled
 from everwhen.model.values import MOST_PAYLOAD, WORKFLOW_ID, parse_duration
 from everwhen.timetable.interval import LONGEST
 from everwhen.timetable.trigger import Every, parse_every
@@ -27,6 +28,20 @@ _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 _TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
 _ON_REQUEST = ("webhook", "chat")
 _GENERAL = frozenset(GENERAL)
+
+
+class _JsonText:
+    """A text where an object is expected: what is the JSON of a message template has been parsed before."""
+
+    def check(self, node: CheckedValue) -> None:
+        node.complain(
+            f"must be an object, not {spelled(node.value)}; beside type and spec also its JSON as text"
+        )
+
+    def schema(self) -> Schema:
+        return {"type": "string", "contentMediaType": "application/json"}
+
+
 SUBMISSION = Record(
     {
         **GENERAL,
@@ -39,6 +54,10 @@ SUBMISSION = Record(
         "workflow_id": Key(WORKFLOW_ID, "The workflow to start."),
         "trigger_node_id": Key(Text(), "The trigger node of the workflow."),
         "timeout_seconds": Key(Number(0, LONGEST), "The same as timeout, in seconds; 0 means no limit."),
+        "payload": Key(
+            Either(((str, _JsonText()),), FIELDS["payload"].kind),
+            f"{FIELDS['payload'].about} Beside type and spec its JSON as text, too.",
+        ),
         "trigger_payload": Key(Object(MOST_PAYLOAD), "The same as payload."),
         "catch_up_policy": FIELDS["catch_up"],
         "quiet_hours_policy_id": FIELDS["quiet_hours"],
@@ -47,6 +66,15 @@ SUBMISSION = Record(
         "signature": FIELDS["signature"],
     }
 )
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a text is as JSON; None where it is none."""
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 class _Alias(NamedTuple):
@@ -70,6 +98,16 @@ class ForeignBodies:
     """The keys of a file, and the two other shapes."""
 
     keys = SUBMISSION
+
+    def parse_texts(
+        self, fields: Mapping[str, Any], existing: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """Parse the payload of SYRIS's shape, whose database has it as JSON text."""
+        text = fields.get("payload")
+        if not isinstance(text, str) or not _is_template(fields, existing):
+            return fields
+        template = parse_object(text)
+        return fields if template is None else {**fields, "payload": template}
 
     def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         if existing is None and _GENERAL.issuperset(submitted.value):  # the keys of a file already
@@ -174,13 +212,8 @@ def _take_template(
     submitted: DocumentNode, translated: Translated, existing: Mapping[str, Any] | None
 ) -> None:
     """Read SYRIS's shape: its payload is the MessageEvent to publish, unless another target is named."""
-    block, fields = translated.node.value, submitted.value
-    if fields.get("run") is not None or fields.get("workflow_id") is not None:
-        return
-    is_template = ("type" in fields and "type" not in block) or "spec" in fields
-    if existing is not None:
-        is_template = _has_template(existing) and "payload" in block
-    if not is_template:
+    block = translated.node.value
+    if not _is_template(submitted.value, existing) or (existing is not None and "payload" not in block):
         return
     template = block.pop("payload", None)
     name = translated.spelled.pop("payload", "payload")
@@ -191,6 +224,15 @@ def _take_template(
         message_target(block["run"]["message"])
     except SchedulerError as error:
         submitted.complain(str(error).removeprefix("message: "), name)
+
+
+def _is_template(fields: Mapping[str, Any], existing: Mapping[str, Any] | None) -> bool:
+    """Return whether the payload of a submission is a MessageEvent as SYRIS gives it."""
+    if fields.get("run") is not None or fields.get("workflow_id") is not None:
+        return False
+    if existing is not None:
+        return _has_template(existing)
+    return "spec" in fields or ("type" in fields and fields["type"] not in _ON_REQUEST)
 
 
 def _has_template(fields: Mapping[str, Any]) -> bool:

@@ -45,6 +45,10 @@ _UNPROTECTED = {
 }
 
 
+# What the defaults of the other keys depend on, and what a schedule is called.
+_IDENTIFYING = frozenset((*TRIGGER_KEYS, "type", "run", "interval_from", "timezone", "owner", "name"))
+
+
 class Translated(NamedTuple):
     """A submission in the keys of a file, the submitter's own key for each that was another, and its shape."""
 
@@ -59,6 +63,12 @@ class BodyShapes(Protocol):
     @property
     def keys(self) -> Record: ...
 
+    def parse_texts(
+        self, fields: Mapping[str, Any], existing: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """Return a submission with the values that it writes as JSON text, before its keys are checked."""
+        ...
+
     def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         """Translate the keys of a submission, null where one is cleared.
 
@@ -72,6 +82,11 @@ class PlainBodies:
     """Bodies with the keys of a file."""
 
     keys: Record
+
+    def parse_texts(
+        self, fields: Mapping[str, Any], existing: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        return fields
 
     def translate(self, submitted: DocumentNode, existing: Mapping[str, Any] | None = None) -> Translated:
         return Translated(submitted, {}, "general")
@@ -179,9 +194,9 @@ def read_change(
     A key of the trigger replaces the trigger, null clears a key, and what is not named stays as it is; so does the
     instant of an `after`. Whether an instant that is past may be left alone is decided by the edit itself.
     """
-    submitted = _submitted(changes, rules)
-    before = len(submitted.report.found)
     stored = settled_fields(current)
+    submitted = _submitted(changes, rules, stored)
+    before = len(submitted.report.found)
     translated = rules.bodies.translate(submitted, stored)
     block = translated.node.value
     _refuse_long_timeout(translated.node, rules, current)
@@ -206,6 +221,21 @@ def read_change(
     if is_new_trigger or not isinstance(current.trigger, Once) or current.trigger.kind != "after":
         return declared
     return replace(declared, definition=replace(declared.definition, trigger=current.trigger))
+
+
+def select_own_fields(schedule_id: str, stored: Definition, rules: SubmissionRules) -> Fields:
+    """Return the keys that make the same schedule again: all but those that are what they would be by default.
+
+    What a shared group sets for all its users is left out, because a submission with it is refused.
+    """
+    rules = replace(rules, python_fault=None)  # to look for a function is to import its module
+    fields = _without_reserved(settled_fields(stored), Block(), stored, rules)
+    bare = {key: value for key, value in fields.items() if key in _IDENTIFYING}
+    try:
+        by_default = settled_fields(_read_again(bare, schedule_id, stored, rules).definition)
+    except SubmissionError:  # what it runs is gone, and nobody knows what would be set
+        return fields
+    return {key: value for key, value in fields.items() if key in bare or value != by_default.get(key)}
 
 
 def with_protections(schedule_id: str, stored: Definition, rules: SubmissionRules) -> Definition | None:
@@ -247,11 +277,13 @@ def _read_again(fields: Fields, schedule_id: str, current: Definition, rules: Su
     return _judged(Translated(node, {}, "general"), 0, schedule_id, rules, may_be_past=True)
 
 
-def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> DocumentNode:
+def _submitted(
+    fields: Mapping[str, Any], rules: SubmissionRules, existing: Mapping[str, Any] | None = None
+) -> DocumentNode:
     """Return the keys in their places, each checked by itself."""
     if not isinstance(fields, Mapping):
         raise SubmissionError([("", f"a schedule is an object, not {spelled(fields)}")])
-    submitted = plain_node(fields, Report(most=MOST_SUBMITTED))
+    submitted = plain_node(rules.bodies.parse_texts(fields, existing), Report(most=MOST_SUBMITTED))
     rules.bodies.keys.check(submitted)
     if not rules.may_refer:
         _refuse_references(submitted)

@@ -19,7 +19,7 @@ from everwhen.model.cost import Cost, amount_number, amount_text
 from everwhen.model.event_details import readable_details
 from everwhen.model.generated_keys import is_generated
 from everwhen.model.host_fault import MEANINGS
-from everwhen.model.instants import MINUTE, SECOND, duration_text, instant_of, to_datetime
+from everwhen.model.instants import MINUTE, SECOND, duration_text, format_instant, instant_of, to_datetime
 from everwhen.model.one_line import one_line
 from everwhen.model.spending import Usage
 from everwhen.timetable.civil_time import Zone, zone
@@ -27,8 +27,9 @@ from everwhen.timetable.civil_time import Zone, zone
 VERSION = 1
 MOST_ITEMS = 10
 # Surrogates, too: half a character has no encoding, and a mail with it could not be sent.
-_HIDDEN = frozenset(("after_pause", "event_ids", "error", "job_ids", "last_error", "slots", "uid"))
-Facts = Mapping[str, ScheduleFacts]  # by uid
+_HIDDEN = frozenset(
+    ("after_pause", "event_ids", "error", "job_ids", "last_error", "last_error_type", "slots", "uid")
+)
 _LINKS_OF_MANY = {"alerts": "/api/v1/alerts/?state=open", "dashboard": "/alerts"}
 _WINDOWS = {"cost_per_day": "today", "cost_per_month": "this month"}
 
@@ -39,6 +40,24 @@ class BudgetCost(NamedTuple):
     budget: str
     usage: Usage
     unit: str
+
+
+class Facts(NamedTuple):
+    """What messages say of schedules, and the service's zone, for the instants of no schedule."""
+
+    by_uid: Mapping[str, ScheduleFacts]
+    timezone: str = "UTC"
+
+    def about(self, alert: Alert) -> ScheduleFacts | None:
+        return self.by_uid.get(alert.uid or "")
+
+    def zone_of(self, alert: Alert) -> Zone:
+        """Return the zone in which the instants of an alert are shown: its schedule's, or else the service's."""
+        about = self.about(alert)
+        try:
+            return zone(self.timezone if about is None else about.timezone)
+        except SchedulerError:  # of another machine
+            return zone("UTC")
 
 
 class AlertCosts(NamedTuple):
@@ -81,7 +100,7 @@ def body_of(
     """Return the generic body of a message, which every other shape is made from. `costs`: of a single alert."""
     first = message.alerts[0]
     is_single = len(message.alerts) == 1
-    about = facts.get(first.uid or "") if is_single else None
+    about = facts.about(first) if is_single else None
     shown = message.alerts[:MOST_ITEMS]
     gathered = message.gathered[:MOST_ITEMS]
     return {
@@ -129,7 +148,7 @@ def text_of(message: AlertMessage, facts: Facts, now: int, costs: AlertCosts = N
     """Return the lines below the title."""
     lines: list[str] = []
     if len(message.alerts) == 1 and message.kind != "resolved":
-        lines += _details(message.alerts[0], facts.get(message.alerts[0].uid or ""), now, costs)
+        lines += _details(message.alerts[0], facts, now, costs)
     elif len(message.alerts) > 1:
         lines += _list(message.alerts, facts, now)
     if message.gathered:
@@ -140,7 +159,7 @@ def text_of(message: AlertMessage, facts: Facts, now: int, costs: AlertCosts = N
 
 def _current_sentence(alert: Alert, facts: Facts) -> str:
     """Say what happened; of failures, how many there are by now."""
-    about = facts.get(alert.uid or "")
+    about = facts.about(alert)
     if alert.class_ != "schedule.failing" or about is None:
         return sentence_of(alert)
     failed = max(about.failed_slots, int(alert.details.get("failed_slots") or 1))
@@ -152,7 +171,7 @@ def _subject_of(alert: Alert, facts: Facts) -> str:
 
     A key that was generated has no meaning for people.
     """
-    about = facts.get(alert.uid or "")
+    about = facts.about(alert)
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
         return one_line(alert.subject, 200)
     own_key = None if about.name and is_generated(about.own_key) else about.own_key
@@ -231,23 +250,23 @@ def _figures(details: Mapping[str, Any]) -> str:
     return f": {used} of {most}" if unit is None else f": {amount_text(used)} of {Cost(most, unit)}"
 
 
-def _details(alert: Alert, facts: ScheduleFacts | None, now: int, costs: AlertCosts) -> list[str]:
-    where, details = _zone(facts), alert.details
+def _details(alert: Alert, facts: Facts, now: int, costs: AlertCosts) -> list[str]:
+    about, where, details = facts.about(alert), facts.zone_of(alert), alert.details
     began_at = _began_at(alert)
-    lines = [f"Since {_when(where, began_at)} ({_span(now - began_at)})."]
+    lines = [f"Since {format_instant(began_at, where)} ({_span(now - began_at)})."]
     error = details.get("error") or (details.get("reason") if alert.class_ != "schedule.missed" else None)
     if error:
         lines[0] += f' Last error: "{one_line(error)}"' if details.get("error") else f" {one_line(error)}"
     if evidence := [*_evidence_parts(alert, where), *_cost_parts(costs)]:
         lines.append(f"Evidence: {', '.join(evidence)}")
     if isinstance(refill_at := details.get("refill_at"), int):
-        lines.append(f"Refills: {_when(where, refill_at)} (in {_span(refill_at - now)}).")
-    if alert.class_ == "schedule.approval_requested" and facts is not None:
-        return [*lines, *_request(details, facts, where)]
-    if facts is not None:
-        next_at = facts.next_run_at
-        ahead = f"Next: {_when(where, next_at)} (in {_span(next_at - now)}). " if next_at else ""
-        lines.append(f"{ahead}everwhen why {facts.schedule_id}")
+        lines.append(f"Refills: {format_instant(refill_at, where)} (in {_span(refill_at - now)}).")
+    if alert.class_ == "schedule.approval_requested" and about is not None:
+        return [*lines, *_request(details, about, where)]
+    if about is not None:
+        next_at = about.next_run_at
+        ahead = f"Next: {format_instant(next_at, where)} (in {_span(next_at - now)}). " if next_at else ""
+        lines.append(f"{ahead}everwhen why {about.schedule_id}")
     return lines
 
 
@@ -262,7 +281,7 @@ def _request(details: Mapping[str, Any], facts: ScheduleFacts, where: Zone) -> l
     answer = f"everwhen schedules approve {facts.schedule_id} --revision {revision}"
     lines = [f"Asked for: {', '.join(asked)}"] if asked else []
     if slots := details.get("next"):
-        shown = ", ".join(_when(where, instant_of(datetime.fromisoformat(one))) for one in slots)
+        shown = ", ".join(format_instant(instant_of(datetime.fromisoformat(one)), where) for one in slots)
         lines.append(f"If it is approved now: {shown}")
     if details.get("prompt"):
         lines.append(f'Prompt: "{one_line(details["prompt"])}"')
@@ -274,7 +293,7 @@ def _evidence_parts(alert: Alert, where: Zone) -> list[str]:
     if job := details.get("job_id"):
         found.append(f"job {one_line(job, 100)}")
     if isinstance(slot_at := details.get("slot_at"), int):
-        found.append(f"slot {_when(where, slot_at)}")
+        found.append(f"slot {format_instant(slot_at, where)}")
     if alert.class_ == "schedule.missed" and details.get("reason"):
         found.append(f"reason {one_line(details['reason'], 100)}")
     if alert.count_ > 1:
@@ -322,13 +341,12 @@ def _list(alerts: Sequence[Alert], facts: Facts, now: int) -> list[str]:
 
 
 def _line(alert: Alert, facts: Facts, now: int) -> str:
-    about = facts.get(alert.uid or "")
     subject = _subject_of(alert, facts)
     if alert.state == "resolved" and not class_of(alert.class_).is_fact:
         return f"{subject}: {_resolution(alert, facts)}"
     error = alert.details.get("error")
     said = sentence_of(alert) + (f', "{one_line(error, 100)}"' if error else "")
-    return f"{subject}: {said}, since {_when(_zone(about), _began_at(alert))}"
+    return f"{subject}: {said}, since {format_instant(_began_at(alert), facts.zone_of(alert))}"
 
 
 def _resolution(alert: Alert, facts: Facts) -> str:
@@ -336,7 +354,7 @@ def _resolution(alert: Alert, facts: Facts) -> str:
     how = one_line(alert.details.get("how") or "over", 100)
     if alert.resolved_at is None:
         return how
-    at = _when(_zone(facts.get(alert.uid or "")), alert.resolved_at)
+    at = format_instant(alert.resolved_at, facts.zone_of(alert))
     return f"{how} {at}, after {_span(alert.resolved_at - _began_at(alert))}"
 
 
@@ -402,19 +420,6 @@ def with_addresses(body: str, base: str) -> str:
     links = {name: f"{base}{path}" for name, path in fields["links"].items()}
     lines = [line for line in (fields["text"], links.get("dashboard")) if line]
     return json.dumps({**fields, "links": links, "text": "\n".join(lines)})
-
-
-def _zone(facts: ScheduleFacts | None) -> Zone:
-    try:
-        return zone(facts.timezone if facts is not None else "UTC")
-    except SchedulerError:  # of another machine
-        return zone("UTC")
-
-
-def _when(where: Zone, instant: int) -> str:
-    """Return an instant for people: `Mon 16 Nov 14:05 Europe/Berlin`."""
-    moment = where.localized(to_datetime(instant))
-    return f"{moment:%a} {moment.day} {moment:%b %H:%M} {where.name}"
 
 
 def _iso(instant: int | None) -> str | None:

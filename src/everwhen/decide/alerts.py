@@ -25,6 +25,7 @@ from everwhen.model.alerts import (
 from everwhen.model.events import Event
 from everwhen.model.history import Recorded
 from everwhen.model.job import FAILURES, OWN_ORIGINS, job_id
+from everwhen.model.outcome import with_type
 from everwhen.model.policy import BUDGET
 from everwhen.model.vitals import FeedDelay
 from everwhen.model.webhooks import is_of_webhook, rule_of_webhook
@@ -267,7 +268,7 @@ def _evidence(recorded: Recorded) -> dict[str, Any]:
     event = recorded.event
     said: dict[str, Any] = {"job_id": event.job_id, "slot_at": event.slot_at, "reason": event.reason}
     plain = {key: value for key, value in event.detail.items() if isinstance(value, str | int | float)}
-    error = plain.get("last_error") or plain.get("error") or _first_lines(event)
+    error = _last_error(event) or plain.get("error") or _first_lines(event)
     if event.type == "schedule.missed":
         said["slots"] = event.slot_count
     if event.type == "schedule.slow":
@@ -278,6 +279,11 @@ def _evidence(recorded: Recorded) -> dict[str, Any]:
         said |= {"schedule_id": event.schedule_id, "uid": event.uid}
     found = {**plain, **said, "error": error}
     return {key: value for key, value in found.items() if value is not None} | {"event_ids": [recorded.id]}
+
+
+def _last_error(event: Event) -> str | None:
+    error = _text(event, "last_error")
+    return None if error is None else with_type(error, _text(event, "last_error_type"))
 
 
 def _first_lines(event: Event) -> str | None:

@@ -24,7 +24,7 @@ from everwhen.model.cost import (
 )
 from everwhen.model.events import Event, EventType
 from everwhen.model.group import asks_for_max_cost
-from everwhen.model.instants import DAY, HOUR, SECOND, to_datetime
+from everwhen.model.instants import DAY, HOUR, SECOND, format_instant, to_datetime
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob, Origin
 from everwhen.model.limits import Shared
 from everwhen.model.policy import BUDGET, Budget
@@ -505,7 +505,7 @@ def warning_of(shared: Shared, uid: str, definition: Definition, now: int) -> st
         return None
     budget, usage, _ = exceeded
     most = str(usage.most) if budget.unit is None or not usage.is_cost else str(Cost(usage.most, budget.unit))
-    refill = to_datetime(usage.ends_at).isoformat(timespec="seconds")
+    refill = format_instant(usage.ends_at, definition.zone)
     return (
         f"this run exceeds the budget of {_whose(budget)}, {usage.limit} {most}; the clock fires nothing there until "
         f"{refill}"

@@ -12,7 +12,7 @@ from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
 from everwhen.model.changes import Creation, Decision
 from everwhen.model.events import Event, EventType
-from everwhen.model.instants import SECOND, to_datetime
+from everwhen.model.instants import SECOND, format_instant
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.timetable.interval import chain_slot
@@ -82,7 +82,7 @@ def _stopped(state: State, created: Event, kind: EventType) -> Creation:
 
 def raise_past(definition: Definition, now: int) -> None:
     """Raise TimetableError for a schedule that could never fire."""
-    moment = to_datetime(now).isoformat(timespec="seconds")
+    moment = format_instant(now, definition.zone)
     key = definition.trigger.kind if isinstance(definition.trigger, Once) else "end_at"
     raise TimetableError(f"{key} is already past (it is {moment}); give a time to come", key=key)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from everwhen.decide.draft import Draft
 from everwhen.model.calendar import Calendar
 from everwhen.model.changes import Decision
-from everwhen.model.instants import SECOND, duration_text, to_datetime
+from everwhen.model.instants import SECOND, duration_text, format_instant
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule, State
 
@@ -151,7 +151,7 @@ def _after_open_time(calendar: Calendar, after: int, length: int) -> int | None:
 def _sentence(schedule: Schedule) -> str:
     state, definition = schedule.state, schedule.definition
     assert state.expect_at is not None
-    by = f"{definition.zone.localized(to_datetime(state.expect_at)):%a %d %b %H:%M} {definition.zone.name}"
+    by = format_instant(state.expect_at, definition.zone)
     if definition.expect_each:
         said = f"no success by {by}, after a slot that should have had one"
     else:

@@ -17,15 +17,14 @@ from everwhen.decide.outlook import (
     explain_status,
     explain_system,
     foresee,
-    spoken,
 )
 from everwhen.model.events import NOTHING
 from everwhen.model.history import Recorded, Revision
-from everwhen.model.instants import MINUTE
+from everwhen.model.instants import MINUTE, format_instant
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.limits import Transition
 from everwhen.model.node import Node
-from everwhen.model.outcome import message_of
+from everwhen.model.outcome import summary_of
 from everwhen.model.queue import Delivery
 from everwhen.model.reasons import (
     CANCELLED,
@@ -121,7 +120,7 @@ def explain_slot(evidence: Evidence) -> Explanation:
     fate, text, reason = _verdict(evidence, evidence.conditions.now)
     if reason == "down":  # none was running, by definition; a killed node may look alive for a while
         evidence = replace(evidence, schedulers=())
-    sentence = f"{spoken(zone, slot_at)} {text}."
+    sentence = f"{format_instant(slot_at, zone)} {text}."
     if following := _following(evidence, fate):
         sentence = f"{sentence} {following}"
     next_run_at = None if state is None else state.next_run_at
@@ -146,10 +145,10 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
         is_blocked = first.slot_at == evidence.slot_at and first.outlook.reason is not None
         return _first_to_fire(evidence, first, slots) if is_blocked else None
     if first.outlook.reason is None:
-        return f"Next: {spoken(zone, first.due_at)}."
+        return f"Next: {format_instant(first.due_at, zone)}."
     fated = _fated(schedule.plan, first.outlook, first.due_at)
     further = _first_to_fire(evidence, first, slots)
-    return f"Next: {spoken(zone, first.due_at)}, which {fated}.{' ' + further if further else ''}"
+    return f"Next: {format_instant(first.due_at, zone)}, which {fated}.{' ' + further if further else ''}"
 
 
 def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[ComingSlot]) -> str:
@@ -160,7 +159,7 @@ def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[Comi
         can_fire = next((slot for slot in islice(slots, MOST_AHEAD) if slot.outlook.fate != "skipped"), None)
         if can_fire is not None:
             at = can_fire.outlook.until if can_fire.outlook.fate == "held" else can_fire.due_at
-            text.append(f"The next to fire: {spoken(plan.definition.zone, at or can_fire.due_at)}.")
+            text.append(f"The next to fire: {format_instant(at or can_fire.due_at, plan.definition.zone)}.")
     breaker = plan.definition.breaker
     if blocked.outlook.reason == "circuit_open" and breaker is not None:
         text.append(f"To close the breaker now: everwhen system breaker {breaker.key} --reset.")
@@ -172,7 +171,7 @@ def _fated(plan: Plan, outlook: Outlook, due_at: int) -> str:
     why = because(plan, outlook, due_at)
     if outlook.fate == "skipped":
         return f"will be skipped because {why}"
-    until = "" if outlook.until is None else f" until {spoken(plan.definition.zone, outlook.until)}"
+    until = "" if outlook.until is None else f" until {format_instant(outlook.until, plan.definition.zone)}"
     return f"will be held{until} because {why}"
 
 
@@ -197,9 +196,11 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
 
 def _no_entry(evidence: Evidence) -> str:
     """Say why a slot has no record although the schedule was not stopped and is not about to decide it."""
-    since = spoken(evidence.zone, max(evidence.revision.in_force_at, evidence.retained_from))
+    since = format_instant(max(evidence.revision.in_force_at, evidence.retained_from), evidence.zone)
     if not evidence.is_in_force and evidence.revision.revision == 1:
-        return f"the schedule was created only at {spoken(evidence.zone, evidence.revision.in_force_at)}"
+        return (
+            f"the schedule was created only at {format_instant(evidence.revision.in_force_at, evidence.zone)}"
+        )
     if not evidence.is_in_force or evidence.slot_at < evidence.retained_from:
         return f"it lies beyond retention, the record begins at {since}"
     return "the schedule had no such slot when it was due; `everwhen db check` says whether one is missing"
@@ -237,7 +238,7 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
     why = _closing(evidence, state.held_reason, state.held_since, were="are")
     why = why or cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
     opening = state.release_at if state.held_key is None else None
-    until = "" if opening is None else f" until {spoken(evidence.zone, opening)}"
+    until = "" if opening is None else f" until {format_instant(opening, evidence.zone)}"
     return _Verdict("held", f"is held{until}: {why}", state.held_reason)
 
 
@@ -259,12 +260,10 @@ def _heard_of(evidence: Evidence, instant: str = "it") -> str:
     if evidence.heard_before is None:
         before = f"; there is no heartbeat of one before {instant} on record"
     else:
-        before = (
-            f"; the last heartbeat before {instant} was at {spoken(evidence.zone, evidence.heard_before)}"
-        )
+        before = f"; the last heartbeat before {instant} was at {format_instant(evidence.heard_before, evidence.zone)}"
     if evidence.started_after is None:
         return before
-    return f"{before}, the next start at {spoken(evidence.zone, evidence.started_after)}"
+    return f"{before}, the next start at {format_instant(evidence.started_after, evidence.zone)}"
 
 
 def _undecided(evidence: Evidence, now: int) -> str:
@@ -275,7 +274,7 @@ def _undecided(evidence: Evidence, now: int) -> str:
         return "is not decided yet: no scheduler has run on this database"
     if now - evidence.last_sign_at <= MINUTE:
         return "is not decided yet: a scheduler is running, and behind"
-    last = spoken(evidence.zone, evidence.last_sign_at)
+    last = format_instant(evidence.last_sign_at, evidence.zone)
     return f"is not decided yet: no scheduler is running, the last sign of one was at {last}"
 
 
@@ -308,7 +307,7 @@ def _instant(detail: Mapping[str, object], name: str) -> int | None:
 
 def _passed(evidence: Evidence, opening_at: int, judged_at: int | None) -> str:
     """Say that an opening passed while nobody decided the held slot, and whether a scheduler was running then."""
-    text = f"its opening at {spoken(evidence.zone, opening_at)} passed"
+    text = f"its opening at {format_instant(opening_at, evidence.zone)} passed"
     started = evidence.started_after
     if evidence.heard_before is None or started is None or started > (judged_at or started):
         return f"{text} before a scheduler came to it"
@@ -332,7 +331,7 @@ def _closing(evidence: Evidence, reason: str, judged_at: int | None, were: str =
         return None
     late = "it was late"
     if reason != "outside_window":  # whose clause has the instant
-        late += f", decided at {spoken(evidence.zone, judged_at)}"
+        late += f", decided at {format_instant(judged_at, evidence.zone)}"
     return f"{late}, and {cause(CLOSED, reason, evidence.plan, judged_at, were=were)}"
 
 
@@ -342,7 +341,7 @@ def _waiting(evidence: Evidence) -> str:
     if sent is None:
         return "its job waits"
     again = f" (message {sent.number})" if sent.number > 1 else ""
-    since = spoken(evidence.zone, sent.handed_over_at)
+    since = format_instant(sent.handed_over_at, evidence.zone)
     return f'its job waits for a worker of the queue "{sent.queue}", which has it since {since}{again}'
 
 
@@ -351,19 +350,23 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
     word = "was caught up" if first.origin == "catch_up" else "fired"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
-        error = message_of(jobs[-2].error or jobs[-2].status)
+        error = _error_of(jobs[-2])
         return f"{word}; its job failed {times} ({error}) and waits for its retry ({last.job_id})"
     ended = {
         "queued": waiting,
         "running": "its job is running",
         "succeeded": "its job succeeded",
-        "failed": f"its job failed: {message_of(last.error or last.status)}",
+        "failed": f"its job failed: {_error_of(last)}",
         "timed_out": "its job timed out",
         "lost": "its job was lost",
         "cancelled": CANCELLED.get(last.reason or "", "its job was cancelled"),
     }[last.status]
     attempts = f" after {len(jobs)} attempts" if len(jobs) > 1 else ""
     return f"{word}; {ended}{attempts} ({last.job_id})"
+
+
+def _error_of(job: Job) -> str:
+    return summary_of(job.error or job.status, job.error_type)
 
 
 def _given_up(evidence: Evidence) -> str:
@@ -387,10 +390,10 @@ def _rest(count: int) -> str:
 def no_slot(plan: Plan, at: int, before: int | None, after: int | None) -> Explanation:
     """Explain that an instant is not a slot of the schedule, and name the nearest ones."""
     zone = plan.definition.zone
-    near = [spoken(zone, slot) for slot in (before, after) if slot is not None]
+    near = [format_instant(slot, zone) for slot in (before, after) if slot is not None]
     verb = "are" if len(near) > 1 else "is"
     text = f"; the nearest {verb} {' and '.join(near)}" if near else ""
-    return Explanation(f"No slot at {spoken(zone, at)}{text}.", "no_slot", zone)
+    return Explanation(f"No slot at {format_instant(at, zone)}{text}.", "no_slot", zone)
 
 
 def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -> Explanation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from everwhen.decide.draft import Draft
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.job import Job
+from everwhen.model.schedule import State
 from everwhen.timetable.trigger import Cron, Every, OnRequest, Trigger
 
 # Failed slots in a row, where slots are an hour or more apart, and where they are closer.
@@ -30,11 +31,16 @@ def note_lower_threshold(draft: Draft, old: Trigger) -> None:
 def _record(
     draft: Draft, breaker_key: str | None, *, slot_at: int | None = None, job_id: str | None = None
 ) -> None:
-    failed_slots, last_error = draft.state.failed_slots, draft.state.last_error
-    detail: dict[str, object] = {"failed_slots": failed_slots, "last_error": last_error}
+    detail: dict[str, object] = {"failed_slots": draft.state.failed_slots, **last_error_of(draft.state)}
     if breaker_key is not None:  # an alert about the breaker explains this one
         detail["breaker"] = breaker_key
     draft.record("schedule.failing", slot_at=slot_at, job_id=job_id, detail=detail)
+
+
+def last_error_of(state: State) -> dict[str, object]:
+    """Return the last error as it stands in the detail of an event, with its type where it has one."""
+    error_type = {} if state.last_error_type is None else {"last_error_type": state.last_error_type}
+    return {"last_error": state.last_error, **error_type}
 
 
 def _threshold(trigger: Trigger) -> int:

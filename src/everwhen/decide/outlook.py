@@ -16,7 +16,7 @@ from everwhen.decide.slots import NextSlot, interval_of, slot_after_span
 from everwhen.model.calendar import Calendar
 from everwhen.model.cost import Cost
 from everwhen.model.events import Event
-from everwhen.model.instants import MINUTE, to_datetime
+from everwhen.model.instants import MINUTE, format_instant, to_datetime
 from everwhen.model.limits import FOR_EVER, Shared
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
@@ -120,7 +120,7 @@ def explain_system(conditions: Conditions, zone: Zone) -> str | None:
     """Say since when the system is paused, and how to continue; None when it is not."""
     if conditions.system_paused_at is None:
         return None
-    since = spoken(zone, conditions.system_paused_at)
+    since = format_instant(conditions.system_paused_at, zone)
     return f"The system has been paused since {since}: nothing fires. To go on: everwhen system resume."
 
 
@@ -132,7 +132,7 @@ def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
     text = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
     if outlook.reason not in PRESENT or outlook.until is None:
         return text
-    return f"{text} until {spoken(plan.definition.zone, outlook.until)}"
+    return f"{text} until {format_instant(outlook.until, plan.definition.zone)}"
 
 
 # -- the rules of `judge`, in its order --
@@ -231,7 +231,7 @@ def _paused_sentence(schedule: Schedule) -> str:
     note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
     resume = f"everwhen schedules resume {state.schedule_id}"
     if state.resume_at is not None:
-        until = spoken(schedule.definition.zone, state.resume_at)
+        until = format_instant(state.resume_at, schedule.definition.zone)
         return f"paused until {until}{note}. To go on now: {resume}"
     if state.paused_by == APPROVAL:
         approve = f"everwhen schedules approve {state.schedule_id} --revision {state.revision}"
@@ -301,12 +301,6 @@ def cause(
 ) -> str:
     """Return the clause for a reason, with the schedule's own figures."""
     return text[reason].format_map(_figures(plan, at) | {"were": were, "are": are})
-
-
-def spoken(zone: Zone, instant: int) -> str:
-    """Return an instant as people read it: time, zone, weekday and date, in the schedule's zone."""
-    moment = zone.localized(to_datetime(instant))
-    return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
 
 
 def _time(zone: Zone, instant: int) -> str:

@@ -12,7 +12,7 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide import budgets
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.expect import with_expectation
-from everwhen.decide.failing import note_failed_slot
+from everwhen.decide.failing import last_error_of, note_failed_slot
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_idle_chain
@@ -119,7 +119,8 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
     """
     definition = draft.plan.definition
     most, stops = definition.max_retries, definition.stops_when_exhausted
-    draft.state = row_changes.fail(draft.state, message_of(outcome.error or outcome.status))
+    message = message_of(outcome.error or outcome.status, outcome.error_type)
+    draft.state = row_changes.fail(draft.state, message, outcome.error_type)
     if stops and draft.state.current_retry > (most or 0):
         _die(draft, job)
     may_retry = most is not None and job.retry < most and not outcome.is_final and not _is_complete(draft)
@@ -130,8 +131,7 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
 def _die(draft: Draft, job: Job) -> None:
     if draft.state.status != "dead":
         _end_open(draft)
-        last_error = draft.state.last_error
-        draft.become("dead", "schedule.died", "dead", job_id=job.job_id, last_error=last_error)
+        draft.become("dead", "schedule.died", "dead", job_id=job.job_id, **last_error_of(draft.state))
     draft.cancel_own("dead")
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from operator import attrgetter
 
 from everwhen.errors import LimitError
 from everwhen.model.fast_values import by_identity
-from everwhen.model.instants import SECOND, to_datetime
+from everwhen.model.instants import SECOND, format_instant
 from everwhen.model.limits import LastFiring, Shared
 from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition
@@ -35,7 +36,7 @@ def grid_of(definition: Definition, anchor_at: int | None) -> str:
     return f"{_timing_of(definition)}:{anchor_at}"
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _timing_of(definition: Definition) -> str:
     values = fields_of(definition)
     text = json.dumps({key: values.get(key) for key in _TIMING}, sort_keys=True)
@@ -59,7 +60,7 @@ def refuse_too_soon(definition: Definition, until: int | None, now: int) -> None
     trigger = definition.trigger
     if until is None or not isinstance(trigger, Once) or trigger.instant * SECOND >= until:
         return
-    earliest = to_datetime(until).isoformat(timespec="seconds")
+    earliest = format_instant(until, definition.zone)
     raise LimitError(
         "this one-shot would fire too soon after the last firing of this schedule, or of the one that it replaces; "
         f"min_interval allows it from {earliest} on, in {-((now - until) // SECOND)}s",

@@ -12,15 +12,15 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from everwhen.clock import Clock
 from everwhen.decide.alert_messages import AlertMessage, is_concerned
-from everwhen.decide.alert_text import delivery_of, with_addresses
+from everwhen.decide.alert_text import Facts, delivery_of, with_addresses
 from everwhen.decide.pings import PING_FOR
 from everwhen.engine.loop import Wake
 from everwhen.engine.pinger import Pinger
+from everwhen.engine.sender_threads import SenderThreads
 from everwhen.model.alerts import (
     GIVE_UP_AFTER,
     Alert,
@@ -50,6 +50,7 @@ TAKE_EVERY = 1.0
 LOOK_EVERY = 1.0
 AWAY = 5 * MINUTE  # a notifier that was away for longer tells what is open in a digest
 MOST_AT_ONCE = 8  # messages
+MOST_OF_OWNER = 4  # pings
 LONGEST_ERROR = 1_000
 
 log = logging.getLogger("everwhen")
@@ -122,15 +123,22 @@ class Notifier:
             return False
         store, now = store_of(self._runtime), self._clock.now()
         entries = store.ledger.events_after(cursor.event_row, limit=PORTION)
-        round_ = Round(now, self._rules(), entries, self._is_late, store.feed_delays.look())
-        if entries:
-            cursor = self._cursor = cursor._replace(event_row=entries[-1].id)
-            self._has_moved = True
+        round_ = Round(
+            now,
+            self._rules(),
+            self._runtime.timezone,
+            entries=entries,
+            is_late=self._is_late,
+            feed_delay=store.feed_delays.look(),
+        )
+        # What is read counts when the round is on record: one that fails is done again, with the same events.
+        moved = cursor._replace(event_row=entries[-1].id) if entries else cursor
         is_full = len(entries) >= PORTION
         if store.alerts.is_idle(round_):
-            self._write_in_time(cursor)
+            self._cursor, self._has_moved = moved, self._has_moved or bool(entries)
+            self._write_in_time(moved)
         else:
-            self._keep(store.alerts.take_in(self._held(cursor), round_))
+            self._keep(store.alerts.take_in(self._held(moved), round_))
         self._is_late &= is_full
         return is_full and self._cursor is not None
 
@@ -205,7 +213,10 @@ class AlertOutbox:
         self._public_url = public_url
         self._under_way: set[str] = set()  # rules
         # Pings have threads of their own: a watcher that hangs, with many schedules, must not delay alerts.
-        self._pools: dict[bool, ThreadPoolExecutor] = {}  # by whether it sends pings
+        self._alert_threads, self._ping_threads = (
+            SenderThreads(name, threads=MOST_AT_ONCE, most_of_owner=MOST_OF_OWNER)
+            for name in ("everwhen-alert", "everwhen-ping")
+        )
 
     def send_due(self, *, alerts: bool = True, pings: bool = True) -> None:
         """Send the first message of each rule that is due, and has none under way.
@@ -223,13 +234,20 @@ class AlertOutbox:
                 self._send(delivery)
                 continue
             self._under_way.add(delivery.rule)
-            sending = self._pool_of(delivery).submit(self._send_on_thread, delivery)
-            sending.add_done_callback(partial(self._end, delivery.rule))  # also when it is cancelled
+            is_ping = delivery.kind == "ping"
+            threads = self._ping_threads if is_ping else self._alert_threads
+            # Rules are the operator's, whoever it is that an alert is about.
+            threads.submit(
+                delivery.owner if is_ping else None,
+                partial(self._send_on_thread, delivery),
+                partial(self._end, delivery.rule),
+            )
 
     def send_alone(self, rule: AlertRule, message: AlertMessage) -> None:
         """Send a message that no database knows of."""
         now, delivery_id = self._clock.now(), str(uuid.uuid4())
-        delivery = delivery_of(rule, message, {}, delivery_id=delivery_id, now=now)
+        facts = Facts({}, self._runtime.timezone)
+        delivery = delivery_of(rule, message, facts, delivery_id=delivery_id, now=now)
 
         def send() -> None:
             sent = self._attempt(rule, delivery)
@@ -242,16 +260,8 @@ class AlertOutbox:
             threading.Thread(target=send, name="everwhen-alert-alone", daemon=True).start()
 
     def close(self) -> None:
-        for pool in self._pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
-        self._pools.clear()
-
-    def _pool_of(self, delivery: AlertDelivery) -> ThreadPoolExecutor:
-        is_ping = delivery.kind == "ping"
-        if is_ping not in self._pools:
-            name = "everwhen-ping" if is_ping else "everwhen-alert"
-            self._pools[is_ping] = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix=name)
-        return self._pools[is_ping]
+        self._alert_threads.close()
+        self._ping_threads.close()
 
     def _send_on_thread(self, delivery: AlertDelivery) -> None:
         try:
@@ -259,7 +269,7 @@ class AlertOutbox:
         except Exception as error:  # the top of this thread; the message is sent again
             log.error("a message of %s is not on record as sent: %s", delivery.rule, error)
 
-    def _end(self, rule: str, _sending: Future[None]) -> None:
+    def _end(self, rule: str) -> None:
         self._under_way.discard(rule)
         if self._wake is not None:
             self._wake.set()

@@ -57,6 +57,13 @@ class Pinger:
 
     def step(self) -> bool:
         """Write the pings of one portion of the feed; return True when there may be more."""
+        try:
+            return self._step()
+        except BaseException:
+            self._cursor = None  # the position in memory may be ahead of the one on record
+            raise
+
+    def _step(self) -> bool:
         cursor = self._cursor or self._take()
         if cursor is None:
             return False

@@ -18,7 +18,7 @@ from everwhen.decide.budgets import max_cost
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.job import Job
-from everwhen.model.outcome import Outcome, OutcomeStatus, OutputGap, OutputPiece, OutputStream
+from everwhen.model.outcome import Outcome, OutcomeStatus, OutputGap, OutputPiece, OutputStream, type_of
 from everwhen.model.share import Share
 from everwhen.target import Nowhere, Output, Run, StopFlag, Stream
 
@@ -98,7 +98,8 @@ def _reported(task: asyncio.Task[Outcome]) -> Outcome:
 
 def failed_by(error: BaseException) -> Outcome:
     """Turn an exception of a target into an outcome: this is the worker boundary."""
-    return Outcome("failed", error="".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).strip())
+    trace = "".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).strip()
+    return Outcome("failed", error=trace, error_type=type_of(error))
 
 
 def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag | None = None) -> Run:

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from everwhen.clock import Clock
 from everwhen.decide.outlook import held_too_long_since, overdue_event, overdue_since
 from everwhen.model.events import Event, EventType
-from everwhen.model.instants import MINUTE, SECOND, to_datetime
+from everwhen.model.instants import MINUTE, SECOND, format_instant
 from everwhen.model.node import MOST_SKEW, SILENT
 from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import Schedule
 from everwhen.model.vitals import Mark, Tally
 from everwhen.runtime import Runtime
 from everwhen.store.opened import OpenStore, store_of
+from everwhen.timetable.civil_time import zone
 
 SMALLEST_STEP = 2.0
 OLDEST_READING = 1_000_000  # microseconds: the database's clock is asked once a second
@@ -270,7 +271,7 @@ class Downtime:
     """
 
     def __init__(self, runtime: Runtime, last_heartbeat_at: int | None) -> None:
-        self._runtime = store_of(runtime)
+        self._runtime, self._timezone = store_of(runtime), runtime.timezone
         self._last_heartbeat_at = last_heartbeat_at
         self._started_at = runtime.clock.now()
         self._mark: Mark | None = None if last_heartbeat_at is None else store_of(runtime).vitals.mark()
@@ -286,7 +287,7 @@ class Downtime:
             return
         text = describe_window(self._runtime.vitals.tally(mark))
         down = describe_seconds((self._started_at - last) // SECOND)
-        since = to_datetime(last).isoformat(timespec="seconds")
+        since = format_instant(last, zone(self._timezone))
         log.info("was down for %s, since the last heartbeat at %s: %s", down, since, text)
 
 

@@ -5,7 +5,11 @@ follows each position (those at the same place share one read), writes what webh
 sends what is due on threads. A webhook whose delivery has not arrived is not read for: a receiver that hangs costs one
 attempt at a time, and its webhook stays where it is.
 
-Receivers that fail may have half of the threads at the most, so that the others get theirs in time.
+Receivers that fail may have half of the threads at the most, and so may those of one owner, so that the others get
+theirs in time; the next thread is for the owner with the fewest.
+
+A node that may not reach an address leaves the webhooks to another scheduler for a while: a program with its own
+scheduler reaches public addresses only, and a node beside it may be allowed others.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from everwhen.clock import Clock
@@ -23,7 +28,7 @@ from everwhen.errors import StoreError
 from everwhen.model.alerts import Sent, pause_after_attempt
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.events import Event
-from everwhen.model.node import HOLD
+from everwhen.model.node import HOLD, SILENT
 from everwhen.model.webhooks import (
     MOST_BYTES,
     MOST_EVENTS,
@@ -55,6 +60,8 @@ LONGEST_READ = 0.05  # seconds of one round
 MOST_AT_ONCE = 16  # deliveries under way
 MOST_STARTED = 2  # of them per round: those that hang do not all end at the same moment either
 MOST_FAILING = 8  # of them to receivers that failed before
+MOST_OF_OWNER = 8  # of them to receivers of one owner
+GIVE_WAY_FOR = 60.0
 LONGEST_ERROR = 500
 LAST_DELIVERIES = 1.0  # seconds
 LONGEST_SHARED = 1_000  # open jobs of a position that is compared with others
@@ -95,10 +102,11 @@ class WebhookSender:
         self._cursor: EventCursor | None = None  # while this node holds it
         self._readers: dict[str, _WebhookReader] = {}
         self._failing: set[str] = set()  # of those under way
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, str | None] = {}  # the owner of each webhook that is sent to
         self._turns: dict[str, int] = {}  # by webhook: when it was read for last
         self._turn = 0
-        self._written = self._asked = float("-inf")
+        self._written = self._asked = self._rests_until = float("-inf")
+        self._was_forbidden = False  # an address, since the last round
         self.wake = Wake()
         self._rest = threading.Event()
 
@@ -119,6 +127,9 @@ class WebhookSender:
             raise
 
     def _step(self) -> bool:
+        if self._was_forbidden:
+            self._was_forbidden = False
+            self._give_way()
         cursor = self._cursor or self._take()
         if cursor is None:
             return False
@@ -150,7 +161,7 @@ class WebhookSender:
 
     def _take(self) -> EventCursor | None:
         moment = self._clock.monotonic()
-        if moment - self._asked < TAKE_EVERY:
+        if moment - self._asked < TAKE_EVERY or moment < self._rests_until:
             return None
         self._asked = moment
         store, now = store_of(self._runtime), self._clock.now()
@@ -162,6 +173,14 @@ class WebhookSender:
         self._cursor = store.event_cursors.take(now, CURSOR, node=self.node(), held_until=now + HOLD)
         self._written = moment
         return self._cursor
+
+    def _give_way(self) -> None:
+        """Give the cursor up for a while, if there is another scheduler that may take it."""
+        now = self._clock.now()
+        others = (one for one in store_of(self._runtime).upkeep.nodes() if one.node != self.node())
+        if any(one.is_scheduler and one.is_alive and now - one.heartbeat_at < SILENT for one in others):
+            self.release()
+            self._rests_until = self._clock.monotonic() + GIVE_WAY_FOR
 
     def _keep(self, cursor: EventCursor, moves: Sequence[WebhookMove]) -> bool:
         """Write the lease and the moves; return False when another node has the lease."""
@@ -270,7 +289,7 @@ class WebhookSender:
             and (one.next_at is None or one.next_at <= now)
             and one.webhook_id not in self._under_way
         ]
-        for webhook in sorted(due, key=lambda one: (one.failing_since is not None, one.next_at or 0)):
+        for webhook in self._in_turn(due):
             is_failing = webhook.failing_since is not None
             if len(self._under_way) >= MOST_AT_ONCE or (is_failing and len(self._failing) >= MOST_FAILING):
                 return False  # the end of one of them wakes this loop
@@ -280,7 +299,7 @@ class WebhookSender:
             if started == MOST_STARTED:
                 return True
             started += 1
-            self._under_way.add(webhook.webhook_id)
+            self._under_way[webhook.webhook_id] = webhook.owner
             if is_failing:
                 self._failing.add(webhook.webhook_id)
             # Daemons: a receiver that hangs does not keep a process from its end.
@@ -288,6 +307,21 @@ class WebhookSender:
                 target=self._send_on_thread, args=(webhook,), name="everwhen-webhook", daemon=True
             ).start()
         return False
+
+    def _in_turn(self, due: Sequence[Webhook]) -> Iterator[Webhook]:
+        """Yield those that may be sent to: of the owner with the fewest under way, and those that fail last.
+
+        Of equals the one that was read for longest ago comes first: others are due again as soon as they were sent to.
+        """
+        waiting = sorted(due, key=lambda one: (one.next_at or 0, self._turns.get(one.webhook_id, 0)))
+        while waiting:
+            running = Counter(list(self._under_way.values()))
+            eligible = [one for one in waiting if one.owner is None or running[one.owner] < MOST_OF_OWNER]
+            if not eligible:
+                return
+            chosen = min(eligible, key=lambda one: (one.failing_since is not None, running[one.owner]))
+            waiting.remove(chosen)
+            yield chosen
 
     def _send_on_thread(self, webhook: Webhook) -> None:
         try:
@@ -297,7 +331,7 @@ class WebhookSender:
             log.error(text, webhook.webhook_id, error, exc_info=not isinstance(error, StoreError))
         finally:
             self._failing.discard(webhook.webhook_id)
-            self._under_way.discard(webhook.webhook_id)
+            self._under_way.pop(webhook.webhook_id, None)
             self.wake.set()
 
     def _send(self, webhook: Webhook) -> None:
@@ -314,6 +348,7 @@ class WebhookSender:
         if sent.is_delivered:
             webhooks.confirm(now, delivery)
             return
+        self._was_forbidden |= sent.is_forbidden
         error_text = sent.answer[:LONGEST_ERROR]
         since = began if delivery.failing_since is None else delivery.failing_since
         if now - since >= OFF_AFTER:

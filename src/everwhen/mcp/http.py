@@ -1,8 +1,12 @@
 """The server over streamable HTTP, as a part of the API at `/api/v1/mcp/`, on every node alike.
 
-Host, origin, length and token are checked by the API's own guard, as for every call. Requests have no session: a node
-that restarts loses no client, and any node answers the next request. So by the older protocol, where the server would
-have to ask within a call, no person is asked; by the newer one the answer may come to another node.
+Host, origin, length and token are checked by the API's own guard, as for every call. A message is read whole, by the
+one reader of JSON, before the SDK gets it on the event loop, and when it is its token's turn: the SDK takes
+milliseconds for each, and seconds for one of very many values.
+
+Requests have no session: a node that restarts loses no client, and any node answers the next request. So by the older
+protocol, where the server would have to ask within a call, no person is asked; by the newer one the answer may come to
+another node.
 """
 
 from __future__ import annotations
@@ -16,9 +20,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.routing import Route
 
-from everwhen.api.access import secret_of
+from everwhen.api.access import counted_body, secret_of
 from everwhen.api.app import Mounted
+from everwhen.api.calls import parse_body
+from everwhen.api.context import context_of
 from everwhen.api.in_process import LOOPBACK, InProcessAnswer, call_application
+from everwhen.api.json_reader import MOST_SCHEDULE
 from everwhen.api.proxies import caller_scheme
 from everwhen.api.request_guard import ROOT, root_of
 from everwhen.mcp.rest import Rest
@@ -31,6 +38,9 @@ if TYPE_CHECKING:
 PATH = f"{ROOT}/mcp/"
 SECRET = "everwhen.secret"  # where the checked token stands in the scope of a request
 _HEADERS = ("host", "x-forwarded-for")
+MOST_BYTES = MOST_SCHEDULE + (64 << 10)  # of a message: a schedule, and what stands around it
+MOST_VALUES = 10_000
+COST, BYTES_OF_A_UNIT = 3, 16 << 10  # of a message, in the units of `costs`
 
 
 def mount_mcp(app: FastAPI) -> Mounted:
@@ -38,9 +48,8 @@ def mount_mcp(app: FastAPI) -> Mounted:
     server = build_server(lambda ctx: _rest_of(app, ctx))
     # The guard has looked at the Host header; the SDK would answer 421 to every name but localhost.
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    most: int = app.state.context.settings.max_body
     manager = StreamableHTTPSessionManager(
-        server, stateless=True, security_settings=unguarded, max_request_body_size=most
+        server, stateless=True, security_settings=unguarded, max_request_body_size=MOST_BYTES
     )
 
     @asynccontextmanager
@@ -52,14 +61,31 @@ def mount_mcp(app: FastAPI) -> Mounted:
 
 
 class _Endpoint:
-    """Lets in who brings a token."""
+    """Lets in who brings a token, when it is its turn."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        secret = await secret_of(Request(scope, receive))
-        await self._manager.asgi_app({**scope, SECRET: secret}, receive, send)
+        request = Request(scope, receive)
+        secret = await secret_of(request)
+        detail = f"A message has at most {MOST_BYTES:,} bytes."
+        body = await counted_body(request, MOST_BYTES, detail, {"connection": "close"})
+        await parse_body(request, body, MOST_VALUES)
+        shares, cost = context_of(request).shares, COST + len(body) / BYTES_OF_A_UNIT
+        async with shares.message(request.state.token, cost):
+            await self._manager.asgi_app({**scope, SECRET: secret}, _again(body, receive), send)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that begins with a body that was read, and then waits for the client to leave."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def received() -> Any:
+        message = next(messages, None)
+        return await receive() if message is None else message
+
+    return received
 
 
 def _rest_of(app: FastAPI, ctx: Context) -> Rest:

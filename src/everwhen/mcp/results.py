@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from everwhen.mcp.rest import Fields
 from everwhen.mcp.schemas import DAYS
+from everwhen.timetable.civil_time import zone as zone_named
+from everwhen.timetable.instant_text import format_datetime
 
 _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -17,6 +18,16 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def local_moment(text: str, zone: str) -> datetime:
+    """Return an instant of an answer with the readings of a zone."""
+    return zone_named(zone).localized(moment(text))
+
+
+def local_text(text: str | None, zone: str) -> str | None:
+    """Return an instant of a schedule as a person reads it, in that schedule's zone."""
+    return None if text is None else format_datetime(local_moment(text, zone))
 
 
 def distance(seconds: float) -> str:
@@ -35,19 +46,18 @@ def distance(seconds: float) -> str:
 
 def slot_to_json(at: str, zone: str, now: datetime) -> Fields:
     """Return one instant: in UTC, in the zone, its weekday there, and how far away it is."""
-    instant = moment(at)
-    local = instant.astimezone(ZoneInfo(zone))
+    local = local_moment(at, zone)
     return {
         "at": at,
-        "local": local.isoformat(timespec="minutes"),
+        "local": format_datetime(local),
         "weekday": f"{local:%A}",
-        "in": distance((instant - now).total_seconds()),
+        "in": distance((local - now).total_seconds()),
     }
 
 
 def local_now(now: str, zone: str) -> str:
     """Return now as people say it: Monday 2026-11-16 10:04 Europe/Berlin."""
-    return f"{moment(now).astimezone(ZoneInfo(zone)):%A %Y-%m-%d %H:%M} {zone}"
+    return f"{local_moment(now, zone):%A %Y-%m-%d %H:%M} {zone}"
 
 
 def sentence_of(given: Mapping[str, Any], sentence: str) -> str:
@@ -79,7 +89,7 @@ def outcome(
     """Return the answer of preview_schedule, create_schedule and update_schedule."""
     zone, now = preview["timezone"], moment(preview["now"])
     slots = [slot_to_json(slot["due_at"], zone, now) for slot in preview["items"][:5]]
-    end = None if preview["ends_at"] is None else moment(preview["ends_at"]).astimezone(ZoneInfo(zone))
+    end = None if preview["ends_at"] is None else local_moment(preview["ends_at"], zone)
     last = None if end is None else end - timedelta(seconds=1)  # slots are before the end
     found: Fields = {
         "result": result,
@@ -91,7 +101,7 @@ def outcome(
         "timezone": zone,
         "now": local_now(preview["now"], zone),
         "next": slots,
-        "ends": None if last is None else last.isoformat(),
+        "ends": None if last is None else format_datetime(last),
         "fires_per_day": preview["fires_per_day"] and round(preview["fires_per_day"], 2),
         "cost_per_day": _cost_to_json(preview["cost_per_day"]),
         "left": me["left"],
@@ -134,7 +144,7 @@ def _warnings(preview: Fields) -> list[str]:
 def say(found: Fields, kind: str, last: datetime | None) -> str:
     """Return the sentence for the person: when, from when on, until when, at what cost."""
     zone = found["timezone"]
-    first = moment(found["next"][0]["local"]) if found["next"] else None
+    first = local_moment(found["next"][0]["at"], zone) if found["next"] else None
     if kind == "one_shot":
         text = (
             f"Once, {first:%A} {first.day} {first:%B %Y} at {first:%H:%M} {zone}" if first else found["words"]
@@ -167,7 +177,6 @@ def amount_text(amount: float) -> str:
 def brief(schedule: Fields) -> Fields:
     """Return what a list shows of a schedule."""
     zone = schedule["timezone"]
-    at = schedule["next_run_at"]
     return {
         "id": schedule["id"],
         "key": schedule["key"],
@@ -177,9 +186,7 @@ def brief(schedule: Fields) -> Fields:
         "waits_for_approval": schedule["paused_by"] == "approval",
         "words": schedule["description_text"],
         "timezone": zone,
-        "next_local": None
-        if at is None
-        else moment(at).astimezone(ZoneInfo(zone)).isoformat(timespec="minutes"),
+        "next_local": local_text(schedule["next_run_at"], zone),
         "revision": schedule["revision"],
     }
 

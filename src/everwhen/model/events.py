@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from everwhen.model.instants import SECOND
 from everwhen.model.job import FINAL, Job, JobStatus, Origin, trace_id_of
-from everwhen.model.outcome import message_of
+from everwhen.model.outcome import summary_of
 
 EventType = Literal[
     "schedule.created",
@@ -247,6 +247,7 @@ class Progress(NamedTuple):
     started_at: int | None
     ended_at: int | None
     error: str | None
+    error_type: str | None
     node: str | None
     owner: str | None
 
@@ -317,7 +318,9 @@ def event_of_end(job: Progress) -> Derived | None:
     if job.started_at is not None:
         detail["seconds"] = (job.ended_at - job.started_at) / SECOND
     if job.error is not None:
-        detail["error"] = message_of(job.error)
+        detail["error"] = summary_of(job.error, job.error_type)
+    if job.error_type is not None:
+        detail["error_type"] = job.error_type
     return _derived(kind, job.ended_at, job, detail, job_id=job.job_id)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from everwhen.timetable.civil_time import Zone
+from everwhen.timetable.instant_text import format_datetime
+
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -35,6 +38,16 @@ def rfc3339_text(instant: int) -> str:
     '1970-01-01T00:00:01.500000Z'
     """
     return to_datetime(instant).isoformat().replace("+00:00", "Z")
+
+
+def format_instant(instant: int, zone: Zone) -> str:
+    """Return an instant as people read it, in a zone: of a schedule in its own.
+
+    >>> from everwhen.timetable.civil_time import zone
+    >>> format_instant(1_500_000, zone("Asia/Kolkata"))
+    'Thu 1970-01-01 05:30:01 IST +05:30'
+    """
+    return format_datetime(zone.localized(to_datetime(instant)))
 
 
 def duration_text(microseconds: int | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from everwhen.model.outcome import message_of
 from everwhen.timetable.jitter import blake2b
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
@@ -109,6 +110,12 @@ class Job(NamedTuple):
     cost_unit: str | None = None
     cost_source: CostSource | None = None
     is_result_json: bool | None = None  # the result is an object or a list, written as JSON
+    error_type: str | None = None  # of the exception whose traceback `error` is
+
+    @property
+    def error_message(self) -> str | None:
+        """Return the error without its type and its traceback."""
+        return None if self.error is None else message_of(self.error, self.error_type)
 
     @property
     def is_own(self) -> bool:

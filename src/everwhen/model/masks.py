@@ -58,6 +58,27 @@ def masked(value: Any, key: str = "") -> Any:
     return _masked_secret(value) if names_secret(key) else _masked_text(value)
 
 
+def without_secrets(fields: dict[str, Any], path: str = "") -> tuple[dict[str, Any], list[str]]:
+    """Return the fields without what would be masked, and the paths of what is left out.
+
+    >>> without_secrets({"run": {"http": {"url": "https://a.example", "headers": {"X-Api-Key": "abc", "X-Team": "a"}}}})
+    ({'run': {'http': {'url': 'https://a.example', 'headers': {'X-Team': 'a'}}}}, ['run.http.headers.X-Api-Key'])
+    >>> without_secrets({"run": {"command": ["deploy", "--token", "abc"]}})
+    ({'run': {}}, ['run.command'])
+    """
+    kept: dict[str, Any] = {}
+    left_out: list[str] = []
+    for name, value in fields.items():
+        if masked(value, name) == value:
+            kept[name] = value
+        elif isinstance(value, dict):
+            kept[name], inside = without_secrets(value, f"{path}{name}.")
+            left_out += inside
+        else:
+            left_out.append(f"{path}{name}")
+    return kept, left_out
+
+
 def named_items(items: list[Any] | tuple[Any, ...], key: str) -> Iterator[tuple[str, Any]]:
     """Yield each item with the name that describes it: the list's, or that of the option before it."""
     has_accounts = any(isinstance(item, str) and _makes_requests(item) for item in items)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile
+import re
+from itertools import dropwhile, takewhile
 from typing import Literal, NamedTuple
 
 from everwhen.model.cost import Cost
@@ -40,7 +41,7 @@ class Outcome(NamedTuple):
     and the job is run again. `events`: the events of the run, a line of JSON each; they are kept with its output.
     `cost`: what the run reports that it cost; `NOTHING` when it found nothing to do. `host_fault`: the host could not
     begin the job, of whose target nothing has run; the job is given back, uncounted. `is_json`: the result was an
-    object or a list, and is written as JSON.
+    object or a list, and is written as JSON. `error_type`: the name of the exception whose traceback `error` is.
     """
 
     status: OutcomeStatus
@@ -57,6 +58,7 @@ class Outcome(NamedTuple):
     cost: Cost | None = None
     host_fault: HostFault | None = None
     is_json: bool = False
+    error_type: str | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -72,20 +74,61 @@ def not_begun(fault: HostFault, error: BaseException) -> Outcome:
     return Outcome("failed", error=str(error), host_fault=fault)
 
 
-_TRACEBACK = "Traceback (most recent call last):"
+_TRACEBACK = "Traceback (most recent call last):\n"
+# What stands between the traceback of an exception and that of its cause.
+_CHAINED = re.compile(
+    r"\n\n(?:The above exception was the direct cause of the following exception"
+    r"|During handling of the above exception, another exception occurred):\n\n"
+)
+# How the traceback of a group of exceptions begins, and its own lines, before those of its members.
+_GROUP, _BAR = "+ Exception Group ", "  | "
 
 
-def message_of(error: str) -> str:
-    """Return the message of an error without its traceback, which stays with the job.
+def message_of(error: str, error_type: str | None = None) -> str:
+    """Return the message of an error: without its traceback, which stays with the job, and without its type.
 
-    >>> message_of("Traceback (most recent call last):\\n  File 'a.py', line 1, in f\\n    g()\\nValueError: no luck")
-    'ValueError: no luck'
+    What stands before the traceback on its line is a part of the message.
+
+    >>> error = "Traceback (most recent call last):\\n  File 'a.py', line 1, in f\\n    g()\\nValueError: no luck"
+    >>> message_of(error, "ValueError"), message_of(f"exit code 1: {error}")
+    ('no luck', 'exit code 1: ValueError: no luck')
     """
-    if _TRACEBACK not in error:
+    message = _without_traceback(error)
+    return message if error_type is None else message.removeprefix(f"{error_type}: ")
+
+
+def with_type(message: str, error_type: str | None) -> str:
+    """Return the message of an error behind its type, as Python prints it.
+
+    >>> with_type("no luck", "ValueError"), with_type("ValueError", "ValueError"), with_type("exit code 1", None)
+    ('ValueError: no luck', 'ValueError', 'exit code 1')
+    """
+    return message if error_type in (None, message) else f"{error_type}: {message}"
+
+
+def summary_of(error: str, error_type: str | None) -> str:
+    """Return an error without its traceback, for people."""
+    return with_type(message_of(error, error_type), error_type)
+
+
+def type_of(error: BaseException) -> str:
+    """Return the name of the type of an exception as tracebacks have it: with its module, if that is not built in."""
+    kind = type(error)
+    is_plain = kind.__module__ in ("builtins", "__main__")
+    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _without_traceback(error: str) -> str:
+    own = _CHAINED.split(error)[-1]
+    head, is_traced, trace = own.partition(_TRACEBACK)
+    if not is_traced:
         return error
-    lines = error.rpartition(_TRACEBACK)[2].splitlines()
-    said = dropwhile(lambda line: not line.strip() or line.startswith(" "), lines)
-    return "\n".join(said).strip() or error
+    lines = trace.splitlines()
+    if own.lstrip().startswith(_GROUP):
+        head = ""
+        lines = [line.removeprefix(_BAR) for line in takewhile(lambda line: line.startswith(_BAR), lines)]
+    lines = list(dropwhile(lambda line: not line.strip() or line.startswith(" "), lines))
+    return head.rpartition("\n")[2] + "\n".join(lines).strip() if lines else error
 
 
 def drifted(reason: str) -> Outcome:

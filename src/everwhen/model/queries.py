@@ -205,6 +205,7 @@ class TimelineJob(NamedTuple):
     ended_at: int | None
     reason: str | None
     error: str | None
+    error_type: str | None
 
 
 class SpanCount(NamedTuple):

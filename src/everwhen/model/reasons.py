@@ -131,6 +131,60 @@ CHECKED: Mapping[str, str] = {  # of `check_schedule`, which asks whether a sche
 }
 
 
+# In few words, for marks and lists: of skips, holds, misses, spans, cancelled jobs and moves of breakers.
+BRIEF: Mapping[str, str] = {
+    "excluded_day": "it does not run on this day",
+    "outside_window": "outside its window",
+    "quiet_hours": "quiet hours",
+    "circuit_open": "the breaker was open",
+    "already_running": "an earlier run was still going",
+    "retrying": "an earlier slot was still waiting",
+    "queue_full": "too many jobs were waiting",
+    "budget": "the budget was spent",
+    "superseded": "the next slot came first",
+    "edited": "its times were edited first",
+    "paused": "the schedule was paused",
+    "down": "no scheduler was running",
+    "late": "the scheduler came too late",
+    "catch_up_limit": "more were missed than may be caught up",
+    "caught_up": "one job stood for it",  # on the time line: no reason of a miss, but what became of it
+    "outstanding_limit": "waits for a place (max_outstanding)",
+    "at_capacity": "waits for a place (max_concurrent)",
+    "invalid": "the schedule could not run as configured",
+    "done": "the schedule was done",
+    "dead": "the schedule was dead",
+    "in_the_past": "it was past when the schedule was declared",
+    "system": "the system was paused",
+    "restored": "between a backup and its restore",
+    "pause": "cancelled by a pause",
+    "deleted": "cancelled, the schedule was deleted",
+    "overlap": "cancelled by the next slot",
+    "person": "cancelled by a person",
+    "failure_threshold": "its threshold was reached",
+    "cooldown_elapsed": "its time to probe came",
+    "success": "the probe succeeded",
+    "probe_failed": "the probe failed",
+    "probe_cancelled": "the probe was cancelled",
+    "manual_reset": "reset by a person",
+    "unsupported_type": "fired by a request, never by the clock",
+    "disabled": "the schedule is not active",
+    "not_due": "no slot is due",
+}
+BRIEF_AHEAD: Mapping[str, str] = {  # of a slot to come, where that is said in other words
+    "circuit_open": "the breaker is open",
+    "already_running": "an earlier run is still going",
+    "retrying": "an earlier slot still waits",
+    "queue_full": "too many jobs wait",
+    "budget": "the budget is spent",
+    "superseded": "the next slot comes first",
+    "paused": "the schedule is paused",
+    "invalid": "the schedule cannot run as configured",
+    "done": "the schedule is done",
+    "dead": "the schedule is dead",
+    "system": "the system is paused",
+}
+
+
 class ScheduleCheckResult(NamedTuple):
     """Whether the schedule would fire, or the first reason why not."""
 

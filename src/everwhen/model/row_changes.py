@@ -90,6 +90,7 @@ FAILED = RowChange(
         "error_count": "error_count + 1",
         "current_retry": "current_retry + 1",
         "last_error": "error",
+        "last_error_type": "error_type",
     }
 )
 # The last attempt of an own slot failed; with `on_exhausted: stop` failures are counted over slots.
@@ -211,7 +212,7 @@ start: Callable[[State, int, int, int, int | None], State]
 end_job: Callable[[State], State]
 release: Callable[[State], State]
 succeed: Callable[[State, int, str], State]
-fail: Callable[[State, str], State]
+fail: Callable[[State, str, str | None], State]
 fail_slot: Callable[[State, bool], State]
 end_slot: Callable[[State, int], State]
 cancel: Callable[[State, bool, bool], State]
@@ -231,7 +232,7 @@ _OF_STATES: dict[str, tuple[RowChange, str]] = {
     "end_job": (OVER, ""),
     "release": (RELEASED, ""),
     "succeed": (SUCCEEDED, "now job_id"),
-    "fail": (FAILED, "error"),
+    "fail": (FAILED, "error error_type"),
     "fail_slot": (SLOT_FAILED, "keeps_retries"),
     "end_slot": (SLOT_ENDED, "now"),
     "cancel": (CANCELLED, "is_waiting is_waiting_retry"),

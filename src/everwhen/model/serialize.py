@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
 from json import JSONEncoder, loads
 from operator import attrgetter
 from typing import Any
 
 from everwhen.errors import StoreError
-from everwhen.model.fast_values import by_identity
+from everwhen.model.fast_values import by_identity, by_text
 from everwhen.model.policy import BUDGET_FIRES, BreakerRule, Budget, Capacity, Guard, Made, OnExhausted
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
@@ -41,12 +40,12 @@ _plain_times, _plain_others = attrgetter(*_TIMES), attrgetter(*_OTHERS)
 _encode = JSONEncoder(separators=(",", ":")).encode
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def text_of(definition: Definition) -> str:
     return _encode(fields_of(definition))
 
 
-@lru_cache(maxsize=4_096)
+@by_text(most=4_096)
 def definition_in(text: str) -> Definition:
     """Return the definition that the row of a revision holds; equal rows share it."""
     return definition_of(loads(text))
@@ -119,7 +118,8 @@ def _budgets_to_json(budgets: tuple[Budget, ...]) -> Fields:
     if any(terms):
         values["budget_terms"] = terms
     intervals = [budget.min_interval for budget in budgets]
-    if any(intervals):  # release 0.2 refuses a definition with a term that it does not know
+    # Release 0.2 refuses a definition with a term that it does not know.
+    if any(interval is not None for interval in intervals):
         values["budget_intervals"] = intervals
     return values
 

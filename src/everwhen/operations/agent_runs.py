@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from everwhen.model.instants import HOUR, SECOND
+from everwhen.model.instants import HOUR, SECOND, format_instant
 from everwhen.model.one_line import quoted
 from everwhen.model.schedule import Definition
 from everwhen.model.token import Confinement, limits_of_runs
@@ -73,7 +73,7 @@ def build_header(definition: Definition, run: Run, last_success_at: int | None, 
     zone = definition.zone
 
     def said(instant: int) -> str:
-        return f"{zone.datetime(instant // SECOND):%A %Y-%m-%d %H:%M} {zone.name}"
+        return format_instant(instant, zone)
 
     lines = [QUOTED, f"Schedule: {quoted(definition.name or run.schedule_id)}"]
     if definition.description:

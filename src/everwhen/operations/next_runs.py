@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from everwhen.errors import counted
-from everwhen.model.instants import to_datetime
+from everwhen.model.instants import format_instant
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.schedule import Schedule
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
-from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.describe import describe
 
 MOST_LISTED, MOST_COUNTED = 10, 10_000
@@ -23,8 +21,10 @@ def describe_next_runs(runtime: Runtime) -> list[str]:
     schedules = catalogue.soonest(MOST_LISTED)
     lines = in_columns([_row(schedule, now) for schedule in schedules])
     others = catalogue.count(ScheduleFilter("active"), most=MOST_COUNTED) - len(schedules)
-    if others > 0:
+    if others > 0 and lines:
         lines.append(f"and {counted(others, 'other active schedule')}")
+    elif others > 0:
+        lines.append(f"{counted(others, 'active schedule')}: what runs now, or is fired by requests")
     return lines
 
 
@@ -32,21 +32,9 @@ def _row(schedule: Schedule, now: int) -> tuple[str, ...]:
     """Return the columns of a schedule; one that came due while nothing ran is decided with the first evaluation."""
     state, definition = schedule.state, schedule.definition
     assert state.next_run_at is not None
-    at = local_text(to_datetime(state.next_run_at), definition.zone)
+    at = format_instant(state.next_run_at, definition.zone)
     words = describe(definition.trigger, definition.zone)
     return state.schedule_id, words, "due now" if state.next_run_at <= now else f"next run {at}"
-
-
-def local_text(at: datetime, zone: Zone) -> str:
-    """Return an instant as the clocks of a zone show it, with their abbreviation and their offset.
-
-    >>> from everwhen.timetable.civil_time import zone
-    >>> [local_text(to_datetime(0), zone(name)) for name in ("Europe/Paris", "Asia/Dubai")]
-    ['1970-01-01 01:00:00+01:00 CET', '1970-01-01 04:00:00+04:00']
-    """
-    local = zone.localized(at)
-    name = local.tzname() or ""
-    return f"{local.isoformat(sep=' ', timespec='seconds')}{f' {name}' if name.isalpha() else ''}"
 
 
 def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -236,6 +236,11 @@ def on_terms(
         raise AccessError(
             f"this token creates only schedules of its owner; leave out owner, or write {token.owner}"
         )
+    if limits.needs_approval and definition.secret not in (None, before and before.secret):
+        raise AccessError(
+            "this token triggers what was approved as it is, and whoever knows the secret of a webhook sends it any "
+            "payload; leave secret out, and let a person set it"
+        )
     if len(definition.payload) > caller.max_payload:
         raise SubmissionError([("payload", oversize(len(definition.payload), caller.max_payload))])
     if before is not None and _is_same_request(definition.target, before.target):

@@ -16,7 +16,7 @@ from everwhen.errors import (
     shown,
 )
 from everwhen.model.events import Event
-from everwhen.model.instants import HOUR, SECOND, to_datetime
+from everwhen.model.instants import HOUR, SECOND, format_instant
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.token import (
     NO_LIMITS,
@@ -31,6 +31,7 @@ from everwhen.model.token import (
 )
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
+from everwhen.timetable.civil_time import zone
 
 PREFIX = "ew_"
 JOB_PREFIX = "ew_run_"
@@ -65,7 +66,7 @@ def create_token(
     if maker is not None and maker.limits != NO_LIMITS:
         raise AccessError("a token with limits cannot create tokens; use one without limits")
     now, actor, token_id = runtime.clock.now(), actor_of(maker), f"tok_{secrets.token_hex(6)}"
-    expires_at = _expiry(maker, now, lasts)
+    expires_at = _expiry(maker, now, lasts, runtime.timezone)
     token = Token(
         token_id, name, role, owner, limits, created_at=now, created_by=actor, expires_at=expires_at
     )
@@ -74,14 +75,14 @@ def create_token(
     return NewToken(token, secret)
 
 
-def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
+def _expiry(maker: Token | None, now: int, lasts: int | None, timezone: str) -> int | None:
     """Return when a new token expires: not later than its maker, and together with its maker by default."""
     wanted = None if lasts is None else now + lasts * SECOND
     last = None if maker is None else maker.expires_at
     if wanted is None or last is None:
         return last if wanted is None else wanted
     if wanted > last:
-        ends = to_datetime(last).isoformat(timespec="seconds")
+        ends = format_instant(last, zone(timezone))
         text = f"this token expires at {ends}, and those that it creates cannot last longer"
         raise AccessError(f"{text}; use a shorter expires_in")
     return wanted

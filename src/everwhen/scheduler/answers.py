@@ -12,12 +12,13 @@ from everwhen.model.queries import Entry
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Definition, State, Status
 from everwhen.operations.jobs import Backfill
-from everwhen.operations.next_runs import in_columns, local_text
+from everwhen.operations.next_runs import in_columns
 from everwhen.operations.upcoming import UpcomingSlot
 from everwhen.operations.why import Explanation, Fate
 from everwhen.scheduler.options import SchedulerStatus
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.describe import describe
+from everwhen.timetable.instant_text import format_datetime
 
 
 class SchedulerState(NamedTuple):
@@ -44,7 +45,8 @@ class ScheduleInfo:
     last_completed_at: datetime | None
     last_success_at: datetime | None
     last_success_job_id: str | None
-    last_error: str | None
+    last_error: str | None  # the message, without the traceback
+    last_error_type: str | None  # of the exception, such as `ValueError`; None where it was none
     run_count: int  # own runs that have succeeded
     error_count: int  # own runs that have failed, each attempt
     fire_count: int  # firings for whatever reason
@@ -123,7 +125,7 @@ def schedule_table(schedules: Sequence[ScheduleInfo]) -> str:
 
 def _next_run(schedule: ScheduleInfo) -> str:
     at = schedule.next_run_at
-    return "" if at is None else f"next run {local_text(at, zone(schedule.timezone))}"
+    return "" if at is None else f"next run {format_datetime(zone(schedule.timezone).localized(at))}"
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:

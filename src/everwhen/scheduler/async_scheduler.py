@@ -246,7 +246,7 @@ class AsyncScheduler:
 
     async def add(
         self,
-        first: Any,
+        first: Any = None,
         second: Any = None,
         /,
         *others: Any,

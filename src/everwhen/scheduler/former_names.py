@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from everwhen.errors import CronParseError, shown
@@ -59,6 +59,12 @@ _NO_FIELDS = ("year", "week", "second")
 _TRIGGERS = {"interval": _UNITS, "cron": _FIELDS, "date": ("run_date",)}
 _RENAMED = {"start_date": "start_at", "end_date": "end_at", "misfire_grace_time": "misfire_grace"}
 _SECONDS = ("jitter", "misfire_grace_time")
+_INSTANTS = ("run_date", "start_date", "end_date")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_EVERY_SECONDS = re.compile(r"\*/(\d{1,2})")
+_WEEKDAY = re.compile("(?<![/#0-9])[0-6](?![0-9])")
+_PLACES = {"1st": "#1", "2nd": "#2", "3rd": "#3", "4th": "#4", "5th": "#5", "last": "L"}
+_POSITION = re.compile(rf"({'|'.join(_PLACES)}) +({'|'.join(_WEEKDAYS)})")
 
 
 def method_fault(name: str) -> str | None:
@@ -83,30 +89,52 @@ def trigger_fault(
     >>> print(trigger_fault(["poll", print], ["interval"], None, {"minutes": 5}))
     the trigger is a key here: add("poll", print, every="5m", first_run="after_interval")
     """
-    named = [part for part in (*parts, id) if part is not None]
+    named = [part for part in (*parts, options.get("func"), id) if part is not None]
     kinds = [*named[1:], *others, options.get("trigger")]
     kind = next((kind for kind in kinds if isinstance(kind, str) and kind in _TRIGGERS), None)
     if kind is None or not ({"trigger", *_TRIGGERS[kind]} & options.keys() or others):
         return None
-    function = next((part for part in named if callable(part)), None)
-    schedule_id = next((part for part in named if isinstance(part, str) and part != kind), None)
-    first = [f'"{shown(schedule_id)}"'] if schedule_id is not None else []
-    first += [] if function is None else [getattr(function, "__name__", "function")]
     keys = _trigger_keys(kind, options)
-    rest = {key: value for key, value in options.items() if key not in ("trigger", *_TRIGGERS[kind])}
+    if keys is None:
+        fields = ", ".join(f"{name}={options[name]!r}" for name in _FIELDS if name in options)
+        return f"the trigger is a key here, and the five fields of cron= cannot say {fields}\n{_GUIDE}"
+    rest = {key: value for key, value in options.items() if key not in ("func", "trigger", *_TRIGGERS[kind])}
     keys |= {_RENAMED.get(key, key): _value(key, value) for key, value in rest.items() if _is_kept(key)}
-    written = ", ".join([*first, *(f"{key}={_written(value)}" for key, value in keys.items())])
-    finer = [key for key in _NO_FIELDS if key in options]
-    faults = key_fault([*finer, *(key for key in rest if not _is_kept(key))])
+    keys |= _arguments(others[others.index(kind) + 1 :] if kind in others else others)
+    written = ", ".join([*_what(named, kind), *(f"{key}={_written(value)}" for key, value in keys.items())])
+    faults = key_fault([key for key in rest if not _is_kept(key)])
     return f"the trigger is a key here: add({written})" + (f"\n{faults}" if faults else "")
 
 
-def _trigger_keys(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _what(named: Sequence[Any], kind: str) -> list[str]:
+    """Return the id and the function as `add` takes them; a function that is named by a text is a target."""
+    function = next((part for part in named if callable(part)), None)
+    texts = [part for part in named if isinstance(part, str) and part != kind]
+    path = next((text for text in texts if ":" in text), None)
+    schedule_id = next((text for text in texts if text != path), None)
+    if schedule_id is None and path is not None:
+        schedule_id = path.rpartition(":")[2]
+    written = [] if schedule_id is None else [f'"{shown(schedule_id)}"']
+    if function is not None:
+        written.append(getattr(function, "__name__", "function"))
+    elif path is not None:
+        written.append(f'run={{"python": "{shown(path)}"}}')
+    return written
+
+
+def _arguments(others: Sequence[Any]) -> dict[str, Any]:
+    """Return the arguments of the function, which stand behind the trigger there."""
+    names: dict[type, str] = {list: "args", tuple: "args", dict: "kwargs"}
+    return {names[type(value)]: value for value in others if value and type(value) in names}
+
+
+def _trigger_keys(kind: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "interval":
-        return {"every": _interval(options), "first_run": "after_interval"}
+        first = {} if "start_date" in options else {"first_run": "after_interval"}
+        return {"every": _interval(options), **first}
     if kind == "date":
-        return {"at": options.get("run_date", "2026-12-24T18:00")}
-    return {"cron": _cron(options)}
+        return {"at": _value("run_date", options.get("run_date", "2026-12-24T18:00"))}
+    return _cron(options)
 
 
 def _interval(options: Mapping[str, Any]) -> str:
@@ -118,22 +146,35 @@ def _interval(options: Mapping[str, Any]) -> str:
     return duration_text(-(-microseconds // SECOND) * SECOND) or "5m"
 
 
-def _cron(options: Mapping[str, Any]) -> str:
-    """Return the five fields; a field that is finer than all that are given has its smallest value there."""
-    finest = max((_FIELDS.index(name) for name in _FIELDS if name in options), default=len(_FIELDS))
-    fields = {
-        name: str(options.get(name, "*" if _FIELDS.index(name) < finest else smallest))
+def _cron(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the key for these fields; None where five fields do not say the same.
+
+    A field that is finer than all that are given has its smallest value there. Day and weekday must both match there,
+    while one of them is enough here.
+    """
+    fields = {name: str(options[name]) for name in _FIELDS if name in options}
+    if fields.keys() == {"second"}:
+        step = _EVERY_SECONDS.fullmatch(fields["second"])
+        is_even = step is not None and int(step[1]) and 60 % int(step[1]) == 0
+        return {"every": f"{step[1]}s"} if step is not None and is_even else None
+    if not fields.keys().isdisjoint(_NO_FIELDS) or {"day", "day_of_week"} <= fields.keys():
+        return None
+    finest = max((_FIELDS.index(name) for name in fields), default=len(_FIELDS))
+    full = {
+        name: fields.get(name, "*" if _FIELDS.index(name) < finest else smallest)
         for name, smallest in _SMALLEST.items()
     }
-    fields["day"] = fields["day"].replace("last", "L")
-    fields["day_of_week"] = re.sub(
-        "(?<![/#0-9])[0-6](?![0-9])", lambda day: _WEEKDAYS[int(day[0])], fields["day_of_week"]
-    )
-    text = " ".join(fields[name] for name in ("minute", "hour", "day", "month", "day_of_week"))
+    if position := _POSITION.fullmatch(full["day"]):
+        weekday = (_WEEKDAYS.index(position[2]) + 1) % 7
+        full |= {"day": "*", "day_of_week": f"{weekday}{_PLACES[position[1]]}"}
+    else:
+        full["day"] = full["day"].replace("last", "L")
+        full["day_of_week"] = _WEEKDAY.sub(lambda day: _WEEKDAYS[int(day[0])], full["day_of_week"])
+    text = " ".join(full[name] for name in ("minute", "hour", "day", "month", "day_of_week"))
     try:
-        return parse_cron(text).text
+        return {"cron": parse_cron(text).text}
     except CronParseError:
-        return "30 7 * * mon-fri"
+        return None
 
 
 def _is_kept(key: str) -> bool:
@@ -141,10 +182,14 @@ def _is_kept(key: str) -> bool:
 
 
 def _value(key: str, value: Any) -> Any:
-    return f"{value}s" if key in _SECONDS and isinstance(value, int) else value
+    """Return a value as a key takes it: a duration with its unit, a day as its midnight."""
+    if key in _SECONDS and isinstance(value, int):
+        return f"{value}s"
+    if isinstance(value, datetime | date):
+        value = value.isoformat()
+    is_day = key in _INSTANTS and isinstance(value, str) and _DAY.fullmatch(value)
+    return f"{value}T00:00" if is_day else value
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, datetime):
-        value = value.isoformat()
     return f'"{shown(value)}"' if isinstance(value, str) else shown(value)

@@ -31,7 +31,9 @@ class JobInfo:
     started_at: datetime | None
     ended_at: datetime | None
     result: Any
-    error: str | None
+    error: str | None  # with its traceback, where it is an exception
+    error_type: str | None = None  # of that exception, such as `ValueError`
+    error_message: str | None = None  # the error without type and traceback
 
     @property
     def id(self) -> str:
@@ -55,6 +57,8 @@ class JobResult:
     result: Any = None
     error: str | None = None
     skip_reason: SkipReason | None = None
+    error_type: str | None = None
+    error_message: str | None = None
 
     @property
     def is_success(self) -> bool:
@@ -112,7 +116,11 @@ class JobHandle:
         if self.job_id is None:
             return JobResult("skipped", skip_reason=self.skip_reason)
         job = self._look(self.job_id)
-        return JobResult(job.status, job.result, job.error) if job.is_ended else None
+        if not job.is_ended:
+            return None
+        return JobResult(
+            job.status, job.result, job.error, error_type=job.error_type, error_message=job.error_message
+        )
 
 
 def pauses() -> Iterator[float]:
@@ -137,4 +145,6 @@ def job_info(job: Job) -> JobInfo:
         ended_at=optional_datetime(job.ended_at),
         result=json.loads(job.result) if job.is_result_json and job.result else job.result,
         error=job.error,
+        error_type=job.error_type,
+        error_message=job.error_message,
     )

@@ -143,7 +143,7 @@ class SchedulerOperations:
 
     def add(
         self,
-        first: Any,
+        first: Any = None,
         second: Any = None,
         /,
         *others: Any,
@@ -616,6 +616,8 @@ def refuse_former_call(
 ) -> None:
     """Refuse more arguments than `add` has, and the trigger as one of them, with the call as it should be."""
     fault = trigger_fault(parts, others, id, options)
+    if fault is None and parts[0] is None:
+        fault = "add takes the id and the function, or the function and id=…"
     if fault is None and others:
         fault = f"add takes an id and a function, and everything else by its name; {shown(others[0])} is one too many"
     if fault is not None:

@@ -21,7 +21,7 @@ from everwhen.decide.alert_messages import (
     notice_of,
     plan_messages,
 )
-from everwhen.decide.alert_text import MOST_ITEMS, NO_COSTS, AlertCosts, BudgetCost, delivery_of
+from everwhen.decide.alert_text import MOST_ITEMS, NO_COSTS, AlertCosts, BudgetCost, Facts, delivery_of
 from everwhen.decide.alerts import (
     DELAYED,
     FAILING,
@@ -140,10 +140,14 @@ def alert_of(row: Sequence[Any]) -> Alert:
 
 
 class Round(NamedTuple):
-    """What one round of the notifier works with. `is_late`: it was away, so open alerts are reported in a digest."""
+    """What one round of the notifier works with. `is_late`: it was away, so open alerts are reported in a digest.
+
+    `timezone`: the service's, in which messages show instants of no schedule.
+    """
 
     now: int
     rules: Sequence[AlertRule]
+    timezone: str
     entries: Sequence[Recorded] = ()
     is_late: bool = False
     feed_delay: FeedDelay | None = None
@@ -375,27 +379,31 @@ def _send(tx: Transaction, rule: AlertRule, round_: Round, opened: _OpenAlerts) 
     found = plan_messages(rule, *_known(tx, rule, round_, opened))
     notices = list(found.changed)
     for planned in found.messages:
-        notices += _deliver(tx, rule, planned, round_.now, opened.facts)
+        notices += _deliver(tx, rule, planned, round_, opened.facts)
     put_notices(tx, notices)
 
 
 def _deliver(
-    tx: Transaction, rule: AlertRule, planned: PlannedMessage, now: int, facts: Mapping[str, ScheduleFacts]
+    tx: Transaction,
+    rule: AlertRule,
+    planned: PlannedMessage,
+    round_: Round,
+    facts: Mapping[str, ScheduleFacts],
 ) -> list[Notice]:
-    delivery_id = str(uuid.uuid4())
+    delivery_id, now = str(uuid.uuid4()), round_.now
     message = planned.message
     shown = [*message.alerts[:MOST_ITEMS], *message.gathered[:MOST_ITEMS]]
     missing = [one.uid for one in shown if one.uid is not None and one.uid not in facts]
-    known = {**facts, **facts_of(tx, missing)}
+    known = Facts({**facts, **facts_of(tx, missing)}, round_.timezone)
     costs = _costs_of(tx, message.alerts[0], known, now) if len(message.alerts) == 1 else NO_COSTS
     insert_deliveries(tx, [delivery_of(rule, message, known, delivery_id=delivery_id, now=now, costs=costs)])
     number = tx.number(_DELIVERY_NUMBER, delivery_id=delivery_id)
     return [one._replace(delivery=number) if one.reported_at == now else one for one in planned.notices]
 
 
-def _costs_of(tx: Snapshot, alert: Alert, facts: Mapping[str, ScheduleFacts], now: int) -> AlertCosts:
+def _costs_of(tx: Snapshot, alert: Alert, facts: Facts, now: int) -> AlertCosts:
     """Return what the job of an alert cost, and how much its schedule's budgets have spent."""
-    job_id, about = alert.details.get("job_id"), facts.get(alert.uid or "")
+    job_id, about = alert.details.get("job_id"), facts.about(alert)
     cost = tx.one(Cost._make, _COST_OF, job_id=job_id) if job_id is not None else None
     if about is None:
         return AlertCosts(cost)

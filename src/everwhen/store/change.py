@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from everwhen.decide.by_hand import cancel_orphan
 from everwhen.decide.spacing import refuse_too_soon
@@ -195,7 +195,7 @@ def _shown(definition: Definition, now: int) -> Row:
     return (*_declared(definition), now)
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _declared(definition: Definition) -> Row:
     return (
         definition.name,

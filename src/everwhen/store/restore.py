@@ -11,7 +11,7 @@ from everwhen.decide.status import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import END, to_datetime
+from everwhen.model.instants import END, format_instant
 from everwhen.model.job import Job
 from everwhen.model.limits import FOR_EVER, Shared
 from everwhen.model.message import Subscription
@@ -30,6 +30,7 @@ from everwhen.store.requests import refuse_all
 from everwhen.store.settle import end_jobs
 from everwhen.store.tokens import END_SESSIONS
 from everwhen.store.transaction import Snapshot, Transaction
+from everwhen.timetable.civil_time import zone
 
 BACKED_UP_AT = "backed_up_at"  # a setting that only a copy has
 _PORTION = 500
@@ -114,7 +115,7 @@ def refuse_beating(nodes: Sequence[Node], now: int) -> None:
         heard = max(node.heartbeat_at for node in alive)
         raise StoreError(
             f"{len(alive)} node{'s'[: len(alive) != 1]} of this database may be running ({alive[0].node}, last heard "
-            f"of at {to_datetime(heard).isoformat()}); stop every process, or wait a minute after one that died"
+            f"of at {format_instant(heard, zone('UTC'))}); stop every process, or wait a minute after one that died"
         )
 
 

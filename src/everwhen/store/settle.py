@@ -392,7 +392,8 @@ def is_held_by(job: Job | Finished, fence: int) -> bool:
 
 
 def storable_outcome(outcome: Outcome) -> Outcome:
-    error, result = [storable(text) if text else text for text in (outcome.error, outcome.result)]
-    if error == outcome.error and result == outcome.result:  # nearly always
+    texts = (outcome.error, outcome.error_type, outcome.result)
+    error, error_type, result = stored = tuple(storable(text) if text else text for text in texts)
+    if stored == texts:  # nearly always
         return outcome
-    return outcome._replace(error=error, result=result)
+    return outcome._replace(error=error, error_type=error_type, result=result)

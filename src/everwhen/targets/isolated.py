@@ -42,6 +42,7 @@ _REPORTED = (
     "cost",
     "events",
     "is_json",
+    "error_type",
 )
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from everwhen.model.cost import Cost, cost_of
 from everwhen.model.host_fault import NotBegunError, host_fault_of
 from everwhen.model.instants import optional_datetime, to_datetime
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import Outcome, type_of
 from everwhen.model.work_item import WorkItem
 from everwhen.target import Run, StopFlag
 
@@ -351,4 +351,4 @@ def failure_of(error: BaseException) -> Outcome:
         text = "".join(traceback.format_exception(type(error), error, trace, limit=-30))
     except Exception:  # an exception that cannot be printed
         text = f"{type(error).__name__}, which cannot be shown"
-    return Outcome("failed", error=text.strip()[-LONGEST_RESULT:])
+    return Outcome("failed", error=text.strip()[-LONGEST_RESULT:], error_type=type_of(error))

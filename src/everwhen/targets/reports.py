@@ -54,7 +54,8 @@ class RunReport(NamedTuple):
             return outcome._replace(status="failed", error=error, result=self.summary)
         if outcome.status == "failed" and self.error is not None:
             ended = _EXIT.match(outcome.error or "")  # a ping reports the exit status
-            return outcome._replace(error=f"{ended[0]}: {self.error}" if ended else self.error)
+            text = f"{ended[0]}: {self.error}" if ended else self.error
+            return outcome._replace(error=text, error_type=None)
         if outcome.status == "succeeded" and self.summary is not None:
             return outcome._replace(result=self.summary)
         return outcome

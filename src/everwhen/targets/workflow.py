@@ -19,7 +19,7 @@ from typing import Any
 from everwhen.clock import Clock
 from everwhen.model.group import EVENT, NOT_FOUND, DispatchEvent, Workflow, Workflows, event_data, no_trigger
 from everwhen.model.host_fault import NotBegunError, before_target
-from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.outcome import Outcome, drifted, type_of
 from everwhen.model.schedule import Definition
 from everwhen.model.schedule import Target as Declared
 from everwhen.target import Run, Target
@@ -109,7 +109,8 @@ async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | N
     except NotBegunError:
         raise
     except Exception as error:  # a handler is user code: its exception is the outcome of the work
-        return Outcome("failed", error="".join(traceback.format_exception(error)).strip()[-LONGEST_RESULT:])
+        trace = "".join(traceback.format_exception(error)).strip()[-LONGEST_RESULT:]
+        return Outcome("failed", error=trace, error_type=type_of(error))
     if isinstance(result, Outcome):
         return result
     return Outcome("succeeded", result="" if result is None else str(result)[:LONGEST_RESULT])

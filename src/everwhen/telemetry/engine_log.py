@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import to_datetime
+from everwhen.model.instants import format_instant, to_datetime
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
+from everwhen.timetable.civil_time import Zone
 
 log = logging.getLogger("everwhen")
 
@@ -45,7 +46,7 @@ class EngineLog:
         for decision in decisions:
             for event in decision.events:
                 if event.type == "schedule.missed":
-                    _log_missed(event)
+                    _log_missed(event, decision.plan.definition.zone)
             if is_debugging:
                 _log_fired(decision)
 
@@ -55,11 +56,11 @@ def _writable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _log_missed(event: Event) -> None:
+def _log_missed(event: Event, zone: Zone) -> None:
     slot_at = None if event.slot_at is None else to_datetime(event.slot_at)
     many = f" and {event.slot_count - 1} more" if event.slot_count > 1 else ""
     fields = {"event": event.type, "schedule_id": event.schedule_id, "job_id": None, "slot_at": slot_at}
-    when = "a slot" if slot_at is None else f"its slot at {slot_at:%Y-%m-%d %H:%M:%S} UTC"
+    when = "a slot" if event.slot_at is None else f"its slot at {format_instant(event.slot_at, zone)}"
     log.warning("schedule %s missed %s%s: %s", event.schedule_id, when, many, event.reason, extra=fields)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from everwhen.model.cost import NOTHING, amount_number
 from everwhen.model.instants import to_datetime
 from everwhen.model.job import trace_id_of
-from everwhen.model.outcome import Outcome, message_of
+from everwhen.model.outcome import Outcome, summary_of
 from everwhen.target import Observer, Run
 
 _RETRY = re.compile(r"-rc[0-9]+$")
@@ -86,7 +86,7 @@ class JobTraces:
             span.set_attribute("everwhen.cost", amount_number(outcome.cost.amount))
             span.set_attribute("everwhen.cost_unit", outcome.cost.unit)
         if outcome.is_failure:
-            said = message_of(outcome.error or outcome.status)
+            said = summary_of(outcome.error or outcome.status, outcome.error_type)
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, said))
         span.end()
 

@@ -300,9 +300,11 @@ def _shape_error(text: object, fault: str, example: str = "0 9 * * 1-5") -> Cron
 
 def _never_matches(days: DayRule) -> bool:
     # Every month begins on every weekday in some year (a February of 29 days, too: within 40 years). So a rule that
-    # matches in no month of any length and first weekday never matches.
-    lengths = {_LONGEST_MONTHS[month] for month in bits(days.months)}
+    # matches in no month of any length and first weekday never matches. A shorter February has dates of its own for
+    # the last days: its last Sunday can be the 22nd, that of a longer one cannot.
+    lengths = {length for month in bits(days.months) for length in _lengths_of_month(month)}
     return not any(days.days_of_month(length, weekday) for length in lengths for weekday in range(7))
 
 
-_LONGEST_MONTHS = (0, 31, 29, *_MONTH_LENGTHS[3:])
+def _lengths_of_month(month: int) -> tuple[int, ...]:
+    return (28, 29) if month == 2 else (_MONTH_LENGTHS[month],)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from everwhen.timetable.civil_time import DAY, WILD, Zone, wall_of
 from everwhen.timetable.cron import CronExpression, DayRule, bits
 from everwhen.timetable.cron_series import CronSeries
+from everwhen.timetable.instant_text import format_datetime
 from everwhen.timetable.monthly import MonthlySeries
 from everwhen.timetable.occurrences import Series
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
@@ -33,8 +34,7 @@ def describe(trigger: Trigger, zone: Zone) -> str:
         case Cron():
             return describe_cron(trigger.expression)
         case Once():
-            moment = zone.datetime(trigger.instant).isoformat(sep=" ")
-            return f"once, at {moment}"
+            return f"once, at {format_datetime(zone.datetime(trigger.instant))}"
         case OnRequest():  # pragma: no branch
             is_webhook = trigger.kind == "webhook"
             return "when its webhook is called" if is_webhook else "when somebody asks in chat"

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from everwhen.model.history import Revision, ScheduleHistory
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
-from everwhen.model.outcome import message_of
+from everwhen.model.outcome import message_of, summary_of, with_type
 from everwhen.model.policy import OnExhausted
 from everwhen.model.schedule import State
 from everwhen.verify.entries import LedgerFault, count_faults, fault_of
@@ -108,7 +108,7 @@ class Outcomes:
         if is_success:
             self.success.add(job.ended_at, job.job_id)
         else:
-            self.failure.add(job.ended_at, message_of(job.error or job.status))
+            self.failure.add(job.ended_at, summary_of(job.error or job.status, job.error_type))
 
     def last_completed_at(self) -> int | None:
         """Return the latest end that is the last attempt of its slot."""
@@ -247,12 +247,14 @@ def _check_last(
 
 
 def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[LedgerFault]:
-    success, failure = state.last_success_job_id, state.last_error
+    success = state.last_success_job_id
     if not _is_one_of(success, outcomes.success.texts):
         text = f"last_success_job_id: {success} is not the last success"
         yield fault_of(history, "counter", None, text)
-    # An earlier release kept the traceback as well.
-    if not _is_one_of(None if failure is None else message_of(failure), outcomes.failure.texts):
+    failure = None if state.last_error is None else with_type(state.last_error, state.last_error_type)
+    # Release 0.1 kept the traceback as well.
+    is_old = failure is not None and _is_one_of(message_of(failure), outcomes.failure.texts)
+    if not is_old and not _is_one_of(failure, outcomes.failure.texts):
         text = f"last_error: “{failure}” is not what the last failure said"
         yield fault_of(history, "counter", None, text)
 

@@ -71,7 +71,9 @@ class Job(View):
         about="What was given for this job alone, without its secrets; null: the schedule's.",
     )
     reason: str | None
-    error: str | None
+    error: str | None = field(about="With its traceback, where it is an exception.")
+    error_type: str | None = field(about="Of that exception, such as `ValueError`; null: it is none.")
+    error_message: str | None = field(about="The error without type and traceback.")
     result: str | None
     cost: JobCost | None = field(JobCost.of_job, about="What all its attempts cost; null: not known.")
     cost_source: CostSource | None = field(

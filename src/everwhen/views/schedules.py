@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from everwhen.model.fast_values import by_identity
@@ -49,7 +50,8 @@ class _State(View):
     )
     error_count: int = field(about="How many of its own runs have failed, each attempt.")
     fire_count: int = field("firings", about="How often it has fired, for whatever reason.")
-    last_error: str | None
+    last_error: str | None = field(about="The message of the last own failure; kept after a success.")
+    last_error_type: str | None = field(about="Of the exception whose message that is; null: it was none.")
     last_fired_at: When | None
     last_run_at: When | None
     last_completed_at: When | None
@@ -128,6 +130,13 @@ class ListedSchedule(Schedule):
     )
 
 
+class OwnFields(View):
+    """What makes the same schedule again."""
+
+    body: Object = field(about="The body of a POST: every key that is set, without secrets.")
+    left_out: list[str] = field(about="The paths of secrets, which nobody can read.")
+
+
 class ScheduleList(View):
     """A page of schedules, newest first."""
 
@@ -158,6 +167,7 @@ _OTHERS = {*_STATE, *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
 FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "summary": (
         "id", "key", "name", "status", "type", "description_text", "next_run_at", "last_run_at", "last_error",
+        "last_error_type",
     ),
     "identity": _IDENTITY,
     "trigger": _TRIGGER,
@@ -169,7 +179,7 @@ FIELD_GROUPS: dict[str, tuple[str, ...]] = {
 """Fields that are asked for by one word. Every field is in one of the groups, and some are in the summary as well."""
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _definition_to_json(definition: Definition) -> Object:
     fields = answer_to_json(definition)
     workflow = fields["run"].get("workflow") or {}

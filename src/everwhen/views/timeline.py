@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everwhen.model.job import JobStatus, Origin
+from everwhen.model.outcome import summary_of
 from everwhen.model.schedule import Status
 from everwhen.operations.recent import SlotOutcome
 from everwhen.operations.timeline_bars import Kind
@@ -14,7 +15,14 @@ from everwhen.views.schedules import recent_to_json
 from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
+    from everwhen.model.queries import TimelineJob
     from everwhen.operations import timeline
+
+
+def _first_line_of_error(job: TimelineJob) -> str | None:
+    if not job.error:
+        return None
+    return summary_of(job.error, job.error_type).split("\n", 1)[0][:200]
 
 
 class Bar(View):
@@ -46,12 +54,10 @@ class Bar(View):
     started_at: When | None = field("job", via=lambda job: when_text(job.started_at))
     ended_at: When | None = field("job", via=lambda job: when_text(job.ended_at))
     error: str | None = field(
-        "job", via=lambda job: _first_line(job.error), about="Its first line, at most 200 characters."
+        "job",
+        via=_first_line_of_error,
+        about="Its type and the first line of its message, at most 200 characters.",
     )
-
-
-def _first_line(text: str | None) -> str | None:
-    return None if not text else text.split("\n", 1)[0][:200]
 
 
 class Stretch(View):

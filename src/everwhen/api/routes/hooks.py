@@ -25,7 +25,13 @@ from fastapi import Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import OperatorOrProof, counted_body, refuse_haste, refuse_proof, unauthenticated
+from everwhen.api.access import (
+    OperatorOrProof,
+    counted_body,
+    refuse_hasty_calls,
+    refuse_proof,
+    unauthenticated,
+)
 from everwhen.api.calls import Context, ScheduleId, described, fired, make_router
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.costs import cheap
@@ -98,6 +104,7 @@ def _add_call(name: str, path: str, kind: Kind, about: str) -> None:
         context: Context,
         schedule_id: ScheduleId,
         hook_request: Annotated[HookRequest, Depends(_hook_request)],
+        _caller: OperatorOrProof,  # whose turn it is
         _ours: OurSignature = None,
         _githubs: GitHubSignature = None,
     ) -> Response:
@@ -174,7 +181,7 @@ def _proven(
     scheme, key = _signed(context, find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
     if key is None:
         refuse_proof(context, hook_request.request, "signature", NO_PROOF)
-    refuse_haste(context, f"hook:{schedule_id}", "This hook is called too often.")
+    refuse_hasty_calls(context, f"hook:{schedule_id}", "This hook is called too often.")
 
     def permit(schedule: Schedule) -> None:  # again where it is fired: the secret may have been changed since
         if _signed(context, schedule, signatures, hook_request.body) != (scheme, key):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from typing import Annotated, Any, get_args
 
-from anyio.to_thread import run_sync
 from fastapi import Depends, Path, Query
 from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
@@ -55,16 +54,17 @@ from everwhen.api.payloads import MOST_AT_ONCE, SCHEDULE_BATCH, SCHEDULE_BODY, m
 from everwhen.api.problems import KEY_PATTERN, InvalidError
 from everwhen.api.request_guard import NDJSON, ROOT, root_of
 from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
-from everwhen.config.submission import read_change, read_submission
+from everwhen.config.submission import read_change, read_submission, select_own_fields
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declare import Declared
+from everwhen.model.masks import without_secrets
 from everwhen.model.queries import SORTS, STATUS_ALIASES, Entry, Facet, ScheduleFilter, ScheduleOrder
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.token import StoredResponse
 from everwhen.operations import schedules, submissions
 from everwhen.operations.access import Caller, get_entry, get_entry_by_key, list_entries
 from everwhen.operations.recent import recent_of
-from everwhen.views.schedules import Schedule, ScheduleList, schedule_to_json, schedules_page
+from everwhen.views.schedules import OwnFields, Schedule, ScheduleList, schedule_to_json, schedules_page
 
 router = make_router("schedules")
 # Behind the calls below a schedule's id, which may be the word `key`.
@@ -184,7 +184,11 @@ class CreatingRoute(APIRoute):
         async def handler(request: Request) -> Response:
             caller = await authenticate_operator(request)
             body = await schedule_body(request)
-            return await run_sync(self.endpoint, request, caller, body, _idempotency_key(request))
+            key = _idempotency_key(request)
+            answer: Response = await self.endpoint(
+                request=request, caller=caller, body=body, idempotency_key=key
+            )
+            return answer
 
         return handler
 
@@ -225,7 +229,7 @@ async def _batch_body(request: Request) -> Body | None:
     return (
         None
         if batches.is_ndjson(request)
-        else await parse_body(await request.body(), batches.MOST_VALUES_OF_MANY)
+        else await parse_body(request, await request.body(), batches.MOST_VALUES_OF_MANY)
     )
 
 
@@ -375,6 +379,23 @@ def put_schedule(
     if is_new:
         return _created(request, get_entry(context.runtime, schedule_id, caller), caller)
     return shown(context, caller, schedule_id)
+
+
+# A schedule with the id `key` is found by its uid here; a schedule with the key `body` as before.
+@by_key_router.get(
+    "/schedules/{schedule_id}/body/",
+    **described("Show the body that makes a schedule again", OwnFields, "The body, without secrets.", 404),
+)
+@cheap
+def get_schedule_body(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """Every key that is set, also what is turned off; keys that are what they would be by default are left out."""
+    schedule = get_entry(context.runtime, schedule_id, caller).schedule
+    around = context.rules_for(caller, {})
+    own = select_own_fields(schedule.state.schedule_id, schedule.definition, around)
+    body, left_out = without_secrets(own)
+    if body.pop("secret", None) is not None:
+        left_out.append("secret")
+    return answer(OwnFields.made(body=body, left_out=left_out))
 
 
 @router.get("/schedules/{schedule_id}/", **described("Get a schedule", Schedule, "The schedule.", 404))

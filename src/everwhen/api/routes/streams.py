@@ -159,7 +159,6 @@ class StreamRequest(NamedTuple):
     def stream(self, feed: Feed, *, parts: int) -> Response:
         """Answer with the stream of a feed whose ids have so many parts."""
         place = None if self.after is None else _place(self.after, parts, "Last-Event-ID")
-        self.streams.refuse_more(self.token)
         return EventStream(self.streams, feed, self.token, place, self.session)
 
 

@@ -27,12 +27,13 @@ from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
 from everwhen.model.limits import BreakerState
 from everwhen.operations import breakers, budgets, schedules, system
-from everwhen.operations.access import complete_schedules, find_schedules
+from everwhen.operations.access import Caller, complete_schedules, find_schedules
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
 from everwhen.operations.system import system_paused_at
 from everwhen.views import system as view
 from everwhen.views.shape import list_to_json, when_text
+from everwhen.views.terms import Terms, terms_to_json
 
 router = make_router("system")
 breakers_router = make_router("breakers")
@@ -54,6 +55,15 @@ def get_system_status(context: Context, caller: GlobalViewer) -> Response:
     unready = None if context.unready is None else context.unready()
     broker = None if node.broker is None else node.broker()
     return answer(view.status_to_json(found, loop, unready=unready, dispatch=node.dispatch, broker=broker))
+
+
+@router.get(
+    "/terms/", **described("Show the words of schedules", Terms, "The keys, their words, and the reasons.")
+)
+@cheap
+def get_terms(context: Context, _caller: Viewer) -> Response:
+    """What a page needs to show schedules in words; it changes with the release only."""
+    return answer(terms_to_json())
 
 
 @router.post(
@@ -112,6 +122,7 @@ _KEY = "{plugin}:{command}, or the name of an agent or workflow, or the id of a 
 BreakerKey = Annotated[
     str, Path(max_length=300, pattern=r"^[^\x00]+$", description=_KEY, examples=["withings:poll"])
 ]
+LATEST = 20  # transitions
 Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitions at most.")]
 
 
@@ -130,8 +141,12 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
     **described("Get a breaker", view.BreakerWithTransitions, "The breaker and its latest transitions.", 404),
 )
 @cheap
-def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
+def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = LATEST) -> Response:
     """One that never moved is closed."""
+    return _shown_breaker(context, caller, key, limit)
+
+
+def _shown_breaker(context: ApiContext, caller: Caller, key: str, limit: int) -> Response:
     breaker, transitions = breakers.find_breaker(context.runtime, key, caller, limit=limit)
     probe_times = breakers.probe_times(context.runtime, [breaker])
     return answer(view.breaker_with_transitions(breaker, transitions, probe_times))
@@ -146,7 +161,7 @@ def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Respon
     """The schedules that it stopped fire again. A closed breaker stays closed."""
     breakers.find_breaker(context.runtime, key, caller, limit=1)
     breakers.reset_breaker(context.runtime, key, actor=caller.actor)
-    return get_breaker(context, caller, key)
+    return _shown_breaker(context, caller, key, LATEST)
 
 
 # -- budgets: how much of them is used --

@@ -68,16 +68,25 @@ def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
     found: list[tuple[str, ast.expr]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
-            found += [(_name(target), node.value) for target in node.targets]
+            found += [_assigned(target, node.value) for target in node.targets]
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             found.append((_name(node.target), node.value))
         elif isinstance(node, ast.Call) and _name(node.func) == "update":
             found += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+            owner = _name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            found += [(owner, value) for value in node.args if owner in _SCHEDULES]
         if isinstance(node, ast.Dict | ast.Call):  # CELERY = {"beat_schedule": …}, dict(beat_schedule=…)
             items = _items(node)
             if any(name in _SCHEDULES for name, _ in items):
                 found += [(name, value) for name, value in items if name is not None]
     return found
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> tuple[str, ast.expr]:
+    """Return a setting and its value; `beat_schedule["poll"] = …` sets one entry."""
+    if isinstance(target, ast.Subscript) and _name(target.value) in _SCHEDULES:
+        return _name(target.value), ast.copy_location(ast.Dict([target.slice], [value]), value)
+    return _name(target), value
 
 
 def _periodic_tasks(tree: ast.Module) -> list[ast.Call]:

@@ -502,6 +502,8 @@ CREATE TABLE last_firings (
 CREATE INDEX idx_last_firings_free ON last_firings (key, free_at);
 CREATE INDEX idx_last_firings_over ON last_firings (free_at);
 ALTER TABLE jobs ADD COLUMN is_result_json FLAG;
+ALTER TABLE jobs ADD COLUMN error_type TEXT;
+ALTER TABLE schedules ADD COLUMN last_error_type TEXT;
 """
 
 

@@ -3,7 +3,7 @@ import { html, useState } from "./lib.js";
 import { get, me, post, Problem, remove } from "./api.js";
 import { capital } from "./glyphs.js";
 import { Ask, complain, Failed, Field, Loading, plural, scheduleName, toast, useData, visible } from "./parts.js";
-import { reasonText } from "./reasons.js";
+import { reasonText } from "./terms.js";
 import { absolute, DAY, HOUR, ms, now, number, startOfDay, ZONE } from "./time.js";
 
 const DELAY = 10000; // how long a deletion waits in the page

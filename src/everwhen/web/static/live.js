@@ -1,6 +1,7 @@
 // The event stream: what happens is gathered and handed on four times a second; a lost stream is shown, and opened again.
 import { signal } from "./lib.js";
 import { apiUrl, get, heardOf, isGlobal, me, proven } from "./api.js";
+import { loadTerms } from "./terms.js";
 import { duration, exactNow, frozen, ms, now, tick } from "./time.js";
 
 const GATHER = 250, SLOWEST = 15000, MOST = 5000;
@@ -106,6 +107,7 @@ export function close() { const ours = source; source = null; ours?.abort(); }
 let refreshing = 0; // questions without an answer yet
 export async function refreshStatus() {
   if (!me.value) return;
+  loadTerms();
   refreshing++;
   try {
     if (!isGlobal()) { waiting.value = (await get("schedules/", { waiting: true, limit: 1 })).total; return; }

@@ -2,6 +2,7 @@
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { Problem } from "./api.js";
 import { epoch, onEvents } from "./live.js";
+import { reasonText } from "./terms.js";
 import { absolute, duration, elapsed, frozen, inOwnZone, ms, now, number, relative, ZONE } from "./time.js";
 import { capital, Glyph, Icon, Pill } from "./glyphs.js";
 
@@ -10,7 +11,7 @@ import { capital, Glyph, Icon, Pill } from "./glyphs.js";
 // Why a schedule has no next run, in two words and in a sentence: the next slot of an interval may be counted from an end to come.
 export function noNextRun(one) {
   if (one.status !== "active") return ["none", one.status];
-  if (one.type === "webhook" || one.type === "chat") return ["none", "fired by a request, never by the clock"];
+  if (one.type === "webhook" || one.type === "chat") return ["none", reasonText("unsupported_type")];
   const isInterval = Boolean(one.interval_seconds);
   if (one.held_slot_at) return isInterval ? ["after the held slot", `${duration(one.interval_seconds * 1000)} after its job ends`] : ["none", "its last slot is held"];
   if (one.outstanding) return isInterval ? ["after this run", `${duration(one.interval_seconds * 1000)} after its job ends`] : ["none", "its last slot has fired"];

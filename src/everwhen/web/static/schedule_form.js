@@ -4,12 +4,13 @@ import { ZONE } from "./time.js";
 
 export const TARGETS = [["http", "HTTP"], ["message", "Message"], ["plugin", "Plugin"], ["agent", "Agent"], ["command", "Command"]];
 const TRIGGERS = ["every", "cron", "at", "after"];
+// What requests fire has no trigger, but a type.
+export const REQUESTS = ["webhook", "chat"];
 export const EMPTY = { trigger: "cron", every: "10m", cron: "0 9 * * 1-5", at: "", after: "1h", timezone: ZONE, only_between: "", quiet_hours: "", jitter: "", dst: "", target: "http", name: "", owner: "", url: "", method: "POST", text: "", plugin: "", command: "poll", agent: "", prompt: "", argv: "", payload: "", if_running: "", catch_up: "", max_retries: "", timeout: "" };
 // The keys that are one field each, as they are.
 const PLAIN = ["timezone", "only_between", "quiet_hours", "jitter", "name", "owner", "if_running", "catch_up", "timeout"];
-// The other keys of a schedule: the form does not show them, and a copy has them all the same.
-const BESIDE = ["description", "start_at", "end_at", "first_run", "interval_from", "not_on", "outside_window", "misfire_grace", "catch_up_limit", "queue_limit", "max_outstanding", "total_repeats", "retry_delay", "on_exhausted", "on_lost", "circuit_breaker", "queue", "expect", "ping"];
-const MASK = "***";
+// All keys that the form shows; a copy has the others as the service answers them (GET /schedules/{id}/body/).
+const SHOWN = new Set([...PLAIN, ...TRIGGERS, "type", "dst", "max_retries", "payload", "run"]);
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const isSet = (value) => value !== null && value !== undefined && value !== "" && !same(value, []) && !same(value, {});
 
@@ -32,7 +33,7 @@ function runOf(form, source) {
 }
 // What is sent: only what was filled in. `copied` are the keys of a source that the form has no field for.
 export function bodyOf(form, source, copied = {}) {
-  const body = { ...copied, [form.trigger]: form.trigger === "at" && form.at ? atText(form.at) : form[form.trigger] }, problems = [];
+  const body = { ...copied, ...(REQUESTS.includes(form.trigger) ? { type: form.trigger } : { [form.trigger]: form.trigger === "at" && form.at ? atText(form.at) : form[form.trigger] }) }, problems = [];
   for (const key of PLAIN) if (form[key]) body[key] = form[key];
   if (form.dst && (form.trigger === "cron" || form.trigger === "at")) { const [gap, fold] = form.dst.split(" "); body.dst = { ...(gap ? { gap } : {}), ...(fold ? { fold } : {}) }; }
   if (form.max_retries !== "") body.max_retries = Number.isNaN(Number(form.max_retries)) ? form.max_retries : Number(form.max_retries);
@@ -44,7 +45,7 @@ const atText = (text) => (/[zZ]|[+-]\d\d:\d\d$/.test(text) ? text : `${text}${te
 
 // The fields of the form that a schedule has.
 export function formOf(schedule) {
-  const trigger = TRIGGERS.find((key) => isSet(schedule[key])) || "cron", run = schedule.run[schedule.target] || {}, { dst } = schedule;
+  const trigger = TRIGGERS.find((key) => isSet(schedule[key])) || schedule.type, run = schedule.run[schedule.target] || {}, { dst } = schedule;
   const plain = (key) => (isSet(schedule[key]) ? String(schedule[key]) : "");
   return {
     ...EMPTY, trigger, ...(isSet(schedule[trigger]) ? { [trigger]: plain(trigger) } : {}), ...Object.fromEntries(PLAIN.map((key) => [key, plain(key)])),
@@ -52,14 +53,10 @@ export function formOf(schedule) {
     url: run.url || "", method: run.method || "POST", text: run.text || "", plugin: run.name || "", command: run.command || "poll", agent: run.name || "", prompt: run.prompt || "", argv: Array.isArray(run) ? wordsOf(run) : "",
   };
 }
-// What a copy takes over: a masked secret is left out, and named, because nobody can read it.
-export function copyOf(schedule) {
-  const left = [];
-  const clean = (value, path) => (value && typeof value === "object" && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).filter(([key, one]) => { const isMasked = typeof one === "string" && one.includes(MASK); if (isMasked) left.push(`${path}.${key}`); return !isMasked; }).map(([key, one]) => [key, clean(one, `${path}.${key}`)])) : value);
-  const run = clean(schedule.run, "run"), payload = clean(schedule.payload, "payload"), copied = {};
-  for (const key of BESIDE) if (isSet(schedule[key])) copied[key] = schedule[key];
-  if (JSON.stringify(copied.ping || "").includes(MASK)) { delete copied.ping; left.push("ping"); }
-  return { source: { ...schedule, run, payload }, copied, left: left.filter((path) => path !== "run.http.url") };
+// What a copy takes over: the schedule as the form has it, and the keys that it does not show. A secret is left out, and named.
+export function copyOf(schedule, { body, left_out: left }) {
+  const copied = Object.fromEntries(Object.entries(body).filter(([key]) => !SHOWN.has(key)));
+  return { source: { type: schedule.type, target: schedule.target, ...body }, copied, left: left.filter((path) => path !== "run.http.url") };
 }
 // A change names only what is different; what was emptied is cleared.
 export function changed(source, body) {

@@ -6,7 +6,7 @@ import { absolute, ago, ms, now, number, relative, ZONE } from "../time.js";
 import { capital, Glyph, Pill } from "../glyphs.js";
 import { Ask, complain, Empty, Failed, Field, Loading, plural, Seg, toast, useData, visible } from "../parts.js";
 import { learnNames, nameOf } from "../names.js";
-import { reasonText } from "../reasons.js";
+import { reasonText } from "../terms.js";
 import { href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 

@@ -6,7 +6,7 @@ import { absolute, ago, ms, now, number } from "../time.js";
 import { Glyph, Icon } from "../glyphs.js";
 import { AddressField, complain, Empty, Failed, Loading, plural, useData, visible } from "../parts.js";
 import { actorOf, jobName, learnActors, learnNames, nameOf } from "../names.js";
-import { reasonText } from "../reasons.js";
+import { reasonText } from "../terms.js";
 import { href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 

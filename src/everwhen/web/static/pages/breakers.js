@@ -6,7 +6,7 @@ import { absolute, ms, now, relative } from "../time.js";
 import { capital, Icon, Pill } from "../glyphs.js";
 import { Ask, Empty, Failed, Loading, plural, toast, useData, visible } from "../parts.js";
 import { jobName, learnNames, nameOf } from "../names.js";
-import { reasonText } from "../reasons.js";
+import { reasonText } from "../terms.js";
 import { href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 

@@ -7,7 +7,7 @@ import { capital, Glyph, HUE, Icon, KIND, Pill, WORD } from "../glyphs.js";
 import { complain, Copy, Empty, Failed, Loading, plural, Running, Seg, useData, visible } from "../parts.js";
 import { CancelDialog, rerunJob } from "../actions.js";
 import { jobName } from "../names.js";
-import { reasonText } from "../reasons.js";
+import { errorText, reasonText } from "../terms.js";
 import { go, href } from "../router.js";
 import { Page } from "../shell.js";
 import { cost } from "../meters.js";
@@ -24,11 +24,12 @@ export function JobPage({ id }) {
     ${problem && !job ? html`<section class="card"><${Failed} what=${problem.status === 404 ? "There is no such job" : "The job could not be loaded"} problem=${problem} again=${again} /></section>` : !job ? html`<section class="card"><${Loading} rows=${8} /></section>` : html`
     <div class="title-row"><div class="stack"><div class="row wrap"><h2><a class="plain" href=${href("schedules", job.schedule_id)}>${visible(name)}</a></h2>${kind === "ok" ? html`<span class="outcome second"><${Glyph} kind="ok" />Succeeded</span>` : html`<${Pill} kind=${kind}>${kind === "run" ? html`Running for <${Running} since=${job.started_at} />` : capital(WORD[kind])}<//>`}</div>
       <p class="row wrap muted"><span class="mono">${job.id}</span><${Copy} text=${job.id} label="Copy the job id" isShort /><span>slot <a href=${href("schedules", job.schedule_id, { at: job.slot_at })}>${absolute(ms(job.slot_at), now.value)}</a> · ${job.origin.replace("_", " ")}${job.retry ? `, retry ${job.retry}` : ""}${job.queue !== "default" ? ` · queue ${visible(job.queue)}` : ""}</span></p>
-      ${job.error ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(job.error)}</span></p>` : job.reason ? html`<p class="second">${capital(reasonText(job.reason))}.</p>` : null}</div>
+      ${job.error ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(errorText(job.error_message, job.error_type))}</span></p>` : job.reason ? html`<p class="second">${capital(reasonText(job.reason))}.</p>` : null}</div>
       ${may("operator") ? html`<div class="acts"><button class="btn" disabled=${!isOver} title=${isOver ? undefined : "Possible once the job has ended"} onClick=${() => rerunJob(job.id, (next) => go(href("jobs", next.id)))}><${Icon} name="rerun" />Re-run</button><button class="btn danger" disabled=${isOver} onClick=${() => setAsking(true)}><${Icon} name="stop" />Cancel…</button></div>` : null}</div>
     <div class="job"><div class="stack"><${Log} key=${id} path=${path} isOver=${isOver} id=${id} />
         <${Earlier} job=${job} /></div>
       <div class="stack job-side"><${HowLong} job=${job} /><${Cost} job=${job} /><${Timings} job=${job} schedule=${schedule} />
+        ${job.error !== null && job.error !== job.error_message ? html`<${Block} title="Error" text=${job.error} />` : null}
         ${job.result !== null ? html`<${Block} title="Result" text=${pretty(job.result)} />` : null}
         <${Block} title="Payload" text=${JSON.stringify(job.payload ?? schedule?.payload ?? {}, null, 2)} hint=${job.payload ? "given for this job" : "of the schedule"} /></div></div>`}
     ${isAsking ? html`<${CancelDialog} jobs=${[job]} onClose=${() => setAsking(false)} done=${again} />` : null}<//>`;

@@ -7,7 +7,7 @@ import { labelOf } from "../names.js";
 import { epoch, lostSince, onEvents } from "../live.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
 import { AddressField, Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
-import { reasonAhead, reasonText } from "../reasons.js";
+import { reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { colours } from "../shell.js";
 import { absolute, DAY, dayKey, duration, elapsed, exactNow, frozen, HOUR, hm, hms, MINUTE, ms, now, number, relative, startOfDay, zoneName } from "../time.js";

@@ -4,33 +4,40 @@ import { get, isGlobal, may, patch, post, Problem } from "../api.js";
 import { absolute, day, hms, ms, now, relative, ZONE, zoneName } from "../time.js";
 import { capital, Glyph } from "../glyphs.js";
 import { Copy, Empty, Failed, Field, Loading, ProblemLine, scheduleName, Seg, toast, useData, visible } from "../parts.js";
-import { reasonText } from "../reasons.js";
+import { reasonText, terms } from "../terms.js";
 import { go, href, route } from "../router.js";
-import { bodyOf, changed, copyOf, curlOf, EMPTY, formOf, TARGETS, yamlOf } from "../schedule_form.js";
+import { bodyOf, changed, copyOf, curlOf, EMPTY, formOf, REQUESTS, TARGETS, yamlOf } from "../schedule_form.js";
 import { Page } from "../shell.js";
 
 const PAUSE = 150;
 const TRIGGERS = [["every", "Every"], ["cron", "Cron"], ["at", "At"], ["after", "After"]];
-const OVERLAP = [["", "Skip the slot, the default"], ["skip", "Skip the slot"], ["queue", "Queue it"], ["cancel", "Cancel the running one"], ["allow", "Run beside it"]];
-const CATCH_UP = [["skip", "Skip them"], ["run_once", "Run once when back"], ["run_all", "Run all of them"]];
-const CLOCKS = [["shift first", "Shift past a gap, run once in a fold"], ["shift second", "Shift past a gap, run at the second of a fold"], ["shift both", "Shift past a gap, run twice in a fold"], ["skip first", "Skip a gap, run once in a fold"], ["skip second", "Skip a gap, run at the second of a fold"], ["skip both", "Skip a gap, run twice in a fold"]];
+// What a key is where the form says nothing, and the words that it may be, each with its meaning.
+const keyOf = (key) => terms.value.keys.get(key);
+const defaultOf = (key) => `${keyOf(key).default}, the default`;
+const wordsOf = (key) => [["", defaultOf(key)], ...keyOf(key).words.map(({ word, about }) => [word, `${word}: ${about}`])];
+const meaningOf = (key, word) => keyOf(key).words.find((one) => one.word === word)?.about;
+// Both words of `dst` in one choice; either may be left to its default.
+const clocks = () => { const [gaps, folds] = ["dst.gap", "dst.fold"].map((key) => ["", ...keyOf(key).words.map((one) => one.word)]); return gaps.flatMap((gap) => folds.map((fold) => [gap || fold ? `${gap} ${fold}` : "", gap || fold ? [gap && `gap: ${gap}`, fold && `fold: ${fold}`].filter(Boolean).join(", ") : defaultOf("dst")])); };
+const clockText = (dst) => { const [gap, fold] = dst.split(" "); return [meaningOf("dst.gap", gap), meaningOf("dst.fold", fold)].filter(Boolean).map(capital).join("; "); };
 const zones = (() => { try { return Intl.supportedValuesOf("timeZone"); } catch { return [ZONE, "UTC"]; } })();
 
 export function NewSchedule() {
   const { query } = route.value, like = query.get("like"), edit = query.get("edit");
-  const source = useData((abort) => (like || edit ? get(`schedules/${encodeURIComponent(like || edit)}/`, null, { signal: abort }) : Promise.resolve(null)), [like, edit]);
+  const source = useData((abort) => Promise.all(like || edit ? ["", ...(like ? ["body/"] : [])].map((more) => get(`schedules/${encodeURIComponent(like || edit)}/${more}`, null, { signal: abort })) : []), [like, edit]);
   const title = edit ? "Edit schedule" : "New schedule";
   if (!may("operator")) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Empty} title="This token may only look"><p>To make schedules, sign in with the role operator or admin.</p><//></section><//>`;
   if (like || edit) {
     if (source.problem) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Failed} what="The schedule could not be loaded" problem=${source.problem} again=${source.again} /></section><//>`;
-    if (!source.data) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Loading} /></section><//>`;
   }
-  return html`<${Form} key=${like || edit || "new"} source=${source.data} isEdit=${Boolean(edit)} title=${title} />`;
+  if (!source.data || !terms.value.keys.size) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Loading} /></section><//>`;
+  const [schedule = null, own = null] = source.data;
+  return html`<${Form} key=${like || edit || "new"} source=${schedule} own=${own} isEdit=${Boolean(edit)} title=${title} />`;
 }
 
-function Form({ source, isEdit, title }) {
-  const [form, setForm] = useState(() => (source ? { ...formOf(source), ...(isEdit ? {} : { name: `${scheduleName(source)} copy` }) } : EMPTY));
-  const { source: like, copied, left } = useMemo(() => (source && !isEdit ? copyOf(source) : { source, copied: {}, left: [] }), [source]);
+// `own`: what makes the source again, where it is to be copied.
+function Form({ source, own: ownFields, isEdit, title }) {
+  const { source: like, copied, left } = useMemo(() => (ownFields ? copyOf(source, ownFields) : { source, copied: {}, left: [] }), [source, ownFields]);
+  const [form, setForm] = useState(() => (source ? { ...formOf(like), ...(isEdit ? {} : { name: `${scheduleName(source)} copy` }) } : EMPTY));
   const [touched, setTouched] = useState(new Set()), [refused, setRefused] = useState(null), [isSending, setSending] = useState(false);
   const policies = useData((abort) => get("quiet-hours/", null, { signal: abort }), []).data?.items || [];
   const set = (key) => (event) => { const { value } = event.target ?? { value: event }; setForm((before) => ({ ...before, [key]: value })); setTouched((before) => new Set(before).add(key)); setRefused(null); };
@@ -57,22 +64,22 @@ function Form({ source, isEdit, title }) {
   const input = (key, more = {}) => html`<input id=${key} class="input ${more.isMono ? "mono" : ""}" value=${form[key]} autocomplete="off" spellcheck=${false} placeholder=${more.placeholder} list=${more.list} aria-invalid=${at(more.path || key) ? "true" : undefined} aria-describedby=${at(more.path || key) ? `${key}-problem` : undefined} onInput=${set(key)} />`;
   const select = (key, options) => html`<select id=${key} class="select" value=${form[key]} onChange=${set(key)}>${options.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}</select>`;
   const targets = source && !TARGETS.some(([kind]) => kind === source.target) ? [...TARGETS, [source.target, capital(source.target)]] : TARGETS;
-  const when = { every: ["Interval", "10m, 1h30m, 1d"], cron: ["Cron expression", "minute hour day month weekday"], at: ["Instant", "2027-01-31T09:00"], after: ["Delay", "90s, 2h"] }[form.trigger];
+  const when = { every: ["Interval", "10m, 1h30m, 1d"], cron: ["Cron expression", "minute hour day month weekday"], at: ["Instant", "2027-01-31T09:00"], after: ["Delay", "90s, 2h"] }[form.trigger], isAsked = REQUESTS.includes(form.trigger);
   const buttons = isEdit ? html`<button class="btn primary" disabled=${isSending || errors.length > 0} onClick=${() => send(false)}>Save as revision ${source.revision + 1}</button>` : html`<button class="btn" disabled=${isSending || errors.length > 0} onClick=${() => send(true)}>Create paused</button><button class="btn primary" disabled=${isSending || errors.length > 0} onClick=${() => send(false)}>Create</button>`;
   return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><div class="new">
     <form class="stack" onSubmit=${(event) => { event.preventDefault(); send(false); }}>
-      <section class="card"><header><h2>When</h2><span class="end"><${Seg} label="Trigger" options=${TRIGGERS} value=${form.trigger} onChange=${(value) => set("trigger")(value)} /></span></header><div class="body stack">
-        <div class="form-2"><${Field} id=${form.trigger} label=${when[0]} hint=${when[1]} problem=${at(form.trigger, "spec", "")}>${input(form.trigger, { isMono: true })}<//>
+      <section class="card"><header><h2>When</h2><span class="end"><${Seg} label="Trigger" options=${isAsked ? [[form.trigger, capital(form.trigger)]] : TRIGGERS} value=${form.trigger} onChange=${(value) => set("trigger")(value)} /></span></header><div class="body stack">
+        <div class="form-2">${isAsked ? html`<p class="second">${capital(reasonText("unsupported_type"))}.</p>` : html`<${Field} id=${form.trigger} label=${when[0]} hint=${when[1]} problem=${at(form.trigger, "spec", "")}>${input(form.trigger, { isMono: true })}<//>`}
           <${Field} id="timezone" label="Time zone" problem=${at("timezone")}>${input("timezone", { list: "zones" })}<datalist id="zones">${zones.map((name) => html`<option key=${name} value=${name} />`)}</datalist><//></div>
         ${form.trigger === "cron" ? html`<${CronParts} text=${form.cron} />` : null}
         <div class="form-2"><${Field} id="only_between" label="Only between" problem=${at("only_between")}>${input("only_between", { placeholder: "for example 08:00-18:00" })}<//>
           <${Field} id="quiet_hours" label="Quiet hours" problem=${at("quiet_hours")}>${select("quiet_hours", [["", "None"], ...policies.map((one) => [one.id, visible(one.name || one.id)])])}<//>
           <${Field} id="jitter" label="Jitter" problem=${at("jitter")}>${input("jitter", { placeholder: "for example 30s" })}<//>
-          ${form.trigger === "cron" || form.trigger === "at" ? html`<${Field} id="dst" label="When clocks change" problem=${at("dst")}>${select("dst", [["", `${CLOCKS.find(([key]) => key === (form.trigger === "cron" && /^\s*(\*|\S+\s+\*)/.test(form.cron) ? "skip both" : "shift first"))[1]}, the default`], ...CLOCKS])}<//>` : null}</div></div></section>
+          ${form.trigger === "cron" || form.trigger === "at" ? html`<${Field} id="dst" label="When clocks change" hint=${clockText(form.dst)} problem=${at("dst")}>${select("dst", clocks())}<//>` : null}</div></div></section>
       <section class="card"><header><h2>What</h2><span class="end"><${Seg} label="Target" options=${targets} value=${form.target} onChange=${(value) => set("target")(value)} /></span></header><div class="body stack">
         <div class="form-2"><${Field} id="name" label="Name" problem=${at("name")}>${input("name")}<//>
           ${isGlobal() ? html`<${Field} id="owner" label="Owner" problem=${at("owner")}>${input("owner", { placeholder: "nobody" })}<//>` : null}</div>
-        ${form.target === "http" ? html`<div class="form-url"><${Field} id="method" label="Method">${select("method", ["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"].map((one) => [one, one]))}<//><${Field} id="url" label="URL" problem=${at("run.http.url", "run.http", "run")}>${input("url", { isMono: true, path: "run.http.url", placeholder: "https://…" })}<//></div>` : null}
+        ${form.target === "http" ? html`<div class="form-url"><${Field} id="method" label="Method">${select("method", keyOf("run.http.method").words.map(({ word }) => [word, word]))}<//><${Field} id="url" label="URL" problem=${at("run.http.url", "run.http", "run")}>${input("url", { isMono: true, path: "run.http.url", placeholder: "https://…" })}<//></div>` : null}
         ${form.target === "message" ? html`<${Field} id="text" label="Text" problem=${at("run.message", "run")}>${input("text", { path: "run.message" })}<//>` : null}
         ${form.target === "plugin" ? html`<div class="form-2"><${Field} id="plugin" label="Plugin" problem=${at("run.plugin", "run")}>${input("plugin", { path: "run.plugin" })}<//><${Field} id="command" label="Command">${input("command")}<//></div>` : null}
         ${form.target === "agent" ? html`<${Field} id="agent" label="Agent" problem=${at("run.agent", "run")}>${input("agent", { path: "run.agent" })}<//><${Field} id="prompt" label="Prompt"><textarea id="prompt" class="area" value=${form.prompt} onInput=${set("prompt")}></textarea><//>` : null}
@@ -81,10 +88,10 @@ function Form({ source, isEdit, title }) {
         ${left.length ? html`<p class="second" role="note">Secrets are not copied, because nobody can read them: ${left.map(visible).join(", ")}.</p>` : null}
         <${Field} id="payload" label="Payload" hint="A JSON object; optional." problem=${at("payload")}><textarea id="payload" class="area mono" spellcheck=${false} value=${form.payload} aria-invalid=${at("payload") ? "true" : undefined} onInput=${set("payload")}></textarea><//></div></section>
       <section class="card"><header><h2>If something is in the way</h2></header><div class="body form-2">
-        <${Field} id="if_running" label="Still running" problem=${at("if_running")}>${select("if_running", OVERLAP)}<//>
-        <${Field} id="catch_up" label="Missed while down" problem=${at("catch_up")}>${select("catch_up", [["", form.trigger === "at" || form.trigger === "after" || (form.trigger === "every" && (form.target === "agent" || copied.interval_from === "completion")) ? "Run once when back, the default" : "Skip them, the default"], ...CATCH_UP])}<//>
-        <${Field} id="max_retries" label="Retries" problem=${at("max_retries")}>${input("max_retries", { placeholder: "none, the default" })}<//>
-        <${Field} id="timeout" label="Timeout" problem=${at("timeout")}>${input("timeout", { placeholder: form.target === "command" || form.target === "agent" ? "1h, the default" : "10m, the default" })}<//></div></section><button class="sr" type="submit" tabindex="-1" aria-hidden="true"></button></form>
+        <${Field} id="if_running" label="Still running" problem=${at("if_running")}>${select("if_running", wordsOf("if_running"))}<//>
+        <${Field} id="catch_up" label="Missed while down" problem=${at("catch_up")}>${select("catch_up", wordsOf("catch_up"))}<//>
+        <${Field} id="max_retries" label="Retries" problem=${at("max_retries")}>${input("max_retries", { placeholder: defaultOf("max_retries") })}<//>
+        <${Field} id="timeout" label="Timeout" problem=${at("timeout")}>${input("timeout", { placeholder: defaultOf("timeout") })}<//></div></section><button class="sr" type="submit" tabindex="-1" aria-hidden="true"></button></form>
     <aside class="card preview" aria-label="Preview"><header><h2>Preview</h2><span class="end muted">${took ? `answered in ${Math.round(took)} ms` : ""}</span></header>
       <div class="body stack ${isAsking || problem ? "dim" : ""}" aria-live="polite">${preview ? html`<p class="words">${capital(visible(preview.sentence))} <span class="muted">(${preview.timezone})</span></p><${Instants} preview=${preview} /><${WeekMap} items=${preview.items} zone=${preview.timezone} />` : problem ? null : html`<${Loading} rows=${5} />`}</div>
       ${errors.length ? html`<div class="banner fail flat"><${Glyph} kind="fail" /><span>${errors.length === 1 ? "1 problem" : `${errors.length} problems`} to solve: ${[...new Set(errors.map((one) => one.path || "the body"))].slice(0, 4).map((path, i) => html`${i ? ", " : ""}<a href=${`#${fieldOf(path, form)}`} onClick=${(event) => { event.preventDefault(); document.getElementById(fieldOf(path, form))?.focus(); }}>${path}</a>`)}</span></div>` : refused ? html`<div class="banner fail flat"><${ProblemLine} text=${refused.message} /></div>` : null}

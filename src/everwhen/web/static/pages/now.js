@@ -6,7 +6,7 @@ import { Glyph, WORD } from "../glyphs.js";
 import { lags, lostSince, status, tickAge } from "../live.js";
 import { learnNames, nameOf } from "../names.js";
 import { Empty, Failed, Loading, plural, scheduleName, useData, visible } from "../parts.js";
-import { reasonAhead, reasonText } from "../reasons.js";
+import { reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 import { absolute, ago, duration, elapsed, frozen, hm, ms, now, number, relative } from "../time.js";

@@ -9,7 +9,7 @@ import { Copy, Empty, Failed, Loading, Menu, noNextRun, pausedBy, plural, Schedu
 import { approve, BackfillDialog, CancelAllDialog, DeclineDialog, DeleteDialog, PauseDialog, resumeAll, revive, TriggerDialog } from "../actions.js";
 import { useStill } from "../feed.js";
 import { jobName } from "../names.js";
-import { reasonAhead, reasonText } from "../reasons.js";
+import { errorText, reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
 import { Chart, Year } from "../charts.js";
@@ -62,7 +62,7 @@ function Title({ schedule, breaker, budget, setDialog, done }) {
       <p class="second">${capital(visible(schedule.description_text))}${schedule.jitter ? `, jitter up to ${schedule.jitter}` : ""}${schedule.only_between ? `, ${schedule.only_between}` : ""}${schedule.timezone ? `, ${schedule.timezone}` : ""}</p>
       <p class="row start muted"><${Icon} name="file" /><span><${Source} schedule=${schedule} />, revision ${schedule.revision}; runs ${targetText(schedule)}</span></p>
       ${schedule.status_reason && schedule.status_reason !== state && state !== "active" ? html`<p class="second">${waits ? capital(visible(schedule.status_reason)) : `${state === "paused" ? pausedBy(schedule) : capital(state)}: ${visible(schedule.status_reason)}`}${schedule.resume_at ? html`; resumes ${absolute(ms(schedule.resume_at), now.value)}` : null}</p>` : null}
-      ${state === "active" && schedule.last_error && schedule.failed_slots ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(schedule.last_error)}</span></p>` : null}</div>
+      ${state === "active" && schedule.last_error && schedule.failed_slots ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(errorText(schedule.last_error, schedule.last_error_type))}</span></p>` : null}</div>
     ${act ? html`<div class="acts">${waits && mayAnswer ? html`<button class="btn danger" onClick=${() => setDialog("decline")}>Decline…</button><button class="btn primary" onClick=${() => approve(schedule, done)}>Approve revision ${schedule.revision}</button>` : null}
       <button class="btn" onClick=${() => setDialog("trigger")}><${Icon} name="play" />Trigger…</button>
       ${state === "paused" && !waits ? html`<button class="btn" onClick=${() => resumeAll([schedule], done)}><${Icon} name="play" />Resume</button>` : state === "active" ? html`<button class="btn" onClick=${() => setDialog("pause")}><${Icon} name="pause" />Pause…</button>` : null}
@@ -128,7 +128,7 @@ const slotKey = (one) => one.slot_at + one.fate + (one.job?.id || "");
 function Slots({ slots: { data, problem, again }, schedule, at, why, more, limit, isAll }) {
   const { shown: items, held, news } = useStill(data?.items.slice(0, isAll ? 200 : 8), slotKey, `${schedule.id} ${limit}`);
   const kindOf = (one) => (one.job ? KIND[one.job.status] : KIND[one.fate]);
-  const noteOf = (one) => (one.job ? one.job.error || (one.job.reason ? reasonText(one.job.reason) : one.job.started_at && one.job.ended_at ? `ran ${duration(ms(one.job.ended_at) - ms(one.job.started_at))}` : "") : reasonText(one.reason)) || "";
+  const noteOf = (one) => (one.job ? errorText(one.job.error_message, one.job.error_type) || (one.job.reason ? reasonText(one.job.reason) : one.job.started_at && one.job.ended_at ? `ran ${duration(ms(one.job.ended_at) - ms(one.job.started_at))}` : "") : reasonText(one.reason)) || "";
   return html`<section class="card" ...${held}><header><h2>Slots</h2><span class="end">${news || null}${isAll ? html`<span class="muted">newest first</span>` : html`<a href=${href("schedules", schedule.id, { tab: "slots" })}>All</a>`}</span></header>
     ${problem && !data ? html`<${Failed} what="The slots could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${6} />` : !items.length ? html`<${Empty} icon="jobs" title="No slot yet"><p>What becomes of each slot appears here.</p><//>` : html`<div class="table-box"><table class="table slots"><caption class="sr">The last slots with their outcome</caption><tbody>${items.map((one) => html`<tr key=${slotKey(one)} aria-selected=${String(ms(at) === ms(one.slot_at))}>
       <td class="nowrap">${absolute(ms(one.slot_at), now.value)}</td><td><span class="outcome"><${Glyph} kind=${kindOf(one)} /><span class="two"><span>${capital(WORD[kindOf(one)])}${one.count > 1 ? `, ${number(one.count)} slots` : ""}</span>${noteOf(one) ? html`<small class="clip-2">${visible(noteOf(one))}</small>` : null}</span></span></td>

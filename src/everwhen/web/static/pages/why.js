@@ -5,7 +5,7 @@ import { useKeys } from "../keys.js";
 import { absolute, fullDay, hm, hms, ms, now, precise, relative, ZONE } from "../time.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
 import { complain, Copy, Failed, Loading, toast, useData, visible } from "../parts.js";
-import { reasonText } from "../reasons.js";
+import { errorText, reasonText } from "../terms.js";
 import { jobName, nameOf } from "../names.js";
 import { href } from "../router.js";
 
@@ -50,7 +50,7 @@ function evidence(data, zone) {
   for (const piece of data.evidence) {
     if (piece.job) {
       const { job } = piece, kind = KIND[job.status], at = ms(job.ended_at || job.started_at || job.created_at);
-      entries.push({ at, kind, isThis: ms(job.slot_at) === slot, text: html`Job <a class="mono" href=${href("jobs", job.id)}>${jobName(job.id)}</a> ${WORD[kind]}`, small: job.error || (job.reason ? reasonText(job.reason) : job.started_at && job.ended_at ? `ran ${span(job)}` : `${job.origin}`) });
+      entries.push({ at, kind, isThis: ms(job.slot_at) === slot, text: html`Job <a class="mono" href=${href("jobs", job.id)}>${jobName(job.id)}</a> ${WORD[kind]}`, small: errorText(job.error_message, job.error_type) || (job.reason ? reasonText(job.reason) : job.started_at && job.ended_at ? `ran ${span(job)}` : `${job.origin}`) });
     } else if (piece.event) entries.push({ at: ms(piece.at), kind: EVENT[piece.event] || "info", isThis: /skipped|missed/.test(piece.event), text: /skipped|missed/.test(piece.event) && slot !== null ? html`<strong>Slot ${hms(slot)} ${piece.event.split(".")[1]}</strong>` : capital(piece.event.replace(".", " ").replace("_", " ")), small: reasonText(piece.reason) });
     else if (piece.transition) entries.push({ at: ms(piece.at), kind: piece.transition === "open" ? "fail" : "info", text: `Breaker ${piece.transition === "open" ? "opened" : piece.transition === "closed" ? "closed" : "let a probe through"}`, small: reasonText(piece.reason) });
   }
