@@ -146,7 +146,7 @@ def test_what_an_outage_missed_stands_where_it_was_due(tmp_path: Path) -> None:
             *(f"{hour:02}:00" for hour in range(9)),
         ]
         (stood_for,) = by_id(line, caught)
-        assert (stood_for["reason"], stood_for["count"]) == ("caught_up", 12)
+        assert (stood_for["reason"], stood_for["is_caught_up"], stood_for["count"]) == (None, True, 12)
         assert (stood_for["slot_at"][11:16], stood_for["last_at"][11:16]) == ("21:00", "08:00")
         assert line["total"] == 24
 

@@ -47,10 +47,10 @@ def test_the_rarest_are_chosen_among_any_number(
     assert ranking.exceeds == (listable > MOST_BARS)
     assert ranking.choose_rows() == every[:rows]
     candidates = every[:rows] if rows and rare is None else every
-    expected, room = set[str](), MOST_BARS
+    expected, bars_left = set[str](), MOST_BARS
     for one in sorted(candidates, key=lambda one: (one.bars, one.schedule_id)):
-        room -= one.bars
-        if room < 0 or (rare is not None and one.bars > rare):
+        bars_left -= one.bars
+        if bars_left < 0 or (rare is not None and one.bars > rare):
             break
         if ranking.exceeds and len(expected) >= timeline_ranking.MOST_NAMED:
             break

@@ -147,7 +147,6 @@ BRIEF: Mapping[str, str] = {
     "down": "no scheduler was running",
     "late": "the scheduler came too late",
     "catch_up_limit": "more were missed than may be caught up",
-    "caught_up": "one job stood for it",  # on the time line: no reason of a miss, but what became of it
     "outstanding_limit": "waits for a place (max_outstanding)",
     "at_capacity": "waits for a place (max_concurrent)",
     "invalid": "the schedule could not run as configured",

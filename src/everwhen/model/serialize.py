@@ -98,7 +98,7 @@ def times_in(text: str) -> Definition:
     return _times_in(_encode({name: values[name] for name in names if name in values}))
 
 
-@lru_cache(maxsize=16_384)
+@by_text(most=16_384)
 def _times_in(text: str) -> Definition:
     values = loads(text)
     window = values.pop("only_between", None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal, NamedTuple
 
+from everwhen.decide.coming_counts import Cell
 from everwhen.decide.slow import usual_duration
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
@@ -19,7 +20,6 @@ from everwhen.model.slot_range import SlotRange
 from everwhen.operations.timeline_bars import (
     MOST_RANGES,
     NOT_FIRED,
-    Cell,
     Counts,
     Stretches,
     range_of,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from everwhen.decide.coming_counts import Cell
 from everwhen.model.events import EventType
 from everwhen.model.queries import SlotsNotFired, TimelineJob
 from everwhen.model.slot_range import SlotRange
@@ -36,6 +37,7 @@ class Bar(NamedTuple):
     job: TimelineJob | None = None
     is_estimate: bool = False
     is_skipped: bool = False  # of an upcoming slot: it will be
+    is_caught_up: bool = False  # of a missed slot: one job stood for it and for others
     since: int | None = None  # of a held slot
 
     @property
@@ -44,13 +46,6 @@ class Bar(NamedTuple):
         if self.job is not None:
             return self.job.status
         return "skipped" if self.is_skipped else self.kind
-
-
-class Cell(NamedTuple):
-    """The slots of one stretch with one word."""
-
-    stretch: int
-    word: str
 
 
 Counts = Counter[Cell]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 
-from everwhen.decide.coming_counts import ComingCounts
+from everwhen.decide.coming_counts import Cell, ComingCounts
 from everwhen.decide.outlook import next_to_come
 from everwhen.errors import SchedulerError
+from everwhen.model.fast_values import by_text
 from everwhen.model.queries import ComingRow, ComingSchedules, ScheduleFilter
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import times_in
-from everwhen.operations.timeline_bars import MOST_BARS, Bar, Cell, Counts, Stretches
+from everwhen.operations.timeline_bars import MOST_BARS, Bar, Counts, Stretches
 from everwhen.operations.upcoming import UpcomingSlot, coming, conditions_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -60,7 +60,7 @@ class TimelineFuture:
     def _plan_of(self, times: str) -> Plan | None:
         """Return a plan with these times; None: they cannot be read, and the schedule does not fire."""
         try:
-            plan = _plan_with(times, None)
+            plan = _plan_with(times)
         except (SchedulerError, LookupError, TypeError, ValueError):
             return None
         quiet_id = plan.definition.quiet_hours_id
@@ -68,21 +68,21 @@ class TimelineFuture:
             return plan
         if self._policies is None:
             self._policies = {policy.policy_id: policy for policy in self._store.catalogue.policies()}
-        return _plan_with(times, self._policies.get(quiet_id))
+        return Plan("", plan.definition, self._policies.get(quiet_id))
 
     # -- answers --
 
     @property
     def counts(self) -> Counts:
         """Return the numbers by stretches, when all are counted."""
-        return Counts({Cell(*cell): slots for cell, slots in self._counted.counts.items()})
+        return self._counted.counts
 
     def counts_of(self, schedule: Schedule, span: Stretches) -> Counts:
         """Count the slots of one schedule, in stretches of its own."""
         counted, start = ComingCounts(*span, is_paused=self._is_paused), _start_of(schedule)
         if start is not None:
             counted.add(schedule.plan, start)
-        return Counts({Cell(*cell): slots for cell, slots in counted.counts.items()})
+        return counted.counts
 
     def bars(self, schedules: Collection[Schedule]) -> list[Bar]:
         """Return the slots of these schedules, without those that are held now."""
@@ -104,10 +104,10 @@ def correct_passing(counts: Counts, span: Stretches, bars: Collection[Bar]) -> N
             counts[Cell(stretch, "skipped")] += 1
 
 
-@lru_cache(maxsize=16_384)
-def _plan_with(times: str, quiet: QuietHoursPolicy | None) -> Plan:
-    """Return a plan that has nothing but these times; it keeps what its calendar has found out."""
-    return Plan("", times_in(times), quiet)
+@by_text(most=16_384)
+def _plan_with(times: str) -> Plan:
+    """Return a plan that has nothing but these times, and no quiet hours; it keeps what its calendar finds out."""
+    return Plan("", times_in(times), None)
 
 
 def _start_of(schedule: Schedule) -> ComingSchedules | None:

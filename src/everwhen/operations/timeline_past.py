@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection
 
+from everwhen.decide.coming_counts import Cell
 from everwhen.model.queries import GatheredSkips, ScheduleFilter, SlotsNotFired
 from everwhen.model.slot_range import SlotRange
 from everwhen.operations.timeline_bars import (
@@ -16,7 +17,6 @@ from everwhen.operations.timeline_bars import (
     MOST_RANGES,
     NOT_FIRED,
     Bar,
-    Cell,
     Counts,
     Kind,
     Stretches,
@@ -26,8 +26,6 @@ from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
 MOST_ON_ROWS = 200_000  # schedules that hold a slot, or count skips on their row
-
-CAUGHT_UP = "caught_up"  # in place of a reason: one job stood for the slot and for others
 
 
 class TimelinePast:
@@ -71,13 +69,11 @@ class TimelinePast:
     def _bars_of_skips(self, events: Collection[SlotsNotFired]) -> list[Bar]:
         bars = []
         for event in events:
-            reason = CAUGHT_UP if event.type == "schedule.caught_up" else event.reason
             slots = range_of(event)
             inside = None if slots is None else slots.within(self._span.start, self._until)
             if inside is not None:
-                bars.append(
-                    _bar_of_range(NOT_FIRED[event.type], event.uid, event.schedule_id, inside, reason)
-                )
+                bar = _bar_of_range(NOT_FIRED[event.type], event, inside, event.reason)
+                bars.append(bar._replace(is_caught_up=event.type == "schedule.caught_up"))
         return bars
 
     def _read_gathered(self) -> list[Bar]:
@@ -92,7 +88,7 @@ class TimelinePast:
         inside = slots.within(self._span.start, self._until)
         if inside is None:
             return None
-        return _bar_of_range("skipped", skips.uid, skips.schedule_id, inside, skips.skip_reason)
+        return _bar_of_range("skipped", skips, inside, skips.skip_reason)
 
     def _read_held(self) -> list[Bar]:
         """Return the slots that wait now, and have waited in the span."""
@@ -192,6 +188,7 @@ class TimelinePast:
             (span or self._span).add_range(counts, slots, NOT_FIRED[event.type])
 
 
-def _bar_of_range(kind: Kind, uid: str, schedule_id: str, slots: SlotRange, reason: str | None) -> Bar:
-    last_at = slots.last_at if slots.slots > 1 else None
-    return Bar(kind, uid, schedule_id, slots.first_at, slots.first_at, slots.slots, last_at, reason=reason)
+def _bar_of_range(kind: Kind, of: SlotsNotFired | GatheredSkips, slots: SlotRange, reason: str | None) -> Bar:
+    first, last, number = slots
+    last_at = last if number > 1 else None
+    return Bar(kind, of.uid, of.schedule_id, first, first, slots=number, last_at=last_at, reason=reason)

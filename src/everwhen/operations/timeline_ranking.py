@@ -92,11 +92,11 @@ class Ranking:
     def choose_listed(self) -> set[str]:
         """Return the uids of the schedules whose bars are listed: the rarest, as many as there is room for."""
         only_rows = bool(self._rows) and self._rare is None
-        listed, room = set[str](), MOST_BARS
+        listed, bars_left = set[str](), MOST_BARS
         for schedule in sorted(self.choose_rows() if only_rows else self._kept, key=_by_bars):
-            room -= schedule.bars
+            bars_left -= schedule.bars
             is_rare = self._rare is None or schedule.bars <= self._rare
-            if room < 0 or not is_rare or (self.exceeds and len(listed) >= MOST_NAMED):
+            if bars_left < 0 or not is_rare or (self.exceeds and len(listed) >= MOST_NAMED):
                 break
             listed.add(schedule.uid)
         return listed

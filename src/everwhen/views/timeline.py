@@ -34,12 +34,10 @@ class Bar(View):
     due_at: When
     count: int = field("slots", about="The number of slots that it represents, of those in the time span.")
     last_at: When | None = field(about="The last of several slots; `slot_at` is the first.")
-    reason: str | None = field(
-        about="Why it was skipped, missed, cancelled or is held, or will be skipped. `caught_up`: one job stood for it "
-        "and for others."
-    )
+    reason: str | None = field(about="Why it was skipped, missed, cancelled or is held, or will be skipped.")
     is_estimate: bool = field(about="It depends on when a run before it ends.")
     is_skipped: bool = field(about="Of a slot to come: it will be skipped, as far as is known.")
+    is_caught_up: bool = field(about="Of a slot that was missed: one job stood for it and for others.")
     since: When | None = field(about="Of a slot that is held: since when.")
     job_id: str | None = field("job", via=lambda job: job.job_id)
     origin: Origin | None = field("job", via=lambda job: job.origin)

@@ -94,7 +94,7 @@ export class LineModel {
     return found;
   }
 }
-const EMPTY = { count: 1, last_at: null, reason: null, is_estimate: false, is_skipped: false, since: null, job_id: null, origin: null, status: null, attempt: null, retry: null, fired_at: null, started_at: null, ended_at: null, error: null };
+const EMPTY = { count: 1, last_at: null, reason: null, is_estimate: false, is_skipped: false, is_caught_up: false, since: null, job_id: null, origin: null, status: null, attempt: null, retry: null, fired_at: null, started_at: null, ended_at: null, error: null };
 
 export const stretchesOf = (list) => list.map((one) => ({ ...one, from: Date.parse(one.from), to: Date.parse(one.to) }));
 // Groups first, by name, then what belongs to none; each with a head.

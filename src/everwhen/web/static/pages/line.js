@@ -50,10 +50,10 @@ export function Line() {
     const abort = (asking.current = new AbortController());
     try {
       let found = await ask(view.current.window, abort.signal);
-      // Where so much fires that the first look would be mostly figures, a shorter one shows more schedules.
-      if (isUntouched.current && new LineModel(found.answer).hasMore) {
+      // Where so much fires that the first look would be figures, a shorter one shows the slots.
+      if (isUntouched.current && found.answer.is_aggregated) {
         const near = around(exactNow(), SHORT), closer = await ask(near, abort.signal);
-        if (!new LineModel(closer.answer).hasMore) { found = closer; isShort.current = true; view.current = { window: near, isFollowing: true }; timeline.current?.setWindow(near); again(); }
+        if (!closer.answer.is_aggregated) { found = closer; isShort.current = true; view.current = { window: near, isFollowing: true }; timeline.current?.setWindow(near); again(); }
       }
       const { answer, ...known } = found;
       isUntouched.current = isUntouched.current && (ms(answer.now) < known.from || ms(answer.now) > known.to); // where the browser's clock is wrong, the next look counts
@@ -221,6 +221,7 @@ function Card({ card: { hit, isPinned }, line, close }) {
     <p class="tip-name mono clip">${visible(row.label)}</p><p>${story(bar)}</p>
     <div class="row tip-foot"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })}>Why?</a>${bar.job_id ? html`<a class="btn small" href=${href("jobs", bar.job_id)}>Job</a>` : null}<span class="muted">${isPinned ? html`<button class="btn quiet small" onClick=${close}>Close</button>` : "click to pin, Enter to open"}</span></div></div>`;
 }
+const noteOf = (bar) => (bar.is_caught_up ? "one job stood for it" : (bar.kind === "next" ? reasonAhead : reasonText)(bar.reason));
 function story(bar) {
   if (bar.kind === "next" && bar.is_skipped) return `As things stand: ${reasonAhead(bar.reason)}.`;
   if (bar.kind === "next") return `Fires ${relative(bar.due, now.value)}, at ${absolute(bar.due, now.value)}${bar.jitter ? ", jitter included" : ""}${bar.is_estimate ? ", an estimate" : ""}.${bar.usual ? ` It usually takes ${duration(bar.usual)}.` : ""}`;
@@ -228,7 +229,7 @@ function story(bar) {
   if (bar.kind === "queued") return bar.retry ? `Retry ${bar.retry} waits for its time.` : "Waits for a worker.";
   if (bar.isOver) return `Was due ${absolute(bar.due, now.value)} and waited ${duration(bar.end - bar.due)} until its job.`;
   if (bar.kind === "hold") return `${capital(reasonText(bar.reason))}, for ${elapsed(bar.from, now.value)}.`;
-  if (!bar.isJob || bar.kind === "cancel") return `${capital(reasonText(bar.reason))}${bar.count > 1 ? `, ${number(bar.count)} slots until ${hms(bar.end)}` : ""}.`;
+  if (!bar.isJob || bar.kind === "cancel") return `${capital(noteOf(bar))}${bar.count > 1 ? `, ${number(bar.count)} slots until ${hms(bar.end)}` : ""}.`;
   const ran = bar.start === null ? "It did not start." : `Ran ${duration(bar.end - bar.start)} from ${hms(bar.start)}${bar.attempt > 1 ? `, attempt ${bar.attempt}` : ""}${bar.retry ? `, retry ${bar.retry}` : ""}.`;
   return bar.error ? html`${ran} <span class="error-text">${sentence(bar.error)}</span>` : ran;
 }
@@ -241,7 +242,7 @@ function AsTable({ bars, window: [a, b], rows, answer }) {
   useEffect(() => { const row = box.current?.querySelectorAll("tbody tr")[Math.max(0, at - first)]; if (row) box.current.scrollTop = row.offsetTop - 160; }, []);
   return html`<div class="as-rows" tabindex="0" ref=${box} role="region" aria-label="The slots of the time line"><table class="table slots"><caption class="sr">The slots in sight, newest first</caption>
     <thead><tr>${["Slot", "Schedule", "Outcome", "Reason or duration", ""].map((text, i) => html`<th scope="col" key=${i}>${text || html`<span class="sr">Why?</span>`}</th>`)}</tr></thead>
-    <tbody>${list.map((bar) => html`<tr key=${bar.job_id || `${bar.kind} ${bar.schedule_id} ${bar.slot_at}`}><td class="nowrap">${absolute(bar.slot, now.value)}</td><td><a href=${href("schedules", bar.schedule_id)}>${visible(labelOf(rows.get(bar.schedule_id)))}</a></td><td><span class="outcome"><${Glyph} kind=${bar.kind} />${bar.kind === "next" && bar.is_skipped ? "will be skipped" : WORD[bar.kind]}${bar.count > 1 ? ` × ${number(bar.count)}` : ""}</span></td><td class="muted">${bar.reason ? (bar.kind === "next" ? reasonAhead : reasonText)(bar.reason) : bar.end !== null && bar.start !== null ? duration(bar.end - bar.start) : relative(bar.from, now.value)}</td><td class="right"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })} aria-label=${`Why, ${labelOf(rows.get(bar.schedule_id))}, slot ${hms(bar.slot)}`}>Why?</a></td></tr>`)}</tbody></table>
+    <tbody>${list.map((bar) => html`<tr key=${bar.job_id || `${bar.kind} ${bar.schedule_id} ${bar.slot_at}`}><td class="nowrap">${absolute(bar.slot, now.value)}</td><td><a href=${href("schedules", bar.schedule_id)}>${visible(labelOf(rows.get(bar.schedule_id)))}</a></td><td><span class="outcome"><${Glyph} kind=${bar.kind} />${bar.kind === "next" && bar.is_skipped ? "will be skipped" : WORD[bar.kind]}${bar.count > 1 ? ` × ${number(bar.count)}` : ""}</span></td><td class="muted">${bar.reason || bar.is_caught_up ? noteOf(bar) : bar.end !== null && bar.start !== null ? duration(bar.end - bar.start) : relative(bar.from, now.value)}</td><td class="right"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })} aria-label=${`Why, ${labelOf(rows.get(bar.schedule_id))}, slot ${hms(bar.slot)}`}>Why?</a></td></tr>`)}</tbody></table>
     ${seen.length > list.length ? html`<p class="body muted">${number(list.length)} of ${number(seen.length)} slots, around now.</p>` : null}
     ${answer.unlisted_slots ? html`<p class="body muted">${notListed(answer)}</p>` : null}</div>`;
 }
