@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from everwhen.model.events import EventType
 from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.pause import Pause
 from everwhen.model.schedule import Schedule, Status
 
 
@@ -20,6 +21,7 @@ class Entry(NamedTuple):
     token_id: str | None
     created_at: int
     updated_at: int
+    pause: Pause | None = None
 
 
 # The words of the source systems for our statuses are taken, too.
@@ -47,6 +49,20 @@ class ScheduleNames(NamedTuple):
     name: str
     owner: str | None
     token_id: str | None
+
+
+class ScheduleLabel(NamedTuple):
+    """How a schedule is called, and its zone; `key` has the owner before it, unless the schedule is deleted."""
+
+    uid: str
+    name: str
+    key: str | None
+    timezone: str
+
+    @property
+    def own_key(self) -> str | None:
+        """Return the key that its creator chose."""
+        return None if self.key is None else self.key.rpartition("/")[2]
 
 
 class ScheduleFilter(NamedTuple):
@@ -167,6 +183,7 @@ class JobFilter(NamedTuple):
     """
 
     uid: str | None = None
+    uids: Collection[str] = ()  # one of these, also of deleted schedules
     statuses: Collection[JobStatus] = ()
     origins: Collection[Origin] = ()
     slot_at: int | None = None
@@ -240,6 +257,7 @@ class EventFilter(NamedTuple):
     """
 
     uid: str | None = None
+    uids: Collection[str] = ()  # one of these
     types: Collection[EventType] = ()
     job_id: str | None = None
     owner: str | None = None

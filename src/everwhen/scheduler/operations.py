@@ -270,7 +270,9 @@ class SchedulerOperations:
     ) -> ScheduleInfo:
         """Fire nothing until it is resumed, or until then."""
         ends_at = None if until is None else self._instant(schedule_id, until)
-        paused = operations.pause_schedule(self._runtime, schedule_id, note=note, until=ends_at)
+        paused = operations.pause_schedule(
+            self._runtime, schedule_id, actor=self._name, note=note, until=ends_at
+        )
         return self._info_of(paused)
 
     def resume(self, schedule_id: str) -> ScheduleInfo:

@@ -26,6 +26,7 @@ from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import BEFORE_TIMES, BEHIND_TIMES, policy_of
 from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Statement, composed
+from everwhen.store.labels import pauses_of
 from everwhen.store.lanes import Lane
 from everwhen.store.load import add_shared, load_schedule, schedules_of, system_paused_at
 from everwhen.store.schedule_facets import facet_query
@@ -185,12 +186,9 @@ class Catalogue(StorePart):
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         """Decide the end of a schedule and remove its row; the ledger stays."""
-        from everwhen.store.change import change_schedule
+        from everwhen.store.change import delete_schedule
 
-        def remove(tx: Transaction) -> None:
-            tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
-
-        self._write(remove)
+        self._write(lambda tx: delete_schedule(tx, now, schedule_id, decide))
 
     def get(self, schedule_id: str) -> Schedule | None:
         """Return one schedule as it is now."""
@@ -582,5 +580,9 @@ SELECT {STATE} FROM schedules WHERE resume_at IS NOT NULL AND resume_at < :befor
 
 def _entries(tx: Snapshot, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
     size = len(State._fields)
-    schedules = schedules_of(tx, [State._make(row[:size]) for row in rows])
-    return [Entry(schedule, *row[size:]) for schedule, row in zip(schedules, rows, strict=True)]
+    states = [State._make(row[:size]) for row in rows]
+    pauses = pauses_of(tx, states)
+    return [
+        Entry(schedule, *row[size:])._replace(pause=pauses.get(schedule.state.uid))
+        for schedule, row in zip(schedules_of(tx, states), rows, strict=True)
+    ]

@@ -3,7 +3,7 @@ import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./li
 import { Problem } from "./api.js";
 import { epoch, onEvents } from "./live.js";
 import { reasonText } from "./terms.js";
-import { absolute, duration, elapsed, frozen, inOwnZone, ms, now, number, relative, ZONE } from "./time.js";
+import { absolute, duration, elapsed, frozen, inOwnZone, ms, now, number, ofSchedule, relative, ZONE } from "./time.js";
 import { capital, Glyph, Icon, Pill } from "./glyphs.js";
 
 // -- times --
@@ -42,7 +42,13 @@ export function ScheduleState({ schedule, breaker, budget }) {
   if (budget) return html`<${Pill} kind="skip">Budget spent<//>`;
   return html`<span class="second">Active</span>`;
 }
-export const pausedBy = (schedule) => ({ approval: "Waits for approval", config: "Paused by its file", token: "Paused by a token", person: "Paused" })[schedule.paused_by] || "Paused";
+export const pausedBy = (schedule) => (schedule.pause?.name && schedule.paused_by !== "approval" ? `Paused by ${visible(schedule.pause.name)}` : {  approval: "Waits for approval", config: "Paused by its file", token: "Paused by a token", person: "Paused" }[schedule.paused_by] || "Paused");
+// Who paused a schedule, since when, until when and with what note.
+export function pauseText(schedule) {
+  const { pause, timezone } = schedule, asked = schedule.paused_by === "approval" && pause.name ? `, asked for by ${visible(pause.name)}` : "";
+  const since = pause.at ? ` since ${ofSchedule(ms(pause.at), now.value, timezone)}` : "", until = pause.until ? `, until ${ofSchedule(ms(pause.until), now.value, timezone)}` : "";
+  return `${pausedBy(schedule)}${since}${asked}${until}${pause.note ? `: ${visible(pause.note)}` : ""}`;
+}
 export const KindTag = ({ target }) => (["plugin", "agent", "workflow"].includes(target) ? html`<span class="tag">${target}</span>` : null);
 export const scheduleName = (schedule) => (schedule.source === "api" && schedule.name ? schedule.name : schedule.id);
 
