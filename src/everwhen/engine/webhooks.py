@@ -40,7 +40,8 @@ from everwhen.model.webhooks import (
     rule_of_webhook,
     types_of,
 )
-from everwhen.operations.event_feed import facts_of
+from everwhen.operations.event_feed import FeedEntry, facts_of
+from everwhen.operations.labels import names_of_events
 from everwhen.operations.listening import FeedPosition, FeedStep, outstanding_jobs, position_of, steps_after
 from everwhen.operations.webhooks import HEARD, follows
 from everwhen.runtime import Runtime
@@ -212,7 +213,7 @@ class WebhookSender:
             self._turns[webhook.webhook_id] = self._turn
             reader = self._reader_of(webhook)
             steps = self._steps(reader.position, shared)
-            body, passed = _taken(webhook, reader.types, steps)
+            body, passed = _taken(self._runtime, webhook, reader.types, steps)
             for step in steps[:passed]:
                 reader.position.move_behind(step)
             reader.has_moved |= passed > 0
@@ -377,19 +378,27 @@ class WebhookSender:
             log.error("webhook %s is switched off: %s", webhook.webhook_id, error)
 
 
-def _taken(webhook: Webhook, types: frozenset[str], steps: Sequence[FeedStep]) -> tuple[list[Object], int]:
+def _taken(
+    runtime: Runtime, webhook: Webhook, types: frozenset[str], steps: Sequence[FeedStep]
+) -> tuple[list[Object], int]:
     """Return what of the feed goes into one delivery, and how many entries that passes."""
+    matching = {
+        number: step.entry
+        for number, step in enumerate(steps)
+        if step.entry is not None and _is_for(webhook, types, step.entry)
+    }
+    names = names_of_events(runtime, matching.values())
     found: list[Object] = []
     size = 0
-    for number, step in enumerate(steps):
-        if step.entry is None:
-            continue
-        facts = facts_of(step.entry)
-        if facts.type not in types or webhook.owner not in (None, facts.owner):
-            continue
-        fields = event_to_json(step.entry)
+    for number, entry in matching.items():
+        fields = event_to_json(entry, names)
         size += len(json.dumps(fields, ensure_ascii=False).encode(errors="replace"))
         if found and (size > MOST_BYTES or len(found) >= MOST_EVENTS):
             return found, number
         found.append(fields)
     return found, len(steps)
+
+
+def _is_for(webhook: Webhook, types: frozenset[str], entry: FeedEntry) -> bool:
+    facts = facts_of(entry)
+    return facts.type in types and webhook.owner in (None, facts.owner)

@@ -97,6 +97,19 @@ class _Definition(View):
     description_text: str = field(lambda definition: describe(definition.trigger, definition.zone))
 
 
+class Pause(View):
+    """Who paused a schedule, since when, until when, and with what note."""
+
+    by: str | None = field(about="person, token, config, approval or budget.")
+    actor: str | None = field(
+        about="Who it was, as the audit records it.", examples=["token:tok_eefa9d2a251d"]
+    )
+    name: str | None = field(about="The name of that token, user or program.", examples=["mira"])
+    at: When | None
+    until: When | None = field(about="When it resumes by itself.")
+    note: str | None
+
+
 class RecentSlot(View):
     """One of the last slots."""
 
@@ -116,6 +129,7 @@ class Schedule(_State, _Definition):
     depth: int = field(about="0: made by a person or a program; 1: by a run of such a schedule; and so on.")
     source_file: str | None
     source_line: int | None
+    pause: Pause | None = field(about="While it is paused: who paused it, since when, until when, and why.")
 
 
 class ListedSchedule(Schedule):
@@ -163,7 +177,7 @@ _TRIGGER = (
 _TARGET = ("run", "target", "payload", "trigger_payload", "workflow_id", "trigger_node_id", "queue", "timeout",
     "timeout_seconds", "secret", "signature")  # fmt: skip
 _IDENTITY = ("id", "uid", "key", "name", "description", "group", "owner", "user_profile_id", "enabled")
-_OTHERS = {*_STATE, *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
+_OTHERS = {*_STATE, "pause", *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
 FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "summary": (
         "id", "key", "name", "status", "type", "description_text", "next_run_at", "last_run_at", "last_error",
@@ -173,7 +187,7 @@ FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "trigger": _TRIGGER,
     "target": _TARGET,
     "policies": tuple(name for name in FIELD_NAMES if name not in _OTHERS),
-    "state": _STATE,
+    "state": (*_STATE, "pause"),
     "source": _SOURCE,
 }  # fmt: skip
 """Fields that are asked for by one word. Every field is in one of the groups, and some are in the summary as well."""
@@ -209,6 +223,7 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
         "source": entry.source.partition(":")[0],  # `python:shop` is Python's
         "source_file": file or None,
         "source_line": int(line) if line.isdecimal() else None,
+        "pause": None if entry.pause is None else Pause.of(entry.pause),
     }
 
 
