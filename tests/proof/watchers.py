@@ -302,7 +302,8 @@ def _silences(record: WatchRecord) -> Iterator[str]:
             successes[job.uid].append(job.ended_at)
     is_stepped = any(one.event.type == "scheduler.clock_stepped" for one in record.events)
     last: dict[str, int] = {}  # the silence that nothing has ended, by uid
-    for _, event in record.events:
+    # Of one schedule the numbers are in the order of its changes; the order of the feed is that of transactions.
+    for _, event in sorted(record.events, key=lambda one: one.id):
         if event.type == "system.resumed":
             last.clear()
         elif event.uid is not None and event.type in RESTARTS:
