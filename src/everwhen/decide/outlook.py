@@ -91,7 +91,7 @@ def coming_slots(
     held = _held(schedule, conditions)
     if held is not None and start <= held.due_at < until:
         yield held
-    begins = _begin(schedule)
+    begins = next_to_come(schedule)
     if begins is None:
         return
     calendar, uid = schedule.plan.calendar(begins.anchor_at), schedule.state.uid
@@ -201,7 +201,7 @@ def _held(schedule: Schedule, conditions: Conditions) -> ComingSlot | None:
     return ComingSlot(state.held_slot_at, state.held_due_at, outlook)
 
 
-def _begin(schedule: Schedule) -> NextSlot | None:
+def next_to_come(schedule: Schedule) -> NextSlot | None:
     """Return the next slot of the row, or the first slot after a pause that has an end."""
     state = schedule.state
     if state.next_slot_at is not None and state.next_run_at is not None:

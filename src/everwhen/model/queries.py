@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from everwhen.model.events import EventType
@@ -106,11 +107,41 @@ class RecentJob(NamedTuple):
 class GatheredSkips(NamedTuple):
     """The skips that are counted on the row of a schedule until something else happens to it."""
 
+    uid: str
     schedule_id: str
     skip_reason: str | None
     skip_first_at: int
     skip_last_at: int
     skip_count: int
+
+
+ComingRow = tuple[int, str, str, int | None, int, int, str]
+"""An active schedule with its next slot: row_id, uid, schedule_id, anchor_at, next_slot_at, next_run_at, and the part
+of its definition that says when it fires (`serialize.times_in`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComingSchedules:
+    """Active schedules with their next slots. There may be very many: what is not asked for is not made."""
+
+    rows: Sequence[ComingRow]
+
+    def starts(self) -> list[tuple[int | None, int]]:
+        """Return the anchor and the next slot of each."""
+        return [(anchor_at, slot_at) for _, _, _, anchor_at, slot_at, _, _ in self.rows]
+
+    def slots(self) -> list[int]:
+        return [slot_at for _, _, _, _, slot_at, _, _ in self.rows]
+
+    def dues(self) -> list[int]:
+        return [due_at for _, _, _, _, _, due_at, _ in self.rows]
+
+    def schedule_ids(self) -> list[str]:
+        return [schedule_id for _, _, schedule_id, _, _, _, _ in self.rows]
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return uid and id of each."""
+        return [(uid, schedule_id) for _, uid, schedule_id, _, _, _, _ in self.rows]
 
 
 class RecentSkip(NamedTuple):
@@ -121,6 +152,28 @@ class RecentSkip(NamedTuple):
     slot_at: int
     reason: str | None
     slot_count: int
+
+
+class SlotsNotFired(NamedTuple):
+    """An event about one slot or a range of slots that did not fire; the ends of a range are in its detail."""
+
+    uid: str
+    schedule_id: str
+    type: EventType
+    reason: str | None
+    slot_at: int
+    slot_count: int
+    first_at: int | None
+    last_at: int | None
+
+
+class SkipCount(NamedTuple):
+    """The number of single slots of a schedule that did not fire, by type of event, in one bucket of a span."""
+
+    uid: str
+    type: EventType
+    stretch: int
+    slots: int
 
 
 class JobFilter(NamedTuple):
@@ -175,6 +228,15 @@ class TimelineJob(NamedTuple):
 class SpanCount(NamedTuple):
     """The number of jobs of one status with slots in one bucket of a span; buckets (`stretch`) are numbered from 0."""
 
+    stretch: int
+    status: JobStatus
+    jobs: int
+
+
+class ScheduleSpanCount(NamedTuple):
+    """The same of one schedule."""
+
+    uid: str
     stretch: int
     status: JobStatus
     jobs: int

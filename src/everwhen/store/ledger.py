@@ -8,7 +8,8 @@ the snapshot lasts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from itertools import groupby
@@ -28,6 +29,9 @@ from everwhen.model.queries import (
     RecentJob,
     RecentSkip,
     ScheduleFilter,
+    ScheduleSpanCount,
+    SkipCount,
+    SlotsNotFired,
     SpanCount,
     TimelineJob,
 )
@@ -49,6 +53,7 @@ from everwhen.store.job_rows import JOB
 from everwhen.store.job_spans import JobSpan
 from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
 from everwhen.store.schedule_rows import STATE
+from everwhen.store.skip_spans import SkipSpan
 from everwhen.store.system_rows import SPENDINGS
 from everwhen.store.transaction import Snapshot, StorePart
 
@@ -304,12 +309,10 @@ class Ledger(StorePart):
         with self._store.read() as tx:
             return JobSpan(since, until, wanted).jobs(tx, limit=limit)
 
-    def names_between(
-        self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, limit: int
-    ) -> set[str]:
-        """Return the ids of the schedules of these jobs."""
+    def job_numbers(self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE) -> Counter[str]:
+        """Return how many jobs of `jobs_between` each schedule has, by uid."""
         with self._store.read() as tx:
-            return JobSpan(since, until, wanted).names(tx, limit=limit)
+            return JobSpan(since, until, wanted).numbers(tx)
 
     def job_counts(
         self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE, *, width: int
@@ -317,6 +320,13 @@ class Ledger(StorePart):
         """Count the jobs of `jobs_between` by status, for each bucket of that width."""
         with self._store.read() as tx:
             return JobSpan(since, until, wanted).counts(tx, width=width)
+
+    def job_counts_of_each(
+        self, since: int, until: int, uids: Collection[str], *, width: int
+    ) -> list[ScheduleSpanCount]:
+        """Count the jobs of these schedules by schedule and status, for each bucket of that width."""
+        with self._store.read() as tx:
+            return JobSpan(since, until, ScheduleFilter(uids=uids)).counts_of_each(tx, width=width)
 
     def job_counts_of(self, uid: str, since: int, until: int, *, width: int) -> list[SpanCount]:
         """Count the jobs of one schedule by status, for each bucket of that width."""
@@ -336,6 +346,39 @@ class Ledger(StorePart):
     def recent_skips(self, uids: Iterable[str], *, count: int) -> list[RecentSkip]:
         """Return the last events of each schedule about slots that did not fire."""
         return self._many(RecentSkip._make, _RECENT_SKIPS, uids=list(uids), limit=count)
+
+    # -- slots that did not fire --
+
+    def skips_between(
+        self,
+        since: int,
+        until: int,
+        wanted: ScheduleFilter = _ANY_SCHEDULE,
+        *,
+        limit: int,
+        only_ranges: bool = False,
+    ) -> list[SlotsNotFired]:
+        """Return the events about slots in [since, until) that did not fire, the earliest recorded first."""
+        with self._store.read() as tx:
+            return SkipSpan(since, until, wanted).events(tx, limit=limit, only_ranges=only_ranges)
+
+    def skip_numbers(self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE) -> dict[str, int]:
+        """Return how many events of `skips_between` each schedule has, by uid."""
+        with self._store.read() as tx:
+            return SkipSpan(since, until, wanted).numbers(tx)
+
+    def skip_counts(
+        self,
+        since: int,
+        until: int,
+        wanted: ScheduleFilter = _ANY_SCHEDULE,
+        *,
+        width: int,
+        by_schedule: bool = False,
+    ) -> list[SkipCount]:
+        """Count the slots of `skips_between` that have events of their own, for each bucket of that width."""
+        with self._store.read() as tx:
+            return SkipSpan(since, until, wanted).counts(tx, width=width, by_schedule=by_schedule)
 
     # -- events --
 

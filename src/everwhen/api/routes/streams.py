@@ -66,10 +66,9 @@ def list_audit(
     type: Annotated[list[EventWord], Query(description="Only events of these types.")] = NOTHING_CHOSEN,
     schedule_id: Word = None,
     q: Annotated[
-        str | None,
+        Word,
         Query(
-            description="Only events of schedules whose id, key or name contains this text, also of deleted ones.",
-            max_length=200,
+            description="Only events of schedules whose id, key or name contains this text, also of deleted ones."
         ),
     ] = None,
     job_id: Word = None,
@@ -88,7 +87,7 @@ def list_audit(
     _refuse_unknown(type or ())
     types, since, until = frozenset(type or ()), instant_in(from_), instant_in(to)
     wanted = event_feed.Wanted(types, job_id=job_id, owner=owner, since=since, until=until)
-    if q:
+    if q is not None:
         uids = uids_named(context.runtime, q)
         if not uids:
             return _nothing(context)
