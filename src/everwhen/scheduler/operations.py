@@ -507,7 +507,7 @@ class SchedulerOperations:
             )
             for entry in page.entries:
                 yield entry_info(entry)
-            if len(page.entries) < _PAGE:
+            if not page.has_more:
                 return
             before = page.entries[-1].schedule.state.row_id
 

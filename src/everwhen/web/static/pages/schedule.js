@@ -145,7 +145,7 @@ function difference(before, after) {
   return Object.keys({ ...before, ...after }).filter((key) => !SAME.has(key) && JSON.stringify(before?.[key]) !== JSON.stringify(after?.[key])).map((key) => [key, before?.[key], after?.[key]]);
 }
 function Revisions({ path, schedule }) {
-  const { data, problem, again } = useData((abort) => get(`${path}revisions/`, null, { signal: abort }), [schedule.id, schedule.revision]);
+  const { data, problem, again } = useData((abort) => get(`${path}revisions/`, { limit: 51 }, { signal: abort }), [schedule.id, schedule.revision]);
   if (problem && !data) return html`<section class="card"><${Failed} what="The revisions could not be loaded" problem=${problem} again=${again} /></section>`;
   if (!data) return html`<section class="card"><${Loading} /></section>`;
   return html`<div class="stack">${data.items.slice(0, 50).map((one, i) => { const before = data.items[i + 1], changes = before ? difference(before.definition, one.definition) : []; return html`<section class="card" key=${one.revision}><header><h2>Revision ${one.revision}</h2>${one.cause ? html`<span class="tag">${one.cause}</span>` : null}<span class="end muted">in force since ${ofSchedule(ms(one.in_force_at), now.value, one.definition.timezone)}</span></header>
