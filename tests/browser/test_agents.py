@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from everwhen.operations.tokens import create_token
 from tests.browser.conftest import opened
@@ -101,6 +101,43 @@ def test_cards_are_answered_by_keys_and_a_decline_takes_a_note(page: Page, scene
     expect(decided).to_contain_text("by-key, revision 1approved by mira")
     assert scene.service.admin.get(f"/schedules/{wanted[0]['id']}/").fields["status"] == "active"
     scene.service.admin.call("DELETE", f"/schedules/{wanted[0]['id']}/")
+
+
+def test_a_key_that_is_pressed_again_or_held_does_not_approve_the_next_card(page: Page, scene: Scene) -> None:
+    agent = token_of(scene.service, "mcp-twice", "support", approval="required")
+    names = ("first-card", "second-card", "third-card")
+    made = [agent.create(name=name, every="1h", run={"message": {"text": name}}) for name in names]
+    answers: list[Route] = []
+
+    def hold(route: Route) -> None:
+        answers.append(route)
+
+    page.route("**/approve/", hold)
+    show(page, scene, "/approvals")
+    expect(page.get_by_role("article")).to_have_count(5)
+    card_of(page, "first-card").focus()
+    expect(card_of(page, "first-card")).to_have_attribute("aria-current", "true")
+    page.keyboard.down("a")
+    page.keyboard.down("a")  # held: the browser repeats it
+    page.keyboard.up("a")
+    card_of(page, "second-card").focus()
+    page.keyboard.press("a")  # pressed again, before the first answer is there
+    page.evaluate("fetch('/healthz').then((answer) => answer.ok)")  # what was sent before has arrived by now
+    (sent,) = answers
+    sent.continue_()
+    page.unroute_all()
+    expect(card_of(page, "first-card")).to_have_count(0)
+    expect(card_of(page, "second-card")).to_have_attribute("aria-current", "true")
+    page.keyboard.down("a")  # the second one, deliberately
+    expect(card_of(page, "second-card")).to_have_count(0)
+    page.keyboard.down("a")  # still held
+    page.keyboard.up("a")
+    expect(card_of(page, "third-card").get_by_role("button", name="Approve revision 1")).to_be_enabled()
+    admin = scene.service.admin
+    found = [admin.get(f"/schedules/{one['id']}/").fields["status"] for one in made]
+    assert found == ["active", "active", "paused"]
+    for one in made:
+        admin.call("DELETE", f"/schedules/{one['id']}/")
 
 
 def test_what_an_agent_writes_comes_by_itself_and_is_text(page: Page, scene: Scene) -> None:

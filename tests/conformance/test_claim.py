@@ -377,7 +377,7 @@ def test_two_retries_of_one_schedule_that_a_budget_refuses_in_one_claim_are_both
 
 def test_a_chain_goes_on_behind_the_last_of_two_retries_that_no_refill_lets_begin(runtime: Tenant) -> None:
     """A grid with two retries is edited into a chain, whose next slot follows from the end of the last."""
-    keys = {
+    keys: dict[str, Any] = {
         "every": "10m",
         "max_retries": 1,
         "retry_delay": "15m",
