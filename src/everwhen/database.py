@@ -111,6 +111,7 @@ def open_stack(
         alerts=_part(backend, True, "alerts.Alerts"),  # only the notifier and calls about alerts need it
         webhooks=_part(backend, True, "webhooks.Webhooks"),
         feed_delays=part("feed_delay.FeedDelays", clock=backend.clock),
+        labels=part("labels.Labels"),
         clock=backend.clock,
         timezone=timezone,
         clock_skew=backend.clock_skew,

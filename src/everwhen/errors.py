@@ -151,6 +151,16 @@ class UnknownAlertError(SchedulerError):
         self.name = name
 
 
+class TooManyMatchesError(SchedulerError):
+    """A text that is searched for is in the names of more schedules than one search takes."""
+
+    def __init__(self, text: str, most: int) -> None:
+        super().__init__(
+            f'more than {most:,} schedules have "{shown(text)}" in a name; give more of the name'
+        )
+        self.text = text
+
+
 class UnknownWebhookError(SchedulerError):
     """No webhook has this id, or the caller may not see it."""
 

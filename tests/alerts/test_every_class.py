@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NoReturn
@@ -21,7 +22,7 @@ from everwhen.model.cost import parse_cost
 from everwhen.model.events import Event, EventType
 from everwhen.model.generated_keys import generated_key
 from everwhen.model.outcome import Outcome
-from everwhen.model.queries import AlertFilter
+from everwhen.model.queries import AlertFilter, ScheduleLabel
 from everwhen.operations import apply, breakers, stepping
 from everwhen.store.opened import store_of
 from tests.alerts.notifying import Inbox, Watched, watched
@@ -296,3 +297,14 @@ def test_a_schedule_with_a_generated_id_is_named_by_its_key_or_its_name() -> Non
     generated = facts._replace(key=f"support/{generated_key({'message': 'Tea!'})}")
     title = title_of(AlertMessage("opened", None, (alert,)), Facts({generated.uid: generated}), 0)
     assert title == "[everwhen] FAILING digest: the last slot failed"
+
+
+def test_a_deleted_schedule_with_a_generated_id_is_named_by_the_record() -> None:
+    alert = Alert.about("schedule.failing", "01a1e374-2c60", 0, uid="01a1e374-2c60")
+    over = alert._replace(state="resolved", resolved_at=60_000_000, evidence=json.dumps({"how": "deleted"}))
+    label = ScheduleLabel("01a1e374-2c60", "Nightly report", None, "Asia/Kolkata")
+    for found, name in ((label, "Nightly report"), (label._replace(key="nightly"), "nightly")):
+        facts = Facts({}, labels={found.uid: found})
+        title = title_of(AlertMessage("resolved", None, (over,)), facts, 0)
+        at = "Thu 1970-01-01 05:31:00 IST +05:30"
+        assert title == f"[everwhen] RESOLVED {name}: deleted {at}, after 1m"

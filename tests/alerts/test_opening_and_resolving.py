@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from everwhen.model.cost import parse_cost
@@ -251,6 +253,40 @@ def test_a_budget_that_names_its_refill_resolves_by_itself() -> None:
         assert len(world.titles) == 1
         world.pass_time(20)
         assert world.titles[1:] == ["RESOLVED reviewer: refilled Mon 2026-01-05 00:10:00 UTC, after 10m"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail"),
+    [
+        ("budget.reached", {"key": "reviewer"}),
+        ("config.rejected", {"lines": ["everwhen.yaml:1: no"]}),
+        ("node.lost", {"node": "n2"}),
+    ],
+)
+def test_what_is_of_no_schedule_is_in_the_zone_of_the_service(
+    kind: EventType, detail: dict[str, Any]
+) -> None:
+    with watched({"on": [kind], **URGENT}, timezone="Asia/Kolkata") as world:
+        now = world.scheduler.clock.now()
+        detail = {**detail, "refill_at": now + 600_000_000}
+        stepping.record_event(world.scheduler.runtime, Event(kind, now, detail=detail))
+        world.look()
+        text = world.inbox.messages[0]["text"]
+        assert text.startswith("Since Mon 2026-01-05 05:30:00 IST +05:30 (0s).")
+        assert "Refills: Mon 2026-01-05 05:40:00 IST +05:30 (in 10m)." in text
+
+
+def test_an_alert_that_a_pause_ends_says_who_paused_until_when_and_why() -> None:
+    with watched(URGENT) as world:
+        world.scheduler.add("s", every="1h", first_run="immediately", timezone="Asia/Kolkata")
+        world.broken.add("s")
+        world.pass_time(60)
+        world.scheduler.pause("s", note="moving\nhouse", until="2026-01-06T00:00:00Z")
+        world.pass_time(60)
+        at, until = "Mon 2026-01-05 05:31:10 IST +05:30", "Tue 2026-01-06 05:30:00 IST +05:30"
+        assert world.titles[1:] == [
+            f"RESOLVED s: paused {at} by a person, until {until} (moving house), after 1m"
+        ]
 
 
 def test_a_budget_warns_is_reached_and_refills() -> None:

@@ -286,6 +286,22 @@ def test_an_approved_schedule_is_triggered_as_it_is(service: Service, agent: Cli
     assert triggered(agent, made)["payload"] is None  # the schedule's own
 
 
+def test_who_needs_approval_sets_no_secret_with_which_any_payload_could_be_sent(
+    service: Service, agent: Client
+) -> None:
+    """The agent signed bodies with the secret of its approved webhook, and each of them reached the run."""
+    hook = {"every": None, "type": "webhook"}
+    body = {"type": "webhook", "run": HTTP_RUN, "secret": "chosen by the agent"}
+    for answer in (agent.post("/schedules/", body), agent.call("PUT", "/schedules/key/k/", body)):
+        assert (answer.status, answer.problem) == (403, "forbidden")
+    made = approved(service, agent.create(**hook))
+    assert agent.patch(f"{path_of(made)}/", {"secret": "chosen by the agent"}).status == 403
+    assert service.admin.patch(f"{path_of(made)}/", {"secret": "chosen by a person"}).status == 200
+    assert agent.patch(f"{path_of(made)}/", {"name": "Another"}).fields["paused_by"] == "approval"
+    assert agent.patch(f"{path_of(made)}/", {"secret": None}).status == 200
+    assert agent.patch(f"{path_of(made)}/", {"secret": "chosen by the agent"}).status == 403
+
+
 def test_the_command_line_approves_and_declines(service: Service, agent: Client) -> None:
     wanted, unwanted = agent.create(), agent.create()
     reach = ["--url", service.url, "--token", service.admin.secret or ""]

@@ -5,9 +5,13 @@ Each test asks for /healthz on a connection of its own while the others are held
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import resource
 import socket
 import ssl
+import sys
+import termios
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -208,7 +212,9 @@ def test_the_rest_of_a_body_that_was_answered_already_is_not_waited_for(tmp_path
         assert _is_ended_while_dripping(peer, b"x")
 
 
-def test_an_answer_that_nobody_takes_does_not_keep_a_connection(tmp_path: Path) -> None:
+def test_an_answer_that_nobody_takes_does_not_keep_a_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     quick = ConnectionLimits(connections=3, taken_within=0.3)
     with serving(tmp_path, limits=quick) as service, ExitStack() as held:
         whole = 30 * len(replace(service.nobody, prefix="").get("/api/openapi.json").raw)
@@ -221,6 +227,44 @@ def test_an_answer_that_nobody_takes_does_not_keep_a_connection(tmp_path: Path) 
         until(lambda: _is_served(service))
         # One of them was cut off to make room, and does not get everything any more.
         assert any(_taken(peer, whole) < whole for peer in peers)
+        assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+def test_of_answers_that_nobody_takes_so_many_bytes_wait_and_the_last_to_come_gets_its_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A list of large schedules has a hundred megabytes, and each connection could keep one for half an hour."""
+    limits = ConnectionLimits(taken_within=600, untaken=300_000)
+    with serving(tmp_path, limits=limits) as service, ExitStack() as held:
+        service.context.lift_rates()
+        whole = 30 * len(replace(service.nobody, prefix="").get("/api/openapi.json").raw)
+        parts, peers = urlsplit(service.url), []
+        for _ in range(10):
+            peer = held.enter_context(closing(socket.socket()))
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+            peer.settimeout(60)
+            peer.connect((parts.hostname, parts.port))
+            peers.append(peer)
+            peer.sendall(b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)
+            assert peer.recv(15) == b"HTTP/1.1 200 OK"
+        arrived: list[list[int]] = [[], []]
+
+        def has_come_to_rest() -> bool:
+            arrived.append([count_arrived(peer) for peer in peers])
+            return arrived[-1] == arrived[-2] == arrived[-20:][0]
+
+        until(has_come_to_rest)
+        complete = sum(_taken(peer, whole) >= whole - 15 for peer in peers)
+        assert 1 <= complete <= 4
+        assert_served(service)
+        assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+def count_arrived(peer: socket.socket) -> int:
+    """Return how many bytes the kernel has for a client that takes none."""
+    found = bytearray(4)
+    fcntl.ioctl(peer, termios.FIONREAD, found)
+    return int.from_bytes(found, sys.byteorder)
 
 
 def _taken(peer: socket.socket, most: int) -> int:

@@ -26,7 +26,8 @@ def test_a_job_has_every_documented_key_and_no_other(service: Service) -> None:
     job = triggered(service.admin, service.admin.create(), payload={"a": 1})
     assert set(job) == set(model_of(Job).model_fields)
     found = service.admin.get(f"/jobs/{job['id']}/")
-    more = {"handed_over_at": None, "delivery": None, "reserved": None}
+    label = {"schedule_key": None, "schedule_name": found.fields["schedule_name"], "timezone": "UTC"}
+    more = {"handed_over_at": None, "delivery": None, "reserved": None, **label}
     assert (found.status, found.fields) == (200, {**job, **more})
     assert job["payload"] == {"a": 1} and job["origin"] == "manual"
 

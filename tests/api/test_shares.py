@@ -331,7 +331,7 @@ def test_long_timelines_are_refused_beyond_the_share_of_a_token(tmp_path: Path) 
         service.context.shares.costs = costs
         service.context._counts.clear()  # from before there were any
         answers = [client.get(f"/timeline/?{YEAR}") for _ in range(6)]
-        assert [answer.status for answer in answers] == [200] * 3 + [429] * 3  # each by its estimate: 59
+        assert [answer.status for answer in answers] == [200] * 3 + [429] * 3  # each by its estimate: 60
         assert int(answers[-1].headers["retry-after"]) > 1_000
         day = "from=2026-01-01T00:00:00Z&to=2026-01-01T00:10:00Z"
         assert service.client(owner="b").get(f"/timeline/?{day}").status == 200

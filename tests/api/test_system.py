@@ -43,7 +43,11 @@ def test_the_status_tells_loop_queue_nodes_and_what_comes_next(tmp_path: Path) -
         service.runtime.slots.heartbeat(now, node="n1", version="7", is_scheduler=True)
         fields = service.admin.get("/system/status/").fields
         assert fields["status"] == "running" and fields["queue"] == {"queued": 1, "running": 0}
-        assert fields["next"] == {"schedule_id": made["id"], "next_run_at": made["next_run_at"]}
+        assert fields["next"] == {
+            "schedule_id": made["id"],
+            "timezone": made["timezone"],
+            "next_run_at": made["next_run_at"],
+        }
         (node,) = fields["nodes"]
         assert (node["id"], node["version"], node["role"], node["is_alive"]) == ("n1", "7", "up", True)
         assert fields["schedules"] == {"active": 1} and fields["breakers"] == []
@@ -74,7 +78,9 @@ def test_everything_stops_and_goes_on(tmp_path: Path) -> None:
         assert paused["is_paused"] and paused["paused_at"] is not None
         assert service.admin.post("/system/pause/").fields == paused  # since then, not since now
         assert service.runtime.slots.tick(service.runtime.clock.now(), limit=10, behind=False).fired == 0
-        assert service.admin.post("/system/resume/").fields == {"is_paused": False, "paused_at": None}
+        assert paused["paused_by_name"] == "admin"
+        resumed = service.admin.post("/system/resume/").fields
+        assert resumed == {"is_paused": False, "paused_at": None, "paused_by_name": None}
         switched = EventFilter(types=["system.resumed", "system.paused"])
         types = [one.event.type for one in service.runtime.ledger.events(switched, limit=9)]
         assert types == ["system.resumed", "system.paused"]

@@ -71,8 +71,10 @@ def test_too_many_bars_are_counted_by_stretches(tmp_path: Path) -> None:
         assert (found["is_aggregated"], found["items"], len(found["stretches"])) == (True, [], 200)
         assert sum(one["counts"].get("queued", 0) for one in found["stretches"]) == 1
         upcoming = sum(one["counts"].get("upcoming", 0) for one in found["stretches"])
-        assert upcoming == 10_001 and found["total"] == 10_002
-        assert found["complete_until"] == "2026-01-05T10:46:41Z"  # 10,001 seconds later
+        assert upcoming == 86_399 and found["total"] == 86_400
+        assert {sum(one["counts"].values()) for one in found["stretches"]} == {432}  # to the end, and evenly
+        assert found["complete_until"] == "2026-01-06T08:00:00Z"
+        assert (found["unlisted_schedules"], found["unlisted_slots"]) == (1, 86_400)
 
 
 def test_jobs_are_all_counted_where_they_are_too_many_to_be_read(tmp_path: Path) -> None:
@@ -89,7 +91,9 @@ def test_jobs_are_all_counted_where_they_are_too_many_to_be_read(tmp_path: Path)
             service.admin.get(span).fields,
             service.admin.get(f"{span}&stretch=60&rare=0").fields,
         )
-        assert (line["is_aggregated"], line["items"], line["total"]) == (True, [], 10 * count)
+        assert (line["is_aggregated"], len(line["items"]), line["total"]) == (True, 10_000, 10 * count)
+        assert (line["unlisted_schedules"], line["unlisted_slots"]) == (2, 20)
+        assert map_of_it["items"] == [] and map_of_it["unlisted_slots"] == map_of_it["total"] == 10 * count
         assert [one["counts"] for one in map_of_it["stretches"]] == [{"queued": count}] * 10
         assert line["schedule_count"] == map_of_it["schedule_count"] == count
         one = service.admin.get(f"{span}&q=s1001&rows=5").fields

@@ -57,7 +57,10 @@ def test_a_row_tells_what_a_person_wants_to_know_of_a_schedule(tmp_path: Path) -
             ("00:00", "08:00", "outside_window"),
             ("20:00", "00:00", "outside_window"),
         ]
-        assert row["counts"] == {"upcoming": 15} and (row["last_outcome"], row["usual_seconds"]) == (
+        assert row["counts"] == {"upcoming": 11, "skipped": 4} and (
+            row["last_outcome"],
+            row["usual_seconds"],
+        ) == (
             None,
             None,
         )

@@ -17,7 +17,7 @@ async (root) => {
       bars.push(barOf({ ...bar, ...more }, 1000));
     }
   }
-  line.setData({ rows, bars, spans: [], stretches: [], isAggregated: false });
+  line.setData({ rows, bars, spans: [], stretches: [], hasMore: false });
   line.resize();
   const times = [];
   for (let i = 0; i < 60; i++) {

@@ -187,9 +187,18 @@ def test_a_schedule_is_paused_with_a_note_until_a_time(page: Page, scene: Scene)
     show(page, scene, "/schedules/mail-digest")
     press(page, "Pause…")
     page.get_by_label("Note").fill("after the fair")
-    page.get_by_label("Resume by itself").select_option(label="Tomorrow at 08:00, Tue 17 Nov 08:00:00 CET")
+    page.get_by_label("Resume by itself").select_option(
+        label="Tomorrow at 08:00, Tue 2026-11-17 08:00:00 CET +01:00"
+    )
     confirm(page, "Pause mail-digest")
-    expect(page.get_by_text("after the fair; resumes Tue 17 Nov 08:00:00 CET")).to_be_visible()
+    expect(
+        page.get_by_text(
+            re.compile(
+                r"^Paused by mira since \d\d:\d\d:\d\d CET \+01:00, "
+                r"until Tue 2026-11-17 08:00:00 CET \+01:00: after the fair$"
+            )
+        )
+    ).to_be_visible()
     found = fields_of(scene, "/schedules/mail-digest/")
     assert (found["status_reason"], found["resume_at"]) == ("after the fair", "2026-11-17T07:00:00Z")
     press(page, "Resume", exact=True)
@@ -558,13 +567,12 @@ def test_the_audit_is_filtered_and_followed_and_nothing_moves_under_a_hand(page:
     news.click()
     expect(rows.nth(1)).to_contain_text("schedule.resumed")
     press(page, "Following")
-    page.get_by_label("Of one schedule").focus()
+    page.get_by_label("Of schedules with this name").focus()
     assert admin.post("/schedules/cert-check/pause/", {"note": "the authority is down"}).status == 200
     expect(page.get_by_role("button", name="1 new, show")).to_be_visible()
     press(page, "Not following")
     expect(rows.nth(1)).to_contain_text("schedule.paused")
-    page.get_by_label("Of one schedule").fill("")
-    page.get_by_label("Of one schedule").press("Enter")
+    press(page, "Schedule: cert-check")
     press(page, "All", exact=True)
     expect(rows.filter(has_text="job.started").first).to_be_visible()  # another answer, not the one before
     expect(rows).to_have_count(51)
@@ -601,14 +609,14 @@ def test_what_is_being_typed_stays_while_the_page_is_drawn_again(page: Page, sce
     show(page, scene, "/audit")
     rows = page.get_by_role("region", name="Audit").get_by_role("row")
     expect(rows).to_have_count(51)
-    field = page.get_by_label("Of one schedule")
+    field = page.get_by_label("Of schedules with this name")
     field.press_sequentially("cert-")
     assert admin.post("/schedules/cache-warm/pause/", {"note": "meanwhile"}).status == 200
     expect(rows.filter(has_text="meanwhile")).to_be_visible()
     expect(field).to_have_value("cert-")
     field.press_sequentially("check")
     field.press("Enter")
-    expect(page).to_have_url(re.compile("schedule=cert-check$"))
+    expect(page).to_have_url(re.compile("q=cert-check$"))
     expect(field).to_have_value("cert-check")
     page.go_back()
     expect(field).to_have_value("")  # as the address says
@@ -693,7 +701,7 @@ def test_schedules_that_rest_made_have_their_name_everywhere(page: Page, scene: 
     show(page, scene, "/schedules")
     warm = page.get_by_role("row").filter(has_text="cache-warm")
     expect(warm).to_contain_text("every hour at minute 5, UTC")  # its own zone beside the viewer's
-    expect(warm).to_contain_text("10:05:00 CET09:05:00 UTC")
+    expect(warm).to_contain_text("10:05:00 CET +01:0009:05:00 UTC")
     expect(page.get_by_role("row").filter(has_text="by-rest")).to_contain_text("Breaker open")
     expect(page.get_by_role("row").filter(has_text="inbox-sweep")).to_contain_text("Budget spent")
     show(page, scene, f"/jobs/{job['id']}")
@@ -704,6 +712,37 @@ def test_schedules_that_rest_made_have_their_name_everywhere(page: Page, scene: 
     expect(page.get_by_text("1 job", exact=True)).to_be_visible()
     service.admin.post(f"/breakers/{made['id']}/reset/")
     service.admin.call("DELETE", f"/schedules/{made['id']}/")
+    # The record keeps the name.
+    show(page, scene, "/audit")
+    search = page.get_by_label("Of schedules with this name")
+    search.fill("By-Rest")
+    search.press("Enter")
+    rows = page.get_by_role("region", name="Audit").get_by_role("row")
+    expect(rows.filter(has_text="schedule.deleted")).to_have_count(1)
+    expect(rows.filter(has_text="schedule.deleted")).to_contain_text("by-rest")
+    expect(rows.filter(has_text="cert-check")).to_have_count(0)
+    show(page, scene, f"/jobs/{job['id']}")
+    expect(page.get_by_role("heading", name="by-rest")).to_be_visible()
+
+
+def test_an_instant_of_a_schedule_is_shown_in_its_own_zone_too_and_typed_in_it(
+    page: Page, scene: Scene
+) -> None:
+    admin = scene.service.admin
+    made = admin.create(name="tea", every=None, cron="0 * * * *", timezone="Asia/Kolkata")
+    show(page, scene, f"/schedules/{made['id']}")
+    half_past = re.compile(r"\d\d:30:00 CET \+01:00 \(\d\d:00:00 IST \+05:30\)")
+    expect(page.get_by_text(half_past).first).to_be_visible()
+    press(page, "More")
+    page.get_by_role("menuitem", name=re.compile("Backfill")).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("Asia/Kolkata").first).to_be_visible()
+    dialog.get_by_label("From").fill("2026-11-16T09:00")
+    with page.expect_request(re.compile("backfill")) as asked:
+        press(page, "Count the slots")
+    assert json.loads(asked.value.post_data or "")["from"] == "2026-11-16T03:30:00.000Z"
+    press(page, "Cancel", exact=True)
+    admin.call("DELETE", f"/schedules/{made['id']}/")
 
 
 def test_many_schedules_are_paged_selected_and_deleted_at_once(page: Page, scene: Scene) -> None:

@@ -17,8 +17,8 @@ THIRTY_A_SECOND = 1_000 / 30
 DUE, FIRED = "2026-11-16T08:00:00Z", "2026-11-16T08:03:00Z"
 BARS = """async ([root, items, spans, events]) => {
   const { LineModel } = await import(`${root}/line_model.js`);
-  const row = { schedule_id: "a", usual_seconds: 60, jitter_seconds: 30, last_outcome: null };
-  const model = new LineModel({ items, spans, rows: [row] }, 0);
+  const row = { schedule_id: "a", is_listed: true, usual_seconds: 60, jitter_seconds: 30, last_outcome: null };
+  const model = new LineModel({ items, spans, rows: [row] });
   model.apply(events);
   return model.bars();
 }"""
@@ -102,6 +102,7 @@ def an_item(**fields: Any) -> dict[str, Any]:
         "slot_at": DUE,
         "due_at": DUE,
         "count": 1,
+        "last_at": None,
         "retry": 0,
         **fields,
     }
@@ -142,22 +143,21 @@ def test_a_mark_that_stands_for_many_skipped_slots_reaches_as_far_as_they_do(
     page.goto(f"{scene.url}/breakers")
     expect(page.get_by_role("heading", name="Breakers", level=1)).to_be_visible()
 
-    def reach(*items: dict[str, Any]) -> list[Any]:
-        found = page.evaluate(BARS, [root_of(page), list(items), [], []])
+    def reach(*items: dict[str, Any], events: Sequence[Any] = ()) -> list[float | None]:
+        found = page.evaluate(BARS, [root_of(page), list(items), [], list(events)])
         start = page.evaluate(f"Date.parse('{DUE}')")
-        minutes = [
-            [None if bar.get(end) is None else (bar[end] - start) / 60_000 for end in ("after", "end")]
+        return [
+            None if bar["end"] is None else (bar["end"] - start) / 60_000
             for bar in found
-            if bar["kind"] == "skip"
+            if bar["kind"] in ("skip", "miss")
         ]
-        return minutes[0] if len(minutes) == 1 else minutes
 
-    def at(minute: int) -> dict[str, str]:
-        return {"slot_at": f"2026-11-16T08:{minute:02}:00Z", "due_at": f"2026-11-16T08:{minute:02}:00Z"}
-
-    last = an_item(kind="skipped", count=9, reason="quiet_hours", **at(10))
-    assert reach(a_job(), last) == [0, None]  # they go on: from the slot before the first of them
-    assert reach(last, a_job(job_id="j2", **at(40))) == [None, 40]  # they are over: until the next one
-    assert reach(a_job(), {**last, "count": 1}) == [None, None]
-    missed = an_item(kind="missed", count=9, reason="down", **at(20))
-    assert reach(a_job(), missed) == []
+    at_ten = {"slot_at": "2026-11-16T08:10:00Z", "due_at": "2026-11-16T08:10:00Z"}
+    many = an_item(kind="skipped", count=9, reason="quiet_hours", last_at="2026-11-16T08:50:00Z", **at_ten)
+    assert reach(a_job(), many) == [50]
+    assert reach(a_job(), {**many, "kind": "missed"}) == [50]
+    assert reach(a_job(), {**many, "count": 1, "last_at": None}) == [None]
+    event = {"schedule_id": "a", "slot_at": DUE, "at": FIRED, "reason": "late", "slot_count": 4}
+    detail = {"first": DUE, "last": "2026-11-16T08:02:00Z"}
+    assert reach(events=[{**event, "type": "schedule.missed", "detail": detail}]) == [2]
+    assert reach(events=[{**event, "type": "schedule.skipped", "slot_count": 1, "detail": {}}]) == [None]

@@ -97,7 +97,7 @@ def test_every_fault_is_a_sentence_and_the_exit_code_is_1(url: str) -> None:
     connection.close()
     result = run("check", "--database", url)
     assert result.exit_code == 1
-    assert "lost  daily at 2026-01-11T08:00:00+00:00: it came due, and has no entry" in result.stdout
+    assert "lost  daily at Sun 2026-01-11 08:00:00 UTC: it came due, and has no entry" in result.stdout
     assert "counter  daily: outstanding: the row says 3, the jobs make 0" in result.stdout
     as_json = run("check", "--database", url, "--json")
     assert as_json.exit_code == 1

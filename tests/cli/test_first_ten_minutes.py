@@ -7,6 +7,7 @@ difference.
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import signal
@@ -55,6 +56,7 @@ MASKS = (
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r"app-[0-9a-f]{16}", "app-NODE"),
     (r"ew_[\w-]{20,}", "TOKEN"),
+    (rf"by {re.escape(getpass.getuser())} since", "by USER since"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "INSTANT"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)", "INSTANT"),

@@ -26,7 +26,7 @@ def simulated(directory: Path, *options: str) -> Result:
 def test_a_person_sees_a_time_line_for_each_schedule_and_the_totals(tmp_path: Path) -> None:
     answer = simulated(tmp_path)
     assert answer.exit_code == 0
-    assert "Mon 2026-01-05 00:00  →  Mon 2026-01-12 00:00  UTC" in answer.output
+    assert "Mon 2026-01-05 00:00:00 UTC  →  Mon 2026-01-12 00:00:00 UTC" in answer.output
     poll = next(line for line in answer.output.splitlines() if line.startswith("poll"))
     assert poll.split()[:5] == ["poll", "84", "84", "·", "·"]
     assert poll.split()[5].startswith("▒▒█████▒▒▒▒█████▒")

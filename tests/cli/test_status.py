@@ -55,7 +55,7 @@ def test_what_is_late_is_named_with_by_how_much() -> None:
     found = system_status(s.runtime)
     assert problems(found) == ["late by 30 minutes"]
     fields = status_to_json(found, None, unready=None, dispatch="local")
-    assert fields["late"] == [{"schedule_id": "report", "due_at": "2026-01-05T09:00:00Z"}]
+    assert fields["late"] == [{"schedule_id": "report", "timezone": "UTC", "due_at": "2026-01-05T09:00:00Z"}]
 
 
 def test_a_held_slot_is_listed_with_the_jobs_that_have_its_places() -> None:

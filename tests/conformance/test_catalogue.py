@@ -11,12 +11,14 @@ from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusErro
 from everwhen.model.changes import Decision
 from everwhen.model.instants import DAY
 from everwhen.model.limits import Shared
-from everwhen.model.queries import ScheduleFilter
+from everwhen.model.queries import ComingSchedules, ScheduleFilter
 from everwhen.model.retention import Cutoffs, RetentionPosition
 from everwhen.model.schedule import Schedule
+from everwhen.model.serialize import text_of, times_in
 from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
 from everwhen.operations.quiet_hours import delete_own_quiet_hours
+from everwhen.timetable.trigger import parse_every
 from tests.conformance.tenant import FAILED, Tenant, at, clock_of, submission
 from tests.submissions import create_schedules
 
@@ -457,3 +459,36 @@ def test_slots_that_another_filled_meanwhile_are_left_out_of_a_backfill(runtime:
     assert fill(slots[:2]) == slots[1:2]  # the first was fired by schedule
     assert fill(slots) == slots[2:]
     assert fill(slots) == []
+
+
+def test_schedules_that_come_are_read_in_portions_with_their_times(runtime: Tenant) -> None:
+    """The part of a definition that says when it fires is cut off by the database."""
+    for name in "abcde":
+        runtime.add(name, every="1h", owner="x" if name == "b" else None, payload={name: ',"target":'})
+    runtime.add(
+        "night", cron="0 2 * * *", timezone="Europe/Berlin", not_on=["sun"], only_between="01:00-03:00"
+    )
+    runtime.add("paused", every="1h", enabled=False)
+    runtime.edit("e", every="2h")
+    catalogue, before = runtime.runtime.catalogue, runtime.now + 2 * DAY
+    for at_once in (1, 2, 3, 6, 100):
+        pages = list(catalogue.coming(before=before, at_once=at_once))
+        assert all(len(page) <= at_once for page in pages)
+        coming = ComingSchedules([row for page in pages for row in page])
+        assert sorted(coming.schedule_ids()) == [*"abcde", "night"]
+        times = {schedule_id: text for _, _, schedule_id, _, _, _, text in coming.rows}
+        assert len({times[name] for name in "abcd"}) == 1 and all(len(text) < 200 for text in times.values())
+    states = [runtime.state(name) for name in coming.schedule_ids()]
+    assert coming.names() == [(state.uid, state.schedule_id) for state in states]
+    assert coming.starts() == [(state.anchor_at, state.next_slot_at) for state in states]
+    assert coming.dues() == [state.next_run_at for state in states]
+    for name, text in times.items():
+        schedule = catalogue.get(name)
+        assert schedule is not None and times_in(text) is times_in(text_of(schedule.definition))
+    (soon,) = catalogue.coming(before=runtime.now + 1)
+    assert {*ComingSchedules(soon).schedule_ids()} == set("abcd")
+    (of_owner,) = catalogue.coming(ScheduleFilter(owner="x"), before=before)
+    assert ComingSchedules(of_owner).schedule_ids() == ["b"]
+    runtime.edit("a", every="3h")  # its times are those of the new revision
+    (rows,) = catalogue.coming(ScheduleFilter(uids={runtime.state("a").uid}), before=before)
+    assert [times_in(text).trigger for _, _, _, _, _, _, text in rows] == [parse_every("3h")]

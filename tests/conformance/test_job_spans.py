@@ -61,6 +61,14 @@ def check(runtime: Tenant, begin: int) -> None:
             for one in ledger.job_counts(since, until, wanted, width=width):
                 found[one.stretch, one.status] += one.jobs
             assert found == expected(jobs, since, until, names, width), (wanted, since, until, width)
+        of_each = Counter[tuple[str, int, str]]()
+        for each in ledger.job_counts_of_each(since, until, set(uids.values()), width=MINUTE):
+            of_each[each.uid, each.stretch, each.status] += each.jobs
+        assert of_each == Counter(
+            (job.uid, (job.slot_at - since) // MINUTE, job.status)
+            for job in jobs
+            if since <= job.slot_at < until
+        )
         matching = [
             job
             for job in jobs
@@ -71,7 +79,7 @@ def check(runtime: Tenant, begin: int) -> None:
         assert [job.job_id for job in listed] == [job.job_id for job in matching]
         for shown, job in zip(listed, matching, strict=True):
             assert shown._asdict().items() <= job._asdict().items()
-        assert ledger.names_between(since, until, wanted, limit=100) == {job.schedule_id for job in matching}
+        assert ledger.job_numbers(since, until, wanted) == Counter(job.uid for job in matching)
         # Of slots at the same time any may be among the first.
         first = ledger.jobs_between(since, until, wanted, limit=3)
         assert [job.slot_at for job in first] == [job.slot_at for job in matching[:3]]

@@ -82,3 +82,21 @@ def test_the_slots_of_a_schedule_have_the_skips_that_only_its_row_counts(runtime
     assert entries[0].last_at == runtime.now and entries[0].slot_at == entries[0].first_at
     older = slots_of(runtime.runtime, made.uid, limit=50, before=entries[0].slot_at)
     assert [entry.count for entry in older] == [1, 4, 1]
+
+
+def test_the_days_of_a_schedule_have_every_slot_that_did_not_fire(runtime: Tenant) -> None:
+    """Those that an outage of three days missed lie on the days on which they were due."""
+    often = runtime.add("often", every="10m", first_run="after_interval")
+    quiet = runtime.add("quiet", every="10s", not_on=["mon"])
+    runtime.step()
+    for _ in range(11):
+        runtime.wait_and_step("10s")
+    (day,) = days_of(runtime.runtime, quiet.uid, 1)
+    assert day.counts == {"skipped": 12}
+    runtime.wait("72h")
+    runtime.beat()
+    runtime.step()
+    counts = [day.counts.get("missed", 0) for day in days_of(runtime.runtime, often.uid, 5)]
+    assert counts == [16 * 6 - 1, 144, 144, 8 * 6]  # the last one fired, a little late
+    runtime.delete("often")
+    assert [day.counts.get("missed", 0) for day in days_of(runtime.runtime, often.uid, 5)] == counts

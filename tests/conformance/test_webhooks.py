@@ -200,6 +200,39 @@ def test_a_node_that_lost_the_lease_writes_nothing(runtime: Tenant) -> None:
         assert found is not None and found.delivery_id is None
 
 
+def test_a_node_that_may_not_reach_an_address_leaves_its_webhook_to_one_that_may(runtime: Tenant) -> None:
+    with sending(runtime, "schedule.created") as (server, allowed, webhook):
+        other = runtime.neighbour()
+        poster = WebhookPoster(lambda: runtime.now, lambda: False)
+        program = WebhookSender(other.runtime, poster, node=lambda: other.node, is_threaded=False)
+        fire(runtime)
+        deliver(program, runtime)
+        found = runtime.runtime.webhooks.find(webhook.webhook_id)
+        assert found is not None and found.attempts == 1 and "is not a public address" in str(found.error)
+        program.step()  # it gives way
+        runtime.wait("10s")
+        for node in (runtime, other):
+            node.beat()
+        deliver(program, runtime)
+        assert server.seen == []
+        deliver(allowed, runtime)
+        assert types_in(server) == ["schedule.created"]
+
+
+def test_a_node_that_may_not_reach_an_address_and_is_alone_goes_on_with_the_others(runtime: Tenant) -> None:
+    with a_server(status(200)) as server:
+        webhook_to(runtime, server, "schedule.created")
+        poster = WebhookPoster(lambda: runtime.now, lambda: False)
+        program = WebhookSender(runtime.runtime, poster, node=lambda: runtime.node, is_threaded=False)
+        fire(runtime)
+        deliver(program, runtime)
+        runtime.wait("10s")
+        deliver(program, runtime)
+        (webhook,) = runtime.runtime.webhooks.all()
+        assert webhook.attempts == 2
+        program.release()
+
+
 def test_a_day_of_failures_switches_a_webhook_off_and_it_goes_on_where_it_stopped(runtime: Tenant) -> None:
     with a_server(status(404)) as server:
         webhook, caller = webhook_to(runtime, server, "schedule.created")

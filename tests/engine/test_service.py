@@ -19,6 +19,7 @@ from everwhen.engine.ticker import Ticker, end_pauses
 from everwhen.engine.watches import ClockWatch, SkewWatch
 from everwhen.errors import StoreError
 from everwhen.model.instants import to_datetime
+from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Target
@@ -28,8 +29,9 @@ from everwhen.store.opened import store_of
 from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
+from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.testing import ManualClock, manual_scheduler
-from everwhen.wiring import Stack, open_stack
+from everwhen.wiring import Stack, build_service, open_stack
 from tests.submissions import Submission, create_schedule
 from tests.targets.running import until
 
@@ -94,6 +96,28 @@ class Blocking(Recording):
         super().run(spec, run)
         assert self.may_end.wait(60)
         return SUCCEEDED
+
+
+def test_what_another_scheduler_fires_while_a_node_declares_it_reaches_the_subscriber_of_the_node() -> None:
+    stack, events = open_stack("sqlite://"), list[dict[str, Any]]()
+    arrived = threading.Event()
+
+    def receive(event: dict[str, Any]) -> None:
+        events.append(event)
+        arrived.set()
+
+    def declare() -> None:
+        """Declare a message; a scheduler that runs already fires it before this one is ready."""
+        said = Submission("says", {"every": "1h"}, message_target({"text": "hello"}))
+        create_schedule(stack.runtime, said)
+        store_of(stack.runtime).slots.tick(stack.runtime.clock.now(), limit=10)
+
+    service = build_service(stack, subscribers=[CallbackSubscriber("inbox", receive)])
+    service.start(declare)
+    assert arrived.wait(60)
+    service.stop()
+    stack.close()
+    assert [event["content"]["text"] for event in events] == ["hello"]
 
 
 def test_from_the_moment_it_is_asked_to_stop_nothing_fires_and_nothing_is_claimed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 from everwhen.errors import StoreError
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
-from everwhen.model.serialize import definition_of, fields_of, policy_of, policy_to_json
+from everwhen.model.serialize import (
+    BEFORE_TIMES,
+    BEHIND_TIMES,
+    definition_of,
+    fields_of,
+    policy_of,
+    policy_to_json,
+    text_of,
+    times_in,
+)
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, InstantKind, Once, OnRequest, RequestKind
@@ -99,6 +109,29 @@ def test_a_definition_survives_its_words_as_json(definition: Definition) -> None
 @given(definitions())
 def test_the_same_definition_has_the_same_json(definition: Definition) -> None:
     assert fields_of(definition_of(fields_of(definition))) == fields_of(definition)
+
+
+@given(definitions())
+def test_the_times_of_a_definition_come_first_and_can_be_cut_off(definition: Definition) -> None:
+    text = text_of(definition)
+    assert text.startswith(BEFORE_TIMES)
+    cut = text[: text.index(BEHIND_TIMES)] + "}"
+    times = times_in(cut)
+    assert times is times_in(text)
+    for name in "trigger zone gap fold start_at end_at jitter_ms not_on outside_window only_between".split():
+        assert getattr(times, name) == getattr(definition, name), name
+    assert (times.quiet_hours_id, times.is_chain) == (definition.quiet_hours_id, definition.is_chain)
+    assert times_in(text_of(replace(definition, name="another", target=Target("http"), timeout=7))) is times
+
+
+@given(definitions())
+def test_the_times_of_a_definition_that_release_0_2_wrote_are_found_too(definition: Definition) -> None:
+    fields = fields_of(definition)
+    first = ("trigger", "timezone", "target")
+    older = {name: fields[name] for name in (*first, *(name for name in fields if name not in first))}
+    text = json.dumps(older, separators=(",", ":"))
+    assert not text.startswith(BEFORE_TIMES)
+    assert times_in(text) is times_in(text_of(definition))
 
 
 def test_only_what_differs_from_the_default_is_written() -> None:

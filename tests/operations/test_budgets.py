@@ -199,7 +199,7 @@ def test_on_reached_pause_pauses_until_the_refill_and_nothing_of_the_span_fires(
     s.advance("3h")
     state = s.state("a")
     assert (state.status, state.paused_by, skips(s)) == ("paused", "budget", ["10:00"])
-    assert "paused until Tue 2026-01-06 00:00:00 UTC" in s.why("a").sentence
+    assert "since Mon 2026-01-05 10:00:00 UTC, until Tue 2026-01-06 00:00:00 UTC" in s.why("a").sentence
     s.advance("14h")
     assert (s.state("a").status, len(s.jobs("a")), skips(s)) == ("active", 3, ["10:00"])
     assert s.check().is_clean

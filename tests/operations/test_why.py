@@ -17,6 +17,7 @@ from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
+from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
@@ -477,7 +478,8 @@ def test_a_paused_schedule_says_how_to_go_on() -> None:
     s.step()
     s.pause("a", note="until the move is over")
     assert said(s, "a").endswith(
-        " The schedule is paused by a person (until the move is over). To go on: everwhen schedules resume a."
+        " The schedule is paused by a person since Mon 2026-01-05 08:00:00 UTC (until the move is over)."
+        " To go on: everwhen schedules resume a."
     )
     assert said(s, "a", "10:00").startswith("Mon 2026-01-05 10:00:00 UTC will not fire while")
 
@@ -491,7 +493,9 @@ def test_a_pause_with_an_end_is_foretold_with_what_fires_after_it() -> None:
         s.pause(name, until="2026-01-05T09:35:00Z")
     assert [(slot.due_at, slot.is_estimate) for slot in s.upcoming("cron", 1)] == [(at("10:00"), False)]
     assert [(slot.due_at, slot.is_estimate) for slot in s.upcoming("interval", 1)] == [(at("09:45"), True)]
-    assert "The schedule is paused until Mon 2026-01-05 09:35:00 UTC." in said(s, "cron")
+    assert "by a person since Mon 2026-01-05 08:05:00 UTC, until Mon 2026-01-05 09:35:00 UTC." in said(
+        s, "cron"
+    )
 
 
 @pytest.mark.parametrize(
@@ -499,9 +503,12 @@ def test_a_pause_with_an_end_is_foretold_with_what_fires_after_it() -> None:
     [
         (
             "approval",
-            "waiting for the approval of an operator. To approve it: everwhen schedules approve a --revision 1.",
+            "waiting for the approval of an operator since Mon 2026-01-05 08:00:00 UTC. To approve it: everwhen",
         ),
-        ("config", "paused by enabled: false in the configuration."),
+        (
+            "config",
+            "paused by enabled: false in the configuration since Mon 2026-01-05 08:00:00 UTC. To go on:",
+        ),
     ],
 )
 def test_a_pause_says_who_can_end_it(paused_by: str, expected: str) -> None:
@@ -709,7 +716,7 @@ def test_before_the_first_slot_it_says_when_that_will_be() -> None:
     s.add("chain", every="10m", interval_from="completion", first_run="after_interval")
     assert said(s, "chain") == "No slot has come yet. Mon 2026-01-05 08:10:00 UTC will fire."
     s.pause("a")
-    assert said(s, "a").startswith("No slot has come yet. The schedule is paused by a person.")
+    assert said(s, "a").startswith("No slot has come yet. The schedule is paused by a person since Mon")
 
 
 def test_a_slot_missed_while_nobody_ran_quotes_the_last_heartbeat_and_lists_no_scheduler() -> None:
@@ -802,3 +809,42 @@ def test_the_held_slot_of_a_schedule_without_another_is_to_come_and_waits_for_th
     ]
     pause_system(s.runtime)
     assert [slot.skip_reason for slot in s.upcoming("once")] == ["system"]
+
+
+# -- an instant of an answer finds its slot --
+
+
+def test_the_instant_at_which_a_slot_with_jitter_is_due_is_that_slot() -> None:
+    s = scheduler()
+    s.add("a", every="10m", jitter="9m59s")
+    calendar = get_schedule(s.runtime, "a").plan.calendar(at("08:00:00"))
+    for slot_at in (at("08:00:00"), at("08:10:00"), at("08:20:00"), at("08:30:00")):
+        due_at = calendar.due_at(slot_at)
+        for shown in (due_at // SECOND, -(-due_at // SECOND)):
+            assert why(s.runtime, "a", shown * SECOND).slot_at == slot_at
+        assert why(s.runtime, "a", slot_at + (due_at - slot_at) // 2).slot_at == slot_at
+    assert why(s.runtime, "a", at("08:00:00") - 60 * SECOND).slot_at is None
+
+
+@pytest.mark.parametrize("keys", [{}, {"interval_from": "completion"}])
+def test_the_instants_of_a_job_are_those_of_its_slot(keys: dict[str, Any]) -> None:
+    s = scheduler()
+    s.add("a", every="1h", **keys)
+    s.tick()
+    (claimed,) = s.claim()
+    s.clock.advance("17m")
+    s.settle(claimed)
+    (job,) = s.jobs("a")
+    assert (job.slot_at, job.ended_at) == (at("08:00:00"), at("08:17:00"))
+    assert why(s.runtime, "a", job.ended_at // SECOND * SECOND).slot_at == job.slot_at
+
+
+def test_the_instant_at_which_an_entry_was_recorded_is_that_of_its_slot() -> None:
+    s = scheduler("21:00:00")
+    s.add("a", cron="30 22 * * *", only_between="06:00-07:00", outside_window="defer")
+    s.advance("2h")
+    s.sleep("11h")
+    s.tick()
+    (entry,) = s.events("a", "schedule.skipped") or s.events("a", "schedule.missed")
+    assert entry.slot_at == at("22:30:00")
+    assert why(s.runtime, "a", entry.at).slot_at == at("22:30:00")

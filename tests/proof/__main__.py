@@ -13,11 +13,13 @@ from pathlib import Path
 from everwhen.store.opened import store_of
 from tests.proof.account import Account, gather
 from tests.proof.apart import is_apart, move_apart, settle_in
+from tests.proof.callers import Callers
 from tests.proof.nemesis import Nemesis
 from tests.proof.plan import draw_plan
 from tests.proof.report import Trial, spell
 from tests.proof.users import Users
 from tests.proof.verdict import bring_to_rest, broken_promises
+from tests.proof.watchers import Mark
 from tests.proof.worlds import WORLDS, World, WorldKind, a_world
 
 
@@ -70,17 +72,24 @@ def _trial(fields: argparse.Namespace, kind: WorldKind) -> Trial:
         tell(f"{world.title}: {len(plan)} faults in {fields.seconds:g} s, seed {fields.seed}")
         nemesis, users = Nemesis(world, tell), Users(world, fields.seed, every=0.7)
         nemesis.begin()
+        callers = Callers(world, fields.seed, every=0.7)
+        callers.subscribe()
+        mark = Mark.now(world.stack.runtime)
         users.start()
+        callers.start()
         try:
             diary = nemesis.rage(plan, fields.seconds)
         finally:
             users.leave()
-        restless = bring_to_rest(world, nemesis, diary)
-        account = gather(world)
-        broken = [*restless, *broken_promises(account, world, diary, users)]
+            callers.leave()
+        restless = bring_to_rest(world, nemesis, diary, callers)
+        account = gather(world, mark)
+        broken = [*restless, *broken_promises(account, world, diary, users, callers)]
         if fields.keep is not None:
             _keep(world, account, broken, fields.keep / kind)
-        return Trial(world, fields.seed, _command(fields, kind), diary, users, refused, account, broken)
+        return Trial(
+            world, fields.seed, _command(fields, kind), diary, users, callers, refused, account, broken
+        )
 
 
 def _command(fields: argparse.Namespace, kind: str) -> str:
@@ -97,7 +106,7 @@ def _keep(world: World, account: Account, broken: Sequence[str], where: Path) ->
         shutil.copy(world.postgres.folder / "log", where / "postgres.log")
     named = "\n".join(broken)
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
-    uids |= {job.uid for job in account.jobs.values() if job.uid in named}
+    uids |= {job.uid for job in account.jobs.values() if job.uid in named or job.schedule_id in named}
     with (
         store_of(world.stack.runtime).ledger.history(sorted(uids)) as record,
         (where / "faults.txt").open("w") as file,

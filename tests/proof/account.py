@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from everwhen.store.opened import store_of
 from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks, witnessed_peaks
 from tests.proof.oracle import OracleVerdict, consult
+from tests.proof.watchers import Mark, WatchRecord, record_of
 from tests.proof.work import Line, read_lines
 from tests.proof.worlds import World
 
@@ -36,10 +37,15 @@ class Account:
     peaks: Peaks | None = None
     oracle: OracleVerdict = field(default_factory=OracleVerdict)
     lost_nodes: frozenset[str] = frozenset()
+    names: dict[str, str] = field(default_factory=dict)  # of schedules, by id
+    owned: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # schedules, by owner
+    watches: WatchRecord | None = None
 
 
-def gather(world: World) -> Account:
-    account = account_of(world.stack.runtime, world.runs)
+def gather(world: World, mark: Mark) -> Account:
+    runtime = world.stack.runtime
+    account = account_of(runtime, world.runs)
+    account.watches = record_of(runtime, mark, account.jobs, world.runs, world.receiver.arrivals)
     if world.postgres is not None:
         account.peaks = witnessed_peaks(world.url)
     return account
@@ -64,6 +70,9 @@ def account_of(open_runtime: Runtime, runs: Path) -> Account:
                     account.slots[f"{what}: {event.reason}"] += event.slot_count
             for revision in history.revisions:
                 policy = revision.plan.definition
+                account.names[history.schedule_id] = policy.name
+                if policy.owner is not None:
+                    account.owned[policy.owner].add(history.uid)
                 if policy.if_running == "allow":
                     account.allowing.add(history.uid)
                 if policy.on_lost == "fail":

@@ -29,6 +29,18 @@ def _worker(world: World, strike: Strike) -> Supervised:
     return workers[int(strike.lasts * 1_000) % len(workers)]  # any deterministic choice will do
 
 
+def _api(world: World, strike: Strike) -> Supervised:
+    api = _machine(world, strike).api
+    assert api is not None
+    return api
+
+
+def _program(world: World, strike: Strike) -> Supervised:
+    program = _machine(world, strike).program
+    assert program is not None
+    return program
+
+
 def _kill(process: Supervised) -> Heal:
     process.kill()
     return process.revive
@@ -142,6 +154,11 @@ _WAYS: Mapping[Kind, Inflict] = {
     "kill a worker": lambda world, strike: _kill(_worker(world, strike)),
     "kill a starting scheduler": lambda world, strike: _kill_at_start(_machine(world, strike).scheduler),
     "kill a starting worker": lambda world, strike: _kill_at_start(_worker(world, strike)),
+    "kill an API": lambda world, strike: _kill(_api(world, strike)),
+    "kill a starting API": lambda world, strike: _kill_at_start(_api(world, strike)),
+    "freeze an API": lambda world, strike: _freeze(_api(world, strike)),
+    "kill a program": lambda world, strike: _kill(_program(world, strike)),
+    "freeze a program": lambda world, strike: _freeze(_program(world, strike)),
     "freeze a scheduler": lambda world, strike: _freeze(_machine(world, strike).scheduler),
     "freeze a worker": lambda world, strike: _freeze(_worker(world, strike)),
     "power off a machine": _power_off,

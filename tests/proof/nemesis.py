@@ -111,6 +111,4 @@ class Nemesis:
         if "the clock" in takes and self.world.hands.locked():
             return False
         machine = self.world.machines[strike.machine - 1]
-        victims = [machine.scheduler] if "scheduler {}" in takes else []
-        victims += machine.workers if "worker {}" in takes else []
-        return all(victim.is_at_work for victim in victims)
+        return all(victim.is_at_work for name in takes for victim in machine.processes_named(name))

@@ -28,6 +28,7 @@ class Cable:
 
     def __init__(self, number: int) -> None:
         self._port = f"machine{number}"
+        self.address = f"10.77.0.{10 + number}"
         self._holder = subprocess.Popen(with_us(["unshare", "--net", "sleep", "infinity"]))
         self._await_namespace()
         peer = ["peer", "name", "eth0", "netns", str(self._holder.pid)]
@@ -35,7 +36,7 @@ class Cable:
         command("ip", "link", "set", self._port, "up")
         for fields in (
             ["link", "set", "lo", "up"],
-            ["address", "add", f"10.77.0.{10 + number}/24", "dev", "eth0"],
+            ["address", "add", f"{self.address}/24", "dev", "eth0"],
             ["link", "set", "eth0", "up"],
         ):
             command(*self.inside(["ip", *fields]))

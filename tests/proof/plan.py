@@ -16,6 +16,11 @@ Kind = Literal[
     "kill a worker",
     "kill a starting scheduler",
     "kill a starting worker",
+    "kill an API",
+    "kill a starting API",
+    "freeze an API",
+    "kill a program",
+    "freeze a program",
     "freeze a scheduler",
     "freeze a worker",
     "power off a machine",
@@ -32,13 +37,19 @@ Kind = Literal[
 
 
 class How(NamedTuple):
-    """How one kind of fault is drawn: what it affects (`{}` is the machine's number), for how long, how far."""
+    """How one kind of fault is drawn: what it affects (`{}` is the machine's number), for how long, how far.
+
+    `most`: on how many machines there is such a thing, from the first one on.
+    """
 
     takes: tuple[str, ...]
     lasts: tuple[float, float]
     sizes: tuple[float, ...] = (0.0,)
     weight: float = 1.0
+    most: int = 1_000
 
+
+SERVING = 2  # machines with an API and a program
 
 # A lease is three seconds in these worlds, and a silent connection is given up after ten: faults last less and more
 # than either.
@@ -48,9 +59,14 @@ HOWS: Mapping[Kind, How] = {
     # Killed, started at once, and killed again while it starts.
     "kill a starting scheduler": How(("scheduler {}",), (0.05, 2.5)),
     "kill a starting worker": How(("worker {}",), (0.05, 2.5)),
+    "kill an API": How(("api {}",), (0.1, 4.0), most=SERVING),
+    "kill a starting API": How(("api {}",), (0.05, 2.5), weight=0.5, most=SERVING),
+    "freeze an API": How(("api {}",), (0.3, 6.0), weight=0.5, most=SERVING),
+    "kill a program": How(("program {}",), (0.1, 5.0), most=SERVING),
+    "freeze a program": How(("program {}",), (0.3, 6.0), weight=0.5, most=SERVING),
     "freeze a scheduler": How(("scheduler {}",), (0.3, 6.0), weight=1.5),
     "freeze a worker": How(("worker {}",), (0.3, 6.0), weight=1.5),
-    "power off a machine": How(("scheduler {}", "worker {}", "cable {}"), (0.5, 5.0)),
+    "power off a machine": How(("scheduler {}", "worker {}", "api {}", "program {}", "cable {}"), (0.5, 5.0)),
     "cut a machine off": How(("cable {}",), (0.5, 14.0), weight=1.5),
     "step a machine's clock": How(("clock {}",), (0.0, 0.0), (-3_600.0, -7.0, 5.0, 90.0, 86_400.0)),
     "step the database's clock": How(("the clock",), (0.0, 0.0), (-5.0, -2.5, 3.0, 8.0, 20.0), 0.6),
@@ -112,7 +128,8 @@ def _any_of(draw: random.Random, kinds: Sequence[Kind]) -> Iterator[Kind]:
 def _strike(draw: random.Random, kind: Kind, at: float, machines: int, longest: float) -> Strike:
     how = HOWS[kind]
     lasts = min(draw.uniform(*how.lasts), longest)
-    return Strike(at, kind, draw.randint(1, machines), lasts, draw.choice(how.sizes))
+    machine = draw.randint(1, min(machines, how.most))
+    return Strike(at, kind, machine, lasts, draw.choice(how.sizes))
 
 
 def _second_last_end(plan: Sequence[Strike]) -> float:

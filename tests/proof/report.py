@@ -9,9 +9,11 @@ from statistics import median
 
 from everwhen.version import __version__
 from tests.proof.account import Account
+from tests.proof.callers import Callers
 from tests.proof.nemesis import Diary
 from tests.proof.overlaps import Nodes, overlaps_of
 from tests.proof.plan import Kind
+from tests.proof.receiver import ALERTS, EVENTS, INBOX, PING
 from tests.proof.users import Users
 from tests.proof.verdict import Recovery, Silence, longest_gap, recoveries, silences
 from tests.proof.worlds import World
@@ -28,6 +30,7 @@ class Trial:
     command: str
     diary: Diary
     users: Users
+    callers: Callers
     refused: Mapping[Kind, str]
     account: Account
     broken: Sequence[str]
@@ -85,8 +88,18 @@ def _of(trial: Trial) -> list[str]:
         _table(("what became of it", "slots"), account.slots.most_common()),
         "### Jobs",
         _table(("outcome", "jobs"), jobs.most_common()),
+        "### Watchers",
+        _watches(trial),
         "### Actions of users",
-        _actions(trial.users),
+        _actions(trial.users.counts, "database away"),
+        "### Calls of the REST API",
+        _actions(trial.callers.counts, "no answer"),
+        "In the place of an answer: "
+        + (
+            ", ".join(f"{kind} {count}" for kind, count in trial.callers.unanswered.most_common())
+            or "nothing"
+        )
+        + ".",
         *_starts(trial.world),
     ]
 
@@ -152,10 +165,24 @@ def _refused(refused: Mapping[Kind, str]) -> str:
     return "Not exercised here: " + "; ".join(f"{kind} ({why})" for kind, why in refused.items()) + "."
 
 
-def _actions(users: Users) -> str:
-    names = sorted({name for name, _ in users.counts})
-    ends = ("done", "refused", "database away")
-    return _table(("action", *ends), [(name, *(users.counts[name, end] for end in ends)) for name in names])
+def _watches(trial: Trial) -> str:
+    """Say what has arrived, and what of it for the second time."""
+    watches, taken = trial.account.watches, trial.world.receiver.arrivals.taken
+    assert watches is not None
+    names = {ALERTS: "alerts", EVENTS: "deliveries of events", INBOX: "messages", PING: "pings"}
+    rows = [
+        (name, len({arrival.id for arrival in taken[path]}), len(taken[path])) for path, name in names.items()
+    ]
+    rows.append(("entries of a listener", len(set(watches.entries)), len(watches.entries)))
+    events: Counter[str] = Counter(one.event.type for one in watches.events)
+    reached = ("schedule.silent", "budget.reached", "schedule.approval_requested", "schedule.approved")
+    counted = ", ".join(f"{kind} {events[kind]}" for kind in reached)
+    return f"{_table(('what', 'arrived', 'times'), rows)}\n\nEvents: {counted}."
+
+
+def _actions(counts: Counter[tuple[str, str]], away: str) -> str:
+    names, ends = sorted({name for name, _ in counts}), ("done", "refused", away)
+    return _table(("action", *ends), [(name, *(counts[name, end] for end in ends)) for name in names])
 
 
 def _starts(world: World) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.schedule import Target
+from tests.proof.receiver import ALERTS, INBOX, PING
 from tests.submissions import Submission
 
 LEASE = 3
@@ -23,14 +24,28 @@ LIMITS: Mapping[str, dict[str, Any]] = {
 }
 NEVER = {"every": "3650d", "interval": "3650d", "cron": "0 0 1 1 *"}
 OVER_INTERFACE = ("crowded.", "guarded.", "played-", "made-")
-NOBODYS = ("tick-", "guarded.")
+NOBODYS = ("tick-", "guarded.", "watched-")
+SPENDERS, MOST_FIRES = "spenders", 25  # an owner whose budget is used up in a minute
+PAYERS, MOST_COST, COST = "payers", 3.0, 0.25  # and one that is spent, in USD
+SILENT, WAVERING, PINGED = "watched-silent", "watched-wavering", "watched-pinged"
 
 
 def configuration(
-    now: datetime, folder: Path, seconds: float, *, service: Mapping[str, Any], slower: int
+    now: datetime,
+    folder: Path,
+    seconds: float,
+    *,
+    service: Mapping[str, Any],
+    slower: int,
+    outside: str | None = None,
 ) -> dict[str, Any]:
-    """Return the configuration file as it is at the beginning. `slower` multiplies its intervals."""
-    return {
+    """Return the configuration file as it is at the beginning. `slower` multiplies its intervals.
+
+    `outside` is the URL of a receiver; without it there is nothing that an earlier release does not know.
+    """
+    watched = [] if outside is None else _watched(outside)
+    schedules = [*_clockwork(now, seconds), *_troubled(folder), *watched]
+    found = {
         "service": {
             "check_interval": "1s",
             "lease": f"{LEASE}s",
@@ -44,9 +59,31 @@ def configuration(
         },
         "agents": {"asker": _agent(folder)},
         "budgets": {"asker": {"fires_per_hour": 400, "cost_per_day": "1000 USD", "cost_per_run": "0.25 USD"}},
-        "schedules": [
-            stretched(fields, slower) for fields in (*_clockwork(now, seconds), *_troubled(folder))
-        ],
+        "schedules": [stretched(fields, slower) for fields in schedules],
+    }
+    return found if outside is None else _with_watchers(found, outside)
+
+
+def _with_watchers(fields: dict[str, Any], outside: str) -> dict[str, Any]:
+    """Return the file with an API, budgets that are used up, and those who get alerts and messages."""
+    everything = {
+        "name": "everything",
+        "on": "all",
+        "http": {"url": f"{outside}{ALERTS}"},
+        "group_wait": "1s",
+        "cooldown": "5s",
+        "max_per_hour": 1_000_000,
+    }
+    used_up = {
+        f"owner:{SPENDERS}": {"fires_per_hour": MOST_FIRES},
+        f"owner:{PAYERS}": {"cost_per_day": f"{MOST_COST} USD", "cost_per_run": f"{COST} USD"},
+    }
+    return {
+        **fields,
+        "budgets": {**fields["budgets"], **used_up},
+        "api": {"insecure": True, "allow_private_urls": True, "allowed_hosts": ["*"]},
+        "notify": [everything],
+        "messages": {"subscribers": [{"id": "inbox", "http": {"url": f"{outside}{INBOX}"}}]},
     }
 
 
@@ -128,11 +165,24 @@ def _troubled(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def _watched(outside: str) -> list[dict[str, Any]]:
+    """Return what others wait for: deadlines that are missed, pings, and budgets that are used up."""
+    return [
+        _schedule(SILENT, every="4s", fails=1.0, expect={"each": "slot", "grace": "1s"}),
+        _schedule(WAVERING, every="3s", fails=0.6, expect={"within": "5s", "grace": "1s"}),
+        _schedule(PINGED, every="4s", fails=0.2, ping={"url": f"{outside}{PING}"}),
+        *(_schedule(f"watched-spends-{n}", every="2s", owner=SPENDERS, if_running="allow") for n in (1, 2)),
+        *(_schedule(f"watched-pays-{n}", every="3s", owner=PAYERS, cost=COST) for n in (1, 2)),
+    ]
+
+
 WORK = "tests.proof.work:work"
 
 
-def _schedule(schedule_id: str, *, seconds: float = 0.0, fails: float = 0.0, **fields: Any) -> dict[str, Any]:
-    payload = {"seconds": seconds, "fails": fails}
+def _schedule(
+    schedule_id: str, *, seconds: float = 0.0, fails: float = 0.0, cost: float = 0.0, **fields: Any
+) -> dict[str, Any]:
+    payload = {"seconds": seconds, "fails": fails, "cost": cost}
     return {"id": schedule_id, **fields, "payload": payload, "run": {"python": WORK}}
 
 

@@ -30,6 +30,7 @@ def a_job(job_id: str = "j1", **fields: Any) -> Job:
         "status": "succeeded",
         "attempt": 1,
         "rescues": 0,
+        "row_id": 1,
     }
     return Job(**{**blank, "origin": "schedule", **given, **fields})
 

@@ -108,7 +108,11 @@ class Users:
         pause_schedule(self._runtime, self._some().schedule_id)
 
     def _resume(self) -> None:
-        resume_schedule(self._runtime, self._some("paused").schedule_id)
+        """Resume one that does not wait for an approval: that is answered by callers."""
+        state = self._some("paused")
+        if state.paused_by == "approval":
+            raise SchedulerError("it waits for approval")
+        resume_schedule(self._runtime, state.schedule_id)
 
     def _revive(self) -> None:
         revive_schedule(self._runtime, self._some(self._draw.choice(("dead", "done"))).schedule_id)

@@ -10,23 +10,30 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from everwhen.errors import StoreError
+from everwhen.errors import StatusError, StoreError
+from everwhen.model.events import EventType
 from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
 from everwhen.model.queries import JobFilter
-from everwhen.operations.schedules import list_schedules
+from everwhen.model.schedule import State
+from everwhen.operations.schedules import list_schedules, pause_schedule
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from tests.proof.account import Account
+from tests.proof.callers import Callers, Given
+from tests.proof.given import broken_answers, fired_unapproved, spent_too_much
 from tests.proof.nemesis import Diary, Nemesis, Struck
 from tests.proof.overlaps import Nodes, overlaps_of
 from tests.proof.processes import Supervised
+from tests.proof.receiver import ALERTS, EVENTS, INBOX, PING, WORK
 from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING, OVER_INTERFACE, hushed, hushed_file
 from tests.proof.users import Users
+from tests.proof.watchers import Mark, broken_watches, undelivered
 from tests.proof.work import Line, read_lines
 from tests.proof.worlds import World
 from tests.submissions import update_schedule
@@ -34,6 +41,19 @@ from tests.submissions import update_schedule
 PATIENCE, LONGEST_REST = 60.0, 300.0
 # A message that an RQ worker took, and died with before it claimed the job, counts as alive for RQ for 90 s.
 PATIENCE_WITH_RQ = 150.0
+LONG_ENOUGH = 150.0  # seconds, for everything to happen once
+EXERCISED: frozenset[EventType] = frozenset(
+    (
+        "schedule.silent",
+        "budget.reached",
+        "schedule.approval_requested",
+        "schedule.approved",
+        "alert.sent",
+        "node.lost",
+        "job.rescued",
+    )
+)
+GROUP_WAIT = 3.0  # seconds; alerts of a class wait one for each other
 RECOVERY = 45.0  # seconds: leases, connection timeouts and retry pauses are all shorter
 WAKES = 1.0  # seconds: a fault that ended at most so long before a silence may have caused it
 NOTICED = 0.5  # seconds of a silence in which a node was absent
@@ -43,7 +63,7 @@ OUTSTANDING = JobFilter(statuses=["queued", "running"])
 # -- quiet --
 
 
-def bring_to_rest(world: World, nemesis: Nemesis, diary: Diary) -> list[str]:
+def bring_to_rest(world: World, nemesis: Nemesis, diary: Diary, callers: Callers) -> list[str]:
     """Let nothing fire any more, wait until every due slot is decided and every job is over, and stop the nodes;
     return what did not come to rest."""
     runtime = store_of(world.stack.runtime)
@@ -51,8 +71,10 @@ def bring_to_rest(world: World, nemesis: Nemesis, diary: Diary) -> list[str]:
     rest.wait("back at work", lambda: [p.name for p in world.processes if not p.is_at_work])
     healed = max((struck.healed for struck in diary.struck), default=diary.began)
     rest.wait("begun anew", lambda: _without_work(world, healed), every=0.5)
+    rest.wait("answered", callers.without_answer, every=0.5)
     _hush(world, rest)
     rest.wait("settled", lambda: [_named(job) for job in runtime.ledger.jobs(OUTSTANDING, limit=20)])
+    _await_watchers(world, rest)
     for process in world.processes:
         process.ask_to_leave()
     return [*rest.problems, *filter(None, (process.left(30) for process in world.processes))]
@@ -62,11 +84,17 @@ def _hush(world: World, rest: _Rest) -> None:
     runtime = store_of(world.stack.runtime)
     world.fields = hushed_file(world.fields)
     world.write_file()
+    of_file = {fields["id"] for fields in world.fields["schedules"]}
+    of_file |= {
+        f"{name}.{key}" for name, agent in world.fields["agents"].items() for key in agent["schedules"]
+    }
 
     def is_hushed() -> list[str]:
         for state in list_schedules(runtime, status="active", limit=500):
             if state.schedule_id.startswith(OVER_INTERFACE) and _is_soon(runtime, state.next_run_at):
                 update_schedule(runtime, hushed(state.schedule_id))
+            elif not state.schedule_id.startswith(OVER_INTERFACE) and state.schedule_id not in of_file:
+                _pause_if_soon(runtime, state)
         if not _is_soon(runtime, runtime.slots.next_wake_at()):
             return []
         world.machines[0].scheduler.signal(signal.SIGHUP)
@@ -75,10 +103,25 @@ def _hush(world: World, rest: _Rest) -> None:
     rest.wait("decided", is_hushed, every=0.5)
 
 
+def _pause_if_soon(runtime: Runtime, state: State) -> None:
+    """Pause what callers and programs have made."""
+    if _is_soon(runtime, state.next_run_at):
+        with suppress(StatusError):  # somebody was faster
+            pause_schedule(runtime, state.schedule_id)
+
+
 def _without_work(world: World, since: float) -> list[str]:
     """Return a sentence while no work has begun: the recovery from the last fault has to be seen, too."""
     has_begun = any(line.what == "begin" and line.at >= since for line in read_lines(world.runs))
     return [] if has_begun else ["nothing has begun since the last fault"]
+
+
+def _await_watchers(world: World, rest: _Rest) -> None:
+    """Wait until everything is delivered, and until nothing more comes of it: alerts wait a second for others."""
+    mark = Mark.now(world.stack.runtime)
+    rest.wait("delivered", lambda: undelivered(world.stack.runtime, mark), every=0.5)
+    rest.nemesis.watch_until(time.monotonic() + GROUP_WAIT)
+    rest.wait("delivered", lambda: undelivered(world.stack.runtime, mark), every=0.5)
 
 
 def _is_soon(runtime: Runtime, due_at: int | None) -> bool:
@@ -120,7 +163,9 @@ class _Rest:
 # -- promises --
 
 
-def broken_promises(account: Account, world: World, diary: Diary, users: Users) -> list[str]:
+def broken_promises(
+    account: Account, world: World, diary: Diary, users: Users, callers: Callers
+) -> list[str]:
     """Return everything that is not as promised; an empty list when all is well."""
     return [
         *(f"ledger: {f.kind} {f.schedule_id} {f.slot_at}: {f.sentence}" for f in account.ledger.faults),
@@ -128,7 +173,32 @@ def broken_promises(account: Account, world: World, diary: Diary, users: Users) 
         *broken_work(account, Nodes.of(world.processes, account.lost_nodes)),
         *(fields for process in world.processes for fields in process.ended_late),
         *(f"a user was told: {fields}" for fields in users.surprises),
+        *broken_rules(account, callers.given),
         *_not_recovered(account, diary),
+        *(_not_exercised(account, world) if diary.ended - diary.began >= LONG_ENOUGH else ()),
+    ]
+
+
+def _not_exercised(account: Account, world: World) -> Iterator[str]:
+    """Yield what a run of minutes has to have seen, so that its verdict is about it."""
+    assert account.watches is not None
+    kinds = {one.event.type for one in account.watches.events}
+    for kind in sorted(EXERCISED - kinds):
+        yield f"proof: there was no event {kind} in a run of minutes"
+    for path in (ALERTS, EVENTS, INBOX, PING, WORK):
+        if not world.receiver.arrivals.taken[path]:
+            yield f"proof: nothing arrived at {path} in a run of minutes"
+
+
+def broken_rules(account: Account, given: Given) -> list[str]:
+    """Return what watchers owe, what callers were told in vain, and what was fired beyond approvals and budgets."""
+    assert account.watches is not None
+    events, jobs = account.watches.events, account.jobs
+    return [
+        *broken_watches(account.watches),
+        *broken_answers(given, account.names, jobs, events),
+        *fired_unapproved(given, jobs, events),
+        *spent_too_much(jobs, account.owned),
     ]
 
 

@@ -36,6 +36,8 @@ def work(run: Any) -> str:
             note("cancelled", run)
             return "cancelled"
         note("still", run)
+    if cost := float(run.payload.get("cost", 0)):
+        run.report(cost=f"{cost} USD")
     if random.Random(run.job_id).random() < float(run.payload.get("fails", 0)):
         note("failed", run)
         raise RuntimeError(f"{run.job_id} was to fail")

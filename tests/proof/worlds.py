@@ -1,4 +1,5 @@
-"""A world to strike: machines with a scheduler and a worker each, and the servers that they share.
+"""A world to strike: machines with a scheduler and a worker each, some with an API and a program that listens, and the
+servers that they share.
 
 This module owns creation and removal, and keeps the wanted processes running as a supervisor would. The nemesis
 decides what happens to the world, the verdict what it should have done.
@@ -25,10 +26,13 @@ from tests.crash.witness import install_witness
 from tests.proof.apart import command, is_apart, mount_memory
 from tests.proof.clocks import ClockOf, SettableClock, compiler
 from tests.proof.network import SUBNET, SWITCH_ADDRESS, Cable, lay_switch
-from tests.proof.plan import HOWS, Kind
+from tests.proof.plan import HOWS, SERVING, Kind
 from tests.proof.processes import ROOT, Supervised
-from tests.proof.schedules import configuration, submissions
+from tests.proof.program import READY as LISTENING
+from tests.proof.receiver import Receiver, a_receiver
+from tests.proof.schedules import LEASE, configuration, submissions
 from tests.proof.work import SHELL
+from tests.servers.ports import LOOPBACK, HeldPort
 from tests.servers.postgres import PostgresServer
 from tests.servers.valkey import ValkeyServer
 from tests.submissions import create_schedules
@@ -43,23 +47,31 @@ TITLES: Mapping[str, str] = {
 
 BIN = Path(sys.executable).parent
 READY = "Ctrl-C stops"
-DISK = "6m"
+DISK = "24m"
+API_PORT = 8750  # of a machine that has its own network
 RQ_SLOWER = 6  # RQ forks a process for every job, and each opens the database anew
 
 
 @dataclass
 class Machine:
-    """What fails together: a clock, a cable, a scheduler, workers."""
+    """What fails together: a clock, a cable, a scheduler, workers; on some an API and a program that listens."""
 
     number: int
     clock: SettableClock
     scheduler: Supervised
     workers: list[Supervised]
     cable: Cable | None = None
+    api: Supervised | None = None
+    program: Supervised | None = None
+    api_address: str | None = None
 
     @property
     def processes(self) -> list[Supervised]:
-        return [self.scheduler, *self.workers]
+        return [self.scheduler, *self.workers, *filter(None, (self.api, self.program))]
+
+    def processes_named(self, name: str) -> list[Supervised]:
+        """Return those that a fault takes, by the name in its kind, such as `worker {}`."""
+        return [process for process in self.processes if process.name.startswith(name.partition(" ")[0])]
 
 
 @dataclass
@@ -72,6 +84,7 @@ class World:
     seconds: float
     clock: SettableClock  # the clock by which slots are fired
     stack: Stack
+    receiver: Receiver
     machines: list[Machine] = field(default_factory=list)
     postgres: PostgresServer | None = None
     valkey: ValkeyServer | None = None
@@ -93,6 +106,10 @@ class World:
     @property
     def processes(self) -> list[Supervised]:
         return [process for machine in self.machines for process in machine.processes]
+
+    @property
+    def api_addresses(self) -> list[str]:
+        return [machine.api_address for machine in self.machines if machine.api_address is not None]
 
     @property
     def runs(self) -> Path:
@@ -149,7 +166,9 @@ def a_world(kind: WorldKind, *, machines: int, seconds: float) -> Iterator[World
         else:
             world = _on_postgres(ending, kind, folder, machines, seconds)
         service = {"dispatch": "local" if world.valkey is None else "rq"}
-        world.fields = configuration(world.now(), folder, seconds, service=service, slower=world.slower)
+        world.fields = configuration(
+            world.now(), folder, seconds, service=service, slower=world.slower, outside=world.receiver.url
+        )
         world.write_file()
         create_schedules(world.stack.runtime, submissions(world.slower))
         ending.callback(_kill_all, world)
@@ -168,7 +187,8 @@ def _on_postgres(ending: ExitStack, kind: WorldKind, folder: Path, machines: int
     stack = open_stack(url)
     ending.callback(stack.close)
     install_witness(url)
-    world = World(kind, folder, url, seconds, clock, stack, postgres=server)
+    receiver = ending.enter_context(a_receiver(SWITCH_ADDRESS if is_apart() else LOOPBACK, folder / "runs"))
+    world = World(kind, folder, url, seconds, clock, stack, receiver, postgres=server)
     if kind == "rq":
         world.valkey = ValkeyServer(durable=True, also_on=SWITCH_ADDRESS if is_apart() else None)
         ending.enter_context(world.valkey)
@@ -177,7 +197,7 @@ def _on_postgres(ending: ExitStack, kind: WorldKind, folder: Path, machines: int
         if cable is not None:
             ending.callback(cable.close)
         its_clock = SettableClock(folder / f"clock-{number}")
-        world.machines.append(_machine(world, number, its_clock, cable))
+        world.machines.append(_machine(ending, world, number, its_clock, cable))
     return world
 
 
@@ -192,12 +212,16 @@ def _on_sqlite(ending: ExitStack, folder: Path, seconds: float) -> World:
     clock = SettableClock(folder / "clock-1")
     stack = open_stack(url, clock=ClockOf(clock))
     ending.callback(stack.close)
-    world = World("sqlite", folder, url, seconds, clock, stack, disk=disk if is_apart() else None)
-    world.machines.append(_machine(world, 1, clock, None))
+    receiver = ending.enter_context(a_receiver(LOOPBACK, folder / "runs"))
+    small = disk if is_apart() else None
+    world = World("sqlite", folder, url, seconds, clock, stack, receiver, disk=small)
+    world.machines.append(_machine(ending, world, 1, clock, None))
     return world
 
 
-def _machine(world: World, number: int, clock: SettableClock, cable: Cable | None) -> Machine:
+def _machine(
+    ending: ExitStack, world: World, number: int, clock: SettableClock, cable: Cable | None
+) -> Machine:
     file = str(world.folder / "everwhen.yaml")
 
     def node(name: str, fields: list[str], ready: str, *, may_end: bool = False) -> Supervised:
@@ -217,7 +241,23 @@ def _machine(world: World, number: int, clock: SettableClock, cable: Cable | Non
         rq = [str(BIN / "rq"), "worker", "-c", "everwhen.queue_workers.rq", "default"]
         names = [f"worker {number}{letter}" for letter in "ab"]
         workers = [node(name, rq, "Listening on", may_end=True) for name in names]
-    return Machine(number, clock, scheduler, workers, cable)
+    machine = Machine(number, clock, scheduler, workers, cable)
+    if number <= SERVING:
+        host, port = _api_address(ending, cable)
+        machine.api_address = f"{host}:{port}"
+        api = [str(BIN / "everwhen"), "api", "--config", file, "--host", host, "--port", str(port)]
+        machine.api = node(f"api {number}", api, READY)
+        program = [sys.executable, "-m", "tests.proof.program", str(LEASE)]
+        machine.program = node(f"program {number}", program, LISTENING)
+    return machine
+
+
+def _api_address(ending: ExitStack, cable: Cable | None) -> tuple[str, int]:
+    if cable is not None:
+        return cable.address, API_PORT
+    port = HeldPort()
+    ending.callback(port.release)
+    return LOOPBACK, port.number
 
 
 def _environment(world: World, name: str, clock: SettableClock) -> Mapping[str, str]:

@@ -128,6 +128,22 @@ def test_a_naive_time_is_read_in_the_schedules_zone_and_the_answers_name_the_zon
     scheduler.close()
 
 
+def test_a_pause_says_who_when_until_when_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    scheduler = Scheduler("sqlite://", name="shop", timezone="Asia/Tokyo")
+    scheduler.add("daily", signatures.defaults, cron="0 9 * * *")
+    assert scheduler.get_schedule("daily").pause is None
+    paused = scheduler.pause("daily", until=datetime(2090, 7, 1, 10), note="inventory")
+    assert paused.pause is not None
+    assert (paused.pause.by, paused.pause.actor, paused.pause.name) == ("person", "shop", "shop")
+    assert (paused.pause.until, paused.pause.note) == (datetime(2090, 7, 1, 1, tzinfo=UTC), "inventory")
+    assert paused.pause.at is not None
+    assert scheduler.schedules()[0].pause == paused.pause
+    scheduler.print_schedules()
+    assert ", until Sat 2090-07-01 10:00:00 JST +09:00 (inventory)" in capsys.readouterr().out
+    assert scheduler.resume("daily").pause is None
+    scheduler.close()
+
+
 def test_a_backfill_between_naive_times_fills_the_slots_of_the_schedules_zone() -> None:
     program = Scheduler("sqlite://", name="shop", timezone="Asia/Tokyo")
     program.cron("0 9 * * *", id="daily")(signatures.defaults)

@@ -127,6 +127,7 @@ PASSES = {
         "_RESERVING",
         "_NOT_SETTLED",
     ),  # by the janitor, beside the writers; the second only after a worker of 0.1
+    *("_NAMED", "_DELETED", "_DELETED_KEYS"),  # a name that a person searches the audit for
     "_BUDGETS_REACHED",  # by `db check`, which reads the whole ledger
     "_HOLDERS",  # outstanding jobs only, and only while a slot is held and somebody asks for the status
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -32,6 +32,7 @@ from everwhen.timetable.occurrences import (
 )
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from tests.timetable.expressions import random_expression
+from tests.timetable.test_against_cronsim import ZONES, clock_changes
 
 BERLIN = zone("Europe/Berlin")
 NOON = epoch_seconds(datetime(2026, 11, 15, 12, tzinfo=UTC))
@@ -62,6 +63,57 @@ def test_next_previous_and_between_agree_within_bounds_for_every_kind(seed: int,
     assert slots.previous_before(slot_at + 1) == slot_at
     assert slots.between(instant + 1, bounds[1] + 1, 1) == [slot_at]
     assert slots.between(instant + 1, slot_at, 10) == []
+
+
+RULES = (None, *(DstRule(gap, fold) for gap in ("shift", "skip") for fold in ("first", "second", "both")))
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(ZONES),
+    rule=st.sampled_from(RULES),
+    span=st.one_of(st.integers(-DAY, 3 * DAY), st.integers(0, 500 * DAY)),
+)
+def test_the_number_of_slots_is_that_of_the_slots_themselves(
+    seed: int, name: str, rule: DstRule | None, span: int
+) -> None:
+    """Both ends lie near changes of the clock as often as elsewhere."""
+    draw, where = random.Random(seed), zone(name)
+    changes = clock_changes(where) or [NOON]
+    start = draw.choice((draw.choice(changes) + draw.randint(-2 * DAY, DAY), draw.choice(changes), NOON))
+    trigger = a_trigger(draw)
+    if isinstance(trigger, Every) and trigger.seconds < 60:
+        span = min(span, DAY)  # a million slots are too many to look at
+    series = series_of(trigger, zone=where, anchor_at=start - draw.randint(-DAY, 500 * DAY), dst=rule)
+    bounds = (start + draw.randint(-9 * DAY, DAY), start + draw.randint(0, 600 * DAY))
+    for slots in (series, Occurrences(series, start_at=bounds[0], end_at=bounds[1])):
+        assert slots.count_between(start, start + span) == len(slots.between(start, start + span, 10**7))
+
+
+@pytest.mark.parametrize(
+    ("text", "day", "expected"),
+    [
+        ("0 * * * *", (2026, 3, 29), 23),
+        ("0 * * * *", (2026, 10, 25), 25),
+        ("0 2 * * *", (2026, 3, 29), 1),  # at 03:00
+        ("0 2,3 * * *", (2026, 3, 29), 1),  # the same slot for both
+        ("30 2 * * *", (2026, 10, 25), 1),
+        ("0 0 * * *", (9_998, 12, 31), 1),
+    ],
+)
+def test_the_slots_of_a_day_are_counted_through_a_change_of_the_clock(
+    text: str, day: tuple[int, int, int], expected: int
+) -> None:
+    slots = Occurrences(series_of(Cron(parse_cron(text)), zone=BERLIN))
+    start, end = (
+        epoch_seconds(datetime(*day, tzinfo=BERLIN.tzinfo) + timedelta(days=days)) for days in (0, 1)
+    )
+    assert slots.count_between(start, end) == expected and slots.count_between(end, start) == 0
+
+
+def test_slots_are_counted_to_the_ends_of_the_calendar() -> None:
+    slots = Occurrences(series_of(Cron(parse_cron("0 0 1 1 *")), zone=BERLIN))
+    assert slots.count_between(2 * EARLIEST, 2 * LATEST) == len(slots.between(EARLIEST, LATEST, 10**6))
 
 
 def test_an_end_before_the_start_has_no_slots() -> None:

@@ -74,7 +74,7 @@ class HttpChannel:
         except TimeoutError:
             return Sent(False, f"{host_of(url)}: no answer within {self._timeout:g}s")
         except ForbiddenAddressError as error:
-            return Sent(False, str(error), is_final=error.is_final)
+            return Sent(False, str(error), is_final=error.is_final, is_forbidden=True)
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
             return Sent(False, f"{host_of(url)}: this is not a valid http or https URL", is_final=True)
         except ValueError as error:

@@ -3,7 +3,7 @@
 The server behind it takes a head of any size, and waits for it for ever. Here a head is bounded in bytes and in time,
 so are bytes that lead to nothing (an endless trailer, an endless chunk extension), and so is the time that a client may
 leave its answer untaken. When too many connections are open, the one whose client has owed something for longest makes
-room.
+room; when too many bytes of answers wait to be taken, the one that waits for longest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 from starlette.responses import Response
 from uvicorn._types import ASGI3Application
@@ -36,6 +36,7 @@ class ConnectionLimits:
     head_within: float = 10.0
     body_within: float = 30.0  # waiting for it, and a second more for every 64 KiB that came
     taken_within: float = 30.0  # an answer that waits to be read, and a second more for every 64 KiB of it
+    untaken: int = 64 << 20  # bytes of answers that wait to be read, of all connections but one
     idle: int = 5
 
     @property
@@ -53,6 +54,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     limits = ConnectionLimits()
+    untaken: ClassVar[dict[BoundedProtocol, int]] = {}  # bytes that wait to be read, the first to wait first
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -66,6 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_size = self._header_count = 0
         self._chunk_count = self._body_size = 0
         self._refusal: Response | None = None
+        self._answered: RequestResponseCycle | None = None
 
     # -- the connection --
 
@@ -79,6 +82,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self._stop_answer_timer()
+        if self._answered is not None:  # else it writes on, when it no longer has to wait for its client
+            self._answered.disconnected = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -94,8 +99,18 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        within = self.limits.taken_within + self.transport.get_write_buffer_size() / SLOWEST
+        size = self.transport.get_write_buffer_size()
+        within = self.limits.taken_within + size / SLOWEST
         self._answer_timer = self.loop.call_later(within, self.transport.abort)
+        self.untaken[self] = size
+        self._bound_untaken()
+
+    def _bound_untaken(self) -> None:
+        """Cut off those who take nothing for longest, as long as too much waits; the last to come is left."""
+        waiting = iter(list(self.untaken))
+        while sum(self.untaken.values()) > self.limits.untaken and (oldest := next(waiting)) is not self:
+            del self.untaken[oldest]
+            oldest.transport.abort()
 
     def resume_writing(self) -> None:
         self._stop_answer_timer()
@@ -111,7 +126,7 @@ class BoundedProtocol(HttpToolsProtocol):
         The server marks only the last of several pipelined requests as disconnected. A request that reads is not begun
         when its client has left; a change is.
         """
-        send = cycle.send
+        self._answered, send = cycle, cycle.send
 
         async def answering(scope: Any, receive: Any, send: Any) -> None:
             if scope["method"] not in SAFE or not (cycle.disconnected or self.transport.is_closing()):
@@ -155,6 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def _stop_answer_timer(self) -> None:
+        self.untaken.pop(self, None)
         if self._answer_timer is not None:
             self._answer_timer.cancel()
             self._answer_timer = None
@@ -231,7 +247,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
     """Return the protocol of a server with these limits."""
-    return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
+    return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits, "untaken": {}})
 
 
 def _refused(status: int, kind: str, detail: str) -> Response:

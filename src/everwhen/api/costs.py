@@ -42,8 +42,11 @@ def cheap(endpoint: Endpoint) -> Endpoint:
 
     @wraps(endpoint)
     async def take_turn(**arguments: Any) -> Response:
-        async with _context_in(arguments).shares.admit(_asker_in(arguments), CHEAP):
-            return await run_sync(partial(endpoint, **arguments))
+        shares, asker = _context_in(arguments).shares, _asker_in(arguments)
+        async with shares.admit(asker, CHEAP):
+            response: Response = await run_sync(partial(endpoint, **arguments))
+        shares.charge_answer(asker, len(response.body))
+        return response
 
     _declared[take_turn] = CHEAP
     return cast("Endpoint", take_turn)
@@ -75,11 +78,13 @@ def expensive(
                 cost = cost(arguments, await context.count_schedules(caller.token.owner))
             try:
                 async with context.shares.admit(caller.token, cost):
-                    return await run_sync(partial(_give_way, endpoint, **arguments))
+                    response = await run_sync(partial(_give_way, endpoint, **arguments))
             except RefusedError as error:
                 if error.status == 429:
                     context.charge_refusal(caller.token.token_id)
                 raise
+            context.shares.charge_answer(caller.token, len(response.body))
+            return response
 
         _declared[take_turn] = estimate
         return take_turn
@@ -102,7 +107,8 @@ def _give_way(endpoint: Callable[..., Response], **arguments: Any) -> Response:
 PAGE = 30  # items of a page that cost a unit
 SCANNED = 1_500  # rows that are looked at for a unit
 SKIPPED = 20_000  # rows of an offset
-MOST_SLOTS = 10_000  # of a timeline
+MOST_SLOTS = 10_000  # that a timeline lists
+STRETCHES = 200  # in which it counts all of them
 
 
 def page_cost(arguments: Arguments, _schedules: int) -> float:
@@ -116,8 +122,12 @@ def job_page_cost(arguments: Arguments, schedules: int) -> float:
 
 
 def event_page_cost(arguments: Arguments, schedules: int) -> float:
-    """Estimate a page of the audit, which merges events with firings, and counts them up to a bound."""
-    return 20 + page_cost(arguments, schedules)
+    """Estimate a page of the audit, which merges events with firings, and counts them up to a bound.
+
+    A search by name looks at all schedules, and at those that were deleted: taken to be as many.
+    """
+    search = 2 * schedules / SCANNED if arguments["q"] else 0
+    return 20 + search + page_cost(arguments, schedules)
 
 
 def schedule_page_cost(arguments: Arguments, schedules: int) -> float:
@@ -129,11 +139,14 @@ def schedule_page_cost(arguments: Arguments, schedules: int) -> float:
 
 
 def timeline_cost(arguments: Arguments, schedules: int) -> float:
-    """Estimate a span of time: each schedule is read, and its slots are computed up to a bound."""
-    minutes = (arguments["to"] - arguments["from_"]).total_seconds() / 60
-    slots = min(max(minutes, 0) * schedules, MOST_SLOTS)
-    counted = 0 if arguments["rare"] is None else slots
-    return float(5 + schedules / 50 + (slots + counted) / 200)
+    """Estimate a span of time: each schedule is read, its slots are counted by stretches, and so many are listed."""
+    minutes = max((arguments["to"] - arguments["from_"]).total_seconds() / 60, 0)
+    stretch = arguments["stretch"]
+    stretches = STRETCHES if stretch is None else minutes * 60 / stretch
+    # There are no more slots to count in a stretch than a schedule has there, on average one in ten minutes.
+    counted = schedules * min(minutes / 10, stretches)
+    listed = min(minutes * schedules, MOST_SLOTS)
+    return float(5 + schedules / 150 + counted / 3_000 + listed / 250)
 
 
 def slots_cost(arguments: Arguments, _schedules: int) -> float:

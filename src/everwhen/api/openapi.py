@@ -64,7 +64,8 @@ from everwhen.operations.diff import What
 from everwhen.operations.event_feed import TYPES
 from everwhen.operations.recent import SlotOutcome
 from everwhen.operations.record import Fate
-from everwhen.operations.timeline import Kind, SpanKind
+from everwhen.operations.timeline_bars import Kind
+from everwhen.operations.timeline_spans import SpanKind
 from everwhen.runtime import DatabaseKind
 from everwhen.timetable.civil_time import Fold, Gap
 from everwhen.timetable.occurrences import FirstRun

@@ -28,6 +28,7 @@ from everwhen.model.events import event_of_hold
 from everwhen.model.token import Token
 from everwhen.operations import event_feed
 from everwhen.operations.audit import held_slots
+from everwhen.operations.labels import EventNames, names_of_events
 from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
 from everwhen.views.record import event_to_json, message_to_json
@@ -218,7 +219,8 @@ def _message_source(runtime: Runtime, *, shows_secrets: bool) -> Source:
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
     found = event_feed.feed_after(runtime, event_feed.FeedCursor._make(after), limit=limit)
-    return [_item(one.entry, one.sequence, one.number) for one in found]
+    names = names_of_events(runtime, [one.entry for one in found])
+    return [_item(one.entry, names, one.sequence, one.number) for one in found]
 
 
 def _seen(runtime: Runtime, watch: event_feed.JobWatch) -> dict[Hashable, Item]:
@@ -227,12 +229,15 @@ def _seen(runtime: Runtime, watch: event_feed.JobWatch) -> dict[Hashable, Item]:
         (one.uid, one.slot_at): event_of_hold(one) for one in held_slots(runtime)
     }
     found |= {(one.type, one.job_id, one.at): one for one in watch.look()}
-    return {key: _item(entry, None, 0) for key, entry in found.items()}
+    names = names_of_events(runtime, found.values())
+    return {key: _item(entry, names) for key, entry in found.items()}
 
 
-def _item(entry: event_feed.FeedEntry, sequence: int | None, number: int) -> Item:
+def _item(
+    entry: event_feed.FeedEntry, names: EventNames, sequence: int | None = None, number: int = 0
+) -> Item:
     facts = event_feed.facts_of(entry)
-    return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry)))
+    return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry, names)))
 
 
 def _messages_after(runtime: Runtime, shows_secrets: bool, after: Cursor, limit: int) -> list[Item]:

@@ -8,7 +8,8 @@ import click
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.connection import CallingGroup, complete_schedule, schedule_option
-from everwhen.cli.screen import Answers, Text, answering, datetime_text, limit_option, print_table
+from everwhen.cli.instants import InstantDisplay, tz_option
+from everwhen.cli.screen import Answers, Text, answering, limit_option, print_table
 from everwhen.cli.terminal import echo
 
 _STYLES = {"critical": "red", "error": "red", "warning": "yellow"}
@@ -22,10 +23,12 @@ def command() -> None:
 @command.call("list")
 @click.option("--all", "is_all", is_flag=True, help="Also list alerts that are over.")
 @schedule_option("List only alerts of this schedule.")
+@tz_option
 @limit_option
 @answering
-def list_(client: Client, is_all: bool, schedule_id: str | None, limit: int) -> Answers:
+def list_(client: Client, is_all: bool, schedule_id: str | None, tz: str | None, limit: int) -> Answers:
     """List the open alerts, the newest first."""
+    display = InstantDisplay(tz)
     state = None if is_all else "open"
     if schedule_id is not None:
         schedule_id = client.schedule_id(schedule_id)
@@ -35,19 +38,20 @@ def list_(client: Client, is_all: bool, schedule_id: str | None, limit: int) -> 
     yield found
     print_table(
         ("id", "severity", "class", "subject", "since", "count", "state", "what happened"),
-        [_row(client, one) for one in found],
+        [_row(client, one, display) for one in found],
         empty="no alerts" if is_all else "no open alerts",
     )
+    display.tell_zone()
 
 
-def _row(client: Client, one: dict[str, Any]) -> tuple[str | Text, ...]:
+def _row(client: Client, one: dict[str, Any], display: InstantDisplay) -> tuple[str | Text, ...]:
     state = "acknowledged" if one["acked_at"] and one["state"] == "open" else one["state"]
     return (
         str(one["id"]),
         Text(one["severity"], _STYLES.get(one["severity"], "")),
         one["class"],
-        client.name_of(one["schedule_id"] or one["key"].partition(" ")[2]),
-        datetime_text(one["since"]),
+        client.label_of(one) if one["schedule_id"] else client.name_of(one["key"].partition(" ")[2]),
+        display.of(one, "since"),
         str(one["count"]),
         state,
         one["text"],
@@ -78,5 +82,7 @@ def silence(client: Client, subject: str, duration: str) -> Answers:
     meant = client.schedule_id(subject)  # a group stays as it is
     made = client.post("/alerts/silences/", {"subject": meant, "duration": duration})
     yield made
-    name = client.name_of(made["subject"])
-    echo(f"alerts of {made['kind']} {name} are held until {datetime_text(made['until'])}")
+    name, where = client.name_of(made["subject"]), None
+    if made["kind"] == "schedule":
+        where = client.zone_of(made["subject"])
+    echo(f"alerts of {made['kind']} {name} are held until {InstantDisplay().text(made['until'], where)}")

@@ -9,12 +9,11 @@ import click
 
 from everwhen.cli.client import Client
 from everwhen.cli.connection import reaching, schedule_option
+from everwhen.cli.instants import InstantDisplay, tz_option
 from everwhen.cli.marks import mark_of_event
 from everwhen.cli.screen import (
     Text,
-    datetime_text,
     from_option,
-    instant_option,
     json_option,
     limit_option,
     print_text,
@@ -29,6 +28,12 @@ PORTION = 200
 @click.command(name="audit")
 @reaching
 @schedule_option("List only events of this schedule.")
+@click.option(
+    "--match",
+    "q",
+    metavar="TEXT",
+    help="List only events of schedules whose id, key or name contains this text, also of deleted ones.",
+)
 @click.option("--job", "job_id", help="List only events of this job.")
 @click.option(
     "--type",
@@ -37,7 +42,10 @@ PORTION = 200
     metavar="TYPE",
     help="List only events of this type, such as schedule.skipped; may be repeated.",
 )
-@from_option("List events from this instant on; without an offset it is read in this machine's zone.")
+@from_option(
+    "List events from this instant on; without an offset it is read in the zone of --schedule, or of --tz."
+)
+@tz_option
 @limit_option
 @click.option(
     "-f", "--follow", is_flag=True, help="Continue until Ctrl-C; with --json print one object per line."
@@ -47,15 +55,18 @@ def command(
     client: Client,
     types: tuple[str, ...],
     start: str | None,
+    tz: str | None,
     limit: int,
     follow: bool,
     as_json: bool,
     **filters: str | None,
 ) -> None:
     """List what happened, the newest last."""
+    where, display = None, InstantDisplay(tz)
     if filters["schedule_id"] is not None:
         filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
-    wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start)}
+        where = client.zone_of(filters["schedule_id"]) if start else None
+    wanted = {**filters, "type": list(types) or None, "from": display.read("--from", start, where)}
     if follow:
         behind = client.get("/audit/", limit=1)["last_event_id"]
     found = list(client.pages("/audit/", limit, **wanted))[::-1]
@@ -63,13 +74,15 @@ def command(
         print_json(found)
         return
     with until_interrupted():
-        _tell(client, found, as_json)
+        show = _EventLines(client, display, as_json)
+        show(found)
+        display.tell_zone()
         if follow:
-            _follow(client, wanted, behind, found, as_json)
+            _follow(client, wanted, behind, found, show)
 
 
 def _follow(
-    client: Client, wanted: dict[str, Any], behind: str, printed: list[dict[str, Any]], as_json: bool
+    client: Client, wanted: dict[str, Any], behind: str, printed: list[dict[str, Any]], show: _EventLines
 ) -> None:
     """Print the events after `behind` until Ctrl-C.
 
@@ -78,7 +91,7 @@ def _follow(
     pause = threading.Event()
     while True:
         page = client.get("/audit/", limit=PORTION, after=behind, **wanted)
-        _tell(client, [event for event in page["items"] if event not in printed], as_json)
+        show([event for event in page["items"] if event not in printed])
         if not has_reader():
             return
         if page["last_event_id"] == behind:
@@ -87,27 +100,43 @@ def _follow(
         behind = page["last_event_id"]
 
 
-def _tell(client: Client, events: list[dict[str, Any]], as_json: bool) -> None:
-    for event in events:
-        if as_json:
-            print_json_line(event)
-        else:
-            print_text(_line(client, event))
+class _EventLines:
+    """Prints events, one a line. The event is in the viewer's zone, the slot that it is about in the schedule's."""
 
+    def __init__(self, client: Client, display: InstantDisplay, as_json: bool) -> None:
+        self._client, self._display, self._is_json = client, display, as_json
 
-def _line(client: Client, event: dict[str, Any]) -> Text:
-    reason = f" ({event['reason']})" if event["reason"] else ""
-    count = f" × {event['slot_count']:,}" if event["slot_count"] > 1 else ""
-    who = f"  by {event['actor']}" if event["actor"] else ""
-    of = client.name_of(event["schedule_id"]) if event["schedule_id"] else ""
-    slot = f"  slot {datetime_text(event['slot_at'])}" if event["slot_at"] else ""
-    job = f"  {event['job_id']}" if event["job_id"] else ""
-    mark = mark_of_event(event["type"])
-    return Text.assemble(
-        (datetime_text(event["at"]), "dim"),
-        "  ",
-        (f"{mark.sign} {event['type']}", mark.colour),
-        f"{reason}{count}  ",
-        (of, "bold"),
-        (f"{slot}{job}{who}", "dim"),
-    )
+    def __call__(self, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            if self._is_json:
+                print_json_line(event)
+            else:
+                print_text(self._line(event))
+
+    def _line(self, event: dict[str, Any]) -> Text:
+        reason = f" ({event['reason']})" if event["reason"] else ""
+        count = f" × {event['slot_count']:,}" if event["slot_count"] > 1 else ""
+        name = self._client.label_of(event) if event["schedule_id"] else ""
+        slot = f"  slot {self._display.of(event, 'slot_at')}" if event["slot_at"] else ""
+        job = f"  {event['job_id']}" if event["job_id"] else ""
+        mark = mark_of_event(event["type"])
+        return Text.assemble(
+            (self._display.text(event["at"]), "dim"),
+            "  ",
+            (f"{mark.sign} {event['type']}", mark.colour),
+            f"{reason}{count}  ",
+            (name, "bold"),
+            (f"{slot}{job}{self._said(event)}", "dim"),
+        )
+
+    def _said(self, event: dict[str, Any]) -> str:
+        """Return who did it, and of a pause until when and why."""
+        detail = event["detail"]
+        actor = event.get("actor_name") or event["actor"]
+        until = self._display.text(detail["until"], event.get("timezone")) if detail.get("until") else None
+        parts = (
+            f"  by {actor}" if actor else "",
+            f"  until {until}" if until else "",
+            f"  {detail['note']}" if detail.get("note") else "",
+        )
+        return "".join(parts)

@@ -8,7 +8,8 @@ import click
 
 from everwhen.cli.client import Client
 from everwhen.cli.connection import CallingGroup
-from everwhen.cli.screen import Answers, Text, answering, datetime_text, print_table
+from everwhen.cli.instants import InstantDisplay, tz_option
+from everwhen.cli.screen import Answers, Text, answering, print_table
 from everwhen.model.instants import SECOND, duration_text
 
 _COLOURS = {"ok": "green", "warning": "yellow", "reached": "red"}
@@ -20,20 +21,23 @@ def command() -> None:
 
 
 @command.call("list")
+@tz_option
 @answering
-def list_(client: Client) -> Answers:
+def list_(client: Client, tz: str | None) -> Answers:
     """List every budget: what is used of each limit, what is left, and when it refills."""
+    display = InstantDisplay(tz)
     found = client.get("/budgets/")["items"]
     yield found
     columns = ("budget", "limit", "used", "estimated", "of", "left", "state", "skipped", "refills")
-    rows = [row for budget in found for row in _rows(budget)]
+    rows = [row for budget in found for row in _rows(budget, display)]
     print_table(columns, rows, empty="no budgets: they are under budgets in the configuration file")
+    display.tell_zone()
 
 
-def _rows(budget: dict[str, Any]) -> list[tuple[str | Text, ...]]:
+def _rows(budget: dict[str, Any], display: InstantDisplay) -> list[tuple[str | Text, ...]]:
     """Return a row for each limit: those with a window, then those on what a token makes."""
     name = Text(f"{budget['kind']} {budget['name']}", "bold")
-    rows = [_row(name, budget, limit) for limit in budget["limits"]]
+    rows = [_row(name, budget, limit, display) for limit in budget["limits"]]
     if (most := budget["max_schedules"]) is not None:
         used = budget["schedules"]
         state = Text("reached", _COLOURS["reached"]) if used >= most else Text("ok", _COLOURS["ok"])
@@ -48,7 +52,9 @@ def _rows(budget: dict[str, Any]) -> list[tuple[str | Text, ...]]:
     return rows
 
 
-def _row(name: Text, budget: dict[str, Any], limit: dict[str, Any]) -> tuple[str | Text, ...]:
+def _row(
+    name: Text, budget: dict[str, Any], limit: dict[str, Any], display: InstantDisplay
+) -> tuple[str | Text, ...]:
     unit = f" {budget['currency']}" if budget["currency"] else ""
     unit = unit if limit["limit"].startswith("cost") else ""
     keys = ("used", "estimated", "most", "left")
@@ -56,4 +62,5 @@ def _row(name: Text, budget: dict[str, Any], limit: dict[str, Any]) -> tuple[str
         "" if limit[key] is None else f"{limit[key]:.6f}".rstrip("0").rstrip(".") + unit for key in keys
     ]
     level = Text(limit["level"], _COLOURS[limit["level"]])
-    return name, limit["limit"], *numbers, level, str(budget["skipped"]), datetime_text(limit["refill_at"])
+    refills = display.text(limit["refill_at"])
+    return name, limit["limit"], *numbers, level, str(budget["skipped"]), refills

@@ -163,6 +163,24 @@ class Client:
             self._names[schedule_id] = str((found and found[0]["key"]) or schedule_id)
         return self._names.get(schedule_id, schedule_id)
 
+    def label_of(self, row: Mapping[str, Any]) -> str:
+        """Return the same for the schedule of a row that has its names; a deleted one has them, too."""
+        if not GENERATED_ID.fullmatch(row["schedule_id"]):
+            return str(row["schedule_id"])
+        if "schedule_key" not in row:  # a service of release 0.2
+            return self.name_of(row["schedule_id"])
+        return str(row["schedule_key"] or row["schedule_name"] or row["schedule_id"])
+
+    def zone_of(self, schedule_id: str) -> str | None:
+        """Return the zone of a schedule, also of a deleted one; None: it does not exist."""
+        for path in (path_of(schedule_id), path_of(schedule_id, "why")):
+            try:
+                return str(self.get(path)["timezone"])
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+        return None
+
     def _complaint(self, answer: ApiResponse, path: str) -> str:
         """Return the message of a problem with a line for each fault, and with hints for people."""
         if answer.status == 401:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from everwhen.cli.configuration import (
 )
 from everwhen.cli.connection import named_service, service_options
 from everwhen.cli.exit_codes import CHANGES, FAILED
+from everwhen.cli.instants import InstantDisplay
 from everwhen.cli.reloader import spelled
-from everwhen.cli.screen import Answers, ProgressBar, answering, counted, datetime_text, json_option
+from everwhen.cli.screen import Answers, ProgressBar, answering, counted, json_option
 from everwhen.cli.terminal import SentenceGroup, echo, print_json, print_lines, secho, styled
 from everwhen.config.problems import Location, Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -196,21 +198,17 @@ def _spelled(key: str, value: object) -> str:
 
 
 def _firings(change: dict[str, Any]) -> list[str]:
-    found, where = change["firings"], change["timezone"]
-    span = "of the next 7 days" if found["until"] is None else f"until {datetime_text(found['until'], where)}"
+    found, show = change["firings"], partial(InstantDisplay().text, timezone=change["timezone"])
+    span = "of the next 7 days" if found["until"] is None else f"until {show(found['until'])}"
     if not (found["moved"] or found["vanished"] or found["appeared"]):
         return [f"the firings {span} stay as they are"] if change["what"] == "changed" else []
     lines = []
     if found["moved"]:
-        pairs = [
-            f"{datetime_text(old, where)} → {datetime_text(new, where)}" for old, new in found["moved"][:FEW]
-        ]
+        pairs = [f"{show(old)} → {show(new)}" for old, new in found["moved"][:FEW]]
         lines.append(_line(len(found["moved"]), span, "move", pairs))
     for word, instants in (("vanish", found["vanished"]), ("appear", found["appeared"])):
         if instants:
-            lines.append(
-                _line(len(instants), span, word, [datetime_text(at, where) for at in instants[:FEW]])
-            )
+            lines.append(_line(len(instants), span, word, [show(at) for at in instants[:FEW]]))
     return lines
 
 

@@ -6,7 +6,7 @@ Results go to stdout, progress and notes to stderr. What only one command needs 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import click
 
 from everwhen.cli.configuration import database_options, read_settings
 from everwhen.cli.exit_codes import FAILED
+from everwhen.cli.instants import InstantDisplay
 from everwhen.cli.local import warn_of_move
 from everwhen.cli.screen import Answers, ProgressBar, answering_line, counted, json_option
 from everwhen.cli.terminal import SentenceGroup, echo, print_json_line, secho, styled
@@ -79,14 +80,16 @@ def check(settings: Settings, as_json: bool) -> None:
 
     Reads one snapshot and changes nothing. Prints a sentence for each fault; exit code 1 when there is one.
     """
-    from everwhen.operations.maintenance import prove
+    from everwhen.operations.maintenance import describe_faults, prove
 
-    with _opened(settings) as stack, ProgressBar("checking") as bar:
-        report = prove(stack.runtime, bar.show)
+    with _opened(settings) as stack:
+        with ProgressBar("checking") as bar:
+            report = prove(stack.runtime, bar.show)
+        sentences = describe_faults(stack.runtime, report.faults[:FAULTS_SHOWN])
     if as_json:
         print_json_line(_report_to_json(report))
     else:
-        _tell_report(report)
+        _tell_report(report, sentences)
     if not report.is_clean:
         raise SystemExit(FAILED)
 
@@ -183,7 +186,8 @@ def restore(settings: Settings, source: Path, catch_up: bool) -> Answers:
         "at": _datetime_text(done.at),
     }
     yield {"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values}
-    then, schedules = _datetime_text(done.backed_up_at), counted(done.schedules, "schedule")
+    then = InstantDisplay().text(_datetime_text(done.backed_up_at))
+    schedules = counted(done.schedules, "schedule")
     echo(f"restored {shown_url(url)} as it was at {then}: {schedules}")
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
     if any(ended.values()):
@@ -230,7 +234,7 @@ def _report_to_json(report: LedgerReport) -> dict[str, Any]:
     return {**{name: getattr(report, name) for name in names}, "faults": faults}
 
 
-def _tell_report(report: LedgerReport) -> None:
+def _tell_report(report: LedgerReport, sentences: Sequence[str]) -> None:
     seen = ", ".join(
         counted(count, noun)
         for count, noun in ((report.schedules, "schedule"), (report.slots, "slot"), (report.jobs, "job"))
@@ -240,9 +244,8 @@ def _tell_report(report: LedgerReport) -> None:
             f"{seen}: every slot has exactly one entry, every count agrees{report.unjudged_text}", fg="green"
         )
         return
-    for fault in report.faults[:FAULTS_SHOWN]:
-        when = f" at {_datetime_text(fault.slot_at)}" if fault.slot_at is not None else ""
-        echo(styled(fault.kind, fg="red"), f"  {fault.schedule_id}{when}: {fault.sentence}")
+    for fault, sentence in zip(report.faults, sentences, strict=False):
+        echo(styled(fault.kind, fg="red"), f"  {sentence}")
     if report.fault_count > FAULTS_SHOWN:
         echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
     secho(f"{seen}: {counted(report.fault_count, 'fault')}", fg="red")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import click
 
 from everwhen.cli.client import ApiError, Client, part, path_of
 from everwhen.cli.connection import CallingGroup, complete_schedule, schedule_option
+from everwhen.cli.instants import InstantDisplay, tz_option
 from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.screen import (
     Answers,
     Text,
     answering,
-    datetime_text,
     from_option,
-    instant_option,
     json_option,
     limit_option,
     print_fields,
@@ -52,29 +52,37 @@ def _path(job: str, *more: str) -> str:
 @click.option("--group", help="List only jobs of this plugin, agent or workflow.")
 @word_option("--status", get_args(JobStatus), "List only jobs of this status")
 @word_option("--origin", get_args(Origin), "List only jobs of this origin")
-@from_option("List only slots from this instant on; without an offset it is read in this machine's zone.")
+@from_option(
+    "List only slots from this instant on; without an offset it is read in the zone of --schedule, or of --tz."
+)
 @click.option("--to", "end", metavar="TIME", help="List only slots before this instant.")
+@tz_option
 @limit_option
 @answering
-def list_(client: Client, start: str | None, end: str | None, limit: int, **filters: str | None) -> Answers:
+def list_(
+    client: Client, start: str | None, end: str | None, tz: str | None, limit: int, **filters: str | None
+) -> Answers:
     """List jobs, newest first."""
+    display, where = InstantDisplay(tz), None
     if filters["schedule_id"] is not None:
         filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
-    span = {"from": instant_option("--from", start), "to": instant_option("--to", end)}
+        where = client.zone_of(filters["schedule_id"]) if start or end else None
+    span = {"from": display.read("--from", start, where), "to": display.read("--to", end, where)}
     found = list(client.pages("/jobs/", limit, **filters, **span))
     if not found and filters["schedule_id"] is not None:
         client.get(f"/schedules/{part(filters['schedule_id'])}/")  # refuse a schedule that does not exist
     yield found
     columns = ("job", "schedule", "slot", "status", "origin", ">took", "")
-    print_table(columns, [_row(client, one) for one in found], empty="no jobs")
+    print_table(columns, [_row(client, one, display) for one in found], empty="no jobs")
+    display.tell_zone()
 
 
-def _row(client: Client, one: dict[str, Any]) -> tuple[str | Text, ...]:
+def _row(client: Client, one: dict[str, Any], display: InstantDisplay) -> tuple[str | Text, ...]:
     said = _error_of(one) or one["reason"] or one["result"] or ""
     return (
         Text(one["id"], "dim"),
-        Text(client.name_of(one["schedule_id"]), "bold"),
-        datetime_text(one["slot_at"]),
+        Text(client.label_of(one), "bold"),
+        display.of(one, "slot_at"),
         status_text(one["status"]),
         one["origin"],
         span_text(seconds_between(one["started_at"], one["ended_at"])) if one["started_at"] else "",
@@ -94,7 +102,7 @@ def show(client: Client, job: str) -> Answers:
     """Show one job."""
     one = client.get(_path(job))
     yield one
-    print_fields(one)
+    print_fields(one, partial(InstantDisplay().text, timezone=one.get("timezone")))
 
 
 @command.call("logs")
@@ -141,7 +149,7 @@ def _job_meant(client: Client, text: str) -> tuple[str, bool]:
         client.get(path_of(schedule_id))  # refuse a schedule that does not exist
         raise ApiError(404, f"{text} has not run yet; run it now with: everwhen schedules trigger {text}")
     secho(
-        f"job {found[0]['id']} of {client.name_of(schedule_id)}, slot {datetime_text(found[0]['slot_at'])}",
+        f"job {found[0]['id']} of {client.label_of(found[0])}, slot {InstantDisplay().of(found[0], 'slot_at')}",
         err=True,
         dim=True,
     )

@@ -22,14 +22,12 @@ from everwhen.clock import SystemClock, local_zone_name
 from everwhen.database import Stack, move_of, open_stack
 from everwhen.errors import SchedulerError
 from everwhen.model import variables
-from everwhen.model.token import NO_LIMITS, Token
+from everwhen.model.token import LOCAL_ID, NO_LIMITS, Token
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from everwhen.runtime import Runtime
-
-LOCAL = "local"
 
 
 class LocalSettings(NamedTuple):
@@ -252,4 +250,4 @@ def _who(runtime: Runtime) -> Token:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name
         name = f"uid {os.getuid()}"
-    return Token(LOCAL, name, "admin", None, NO_LIMITS, created_at=runtime.clock.now())
+    return Token(LOCAL_ID, name, "admin", None, NO_LIMITS, created_at=runtime.clock.now())

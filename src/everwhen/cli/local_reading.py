@@ -151,7 +151,7 @@ def _schedules(asked: Asked) -> Object:
     )
     limit = asked.limit(50)
     page = list_entries(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before())
-    return schedules_page(page, _places(asked.runtime), limit=limit)
+    return schedules_page(page, _places(asked.runtime))
 
 
 def _schedule(asked: Asked) -> Object:
@@ -225,7 +225,8 @@ def _jobs(asked: Asked) -> Object:
     from everwhen.model.job import JobStatus, Origin
     from everwhen.model.queries import JobFilter
     from everwhen.operations.job_access import list_jobs
-    from everwhen.views.jobs import JobList
+    from everwhen.operations.labels import labels_of
+    from everwhen.views.jobs import jobs_page
 
     status, origin = asked.word("status", get_args(JobStatus)), asked.word("origin", get_args(Origin))
     wanted = JobFilter(
@@ -243,15 +244,16 @@ def _jobs(asked: Asked) -> Object:
         limit=asked.limit(50),
         before=asked.before(),
     )
-    return JobList.of(page)
+    return jobs_page(page, labels_of(asked.runtime, (job.uid for job in page.jobs)))
 
 
 def _job(asked: Asked) -> Object:
     from everwhen.operations.job_access import delivery_of, get_job
+    from everwhen.operations.labels import labels_of
     from everwhen.views.jobs import job_in_detail
 
     job = get_job(asked.runtime, asked.name, asked.caller)
-    return job_in_detail(job, delivery_of(asked.runtime, asked.name))
+    return job_in_detail(job, delivery_of(asked.runtime, asked.name), labels_of(asked.runtime, [job.uid]))
 
 
 def _log(asked: Asked) -> Object:
@@ -309,9 +311,8 @@ def _alerts(asked: Asked) -> Object:
         owner=asked.word("owner"),
     )
     limit = asked.limit(50)
-    return alerts_page(
-        list_alerts(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before()), limit
-    )
+    page = list_alerts(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before())
+    return alerts_page(page, limit)
 
 
 Call = tuple[Callable[[Asked], Object], tuple[str, ...]]

@@ -12,8 +12,9 @@ from everwhen.model.instants import SECOND
 from everwhen.timetable.civil_time import Zone, epoch_seconds, zone
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.describe import describe, describe_dst, describe_seconds
+from everwhen.timetable.instant_text import format_datetime, read_instant
 from everwhen.timetable.occurrences import Occurrences, Series, series_of
-from everwhen.timetable.trigger import Cron, Trigger, parse_every, parse_instant
+from everwhen.timetable.trigger import Cron, Trigger, parse_every
 from everwhen.views.shape import when_text
 
 MOST = 1_000
@@ -50,7 +51,7 @@ def command(expression: str, timezone: str, count: int, after: str | None) -> An
     try:
         where = zone(clock.local_zone_name() if timezone == "local" else timezone)
         trigger = parse_expression(expression)
-        start = clock.now() if after is None else where.datetime(parse_instant(after, where))
+        start = clock.now() if after is None else where.datetime(read_instant(after, where, clock.now()))
     except SchedulerError as error:
         raise _usage(error) from None
     begin = epoch_seconds(start)
@@ -114,10 +115,8 @@ def _instant_to_json(series: Series, where: Zone, slot_at: int) -> dict[str, str
 
 
 def _show_instant(where: Zone, begin: int, slot_at: int, note: str | None) -> None:
-    moment = where.datetime(slot_at)
-    offset = moment.isoformat()[19:]
     distance = styled(f"in {_rough(slot_at - begin)}", dim=True)
-    echo(f"  {moment:%a %Y-%m-%d %H:%M:%S} {offset}  ", distance)
+    echo(f"  {format_datetime(where.datetime(slot_at))}  ", distance)
     if note:
         secho(f"      ↳ {note}", fg="yellow")
 

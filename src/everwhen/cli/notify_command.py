@@ -9,7 +9,8 @@ import click
 from everwhen.cli.client import Client, part
 from everwhen.cli.connection import CallingGroup
 from everwhen.cli.exit_codes import FAILED
-from everwhen.cli.screen import Answers, Text, answering, datetime_text, print_table
+from everwhen.cli.instants import InstantDisplay, tz_option
+from everwhen.cli.screen import Answers, Text, answering, print_table
 from everwhen.cli.terminal import echo, secho
 
 _NO_RULE = "there is no rule: write one under notify in the configuration file"
@@ -21,25 +22,30 @@ def command() -> None:
 
 
 @command.call("list")
+@tz_option
 @answering
-def list_(client: Client) -> Answers:
+def list_(client: Client, tz: str | None) -> Answers:
     """List the rules of the configuration, each with its last message."""
+    display = InstantDisplay(tz)
     found = client.get("/alerts/rules/")["items"]
     yield found
     if not found:
         echo(_NO_RULE)
         return
-    print_table(("name", "channel", "last message", "at", "state", "answer"), [_row(one) for one in found])
+    print_table(
+        ("name", "channel", "last message", "at", "state", "answer"), [_row(one, display) for one in found]
+    )
+    display.tell_zone()
 
 
-def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
+def _row(one: dict[str, Any], display: InstantDisplay) -> tuple[str | Text, ...]:
     last = one["last"] or {}
     at = last.get("delivered_at") or last.get("given_up_at") or last.get("created_at")
     return (
         Text(one["name"], "bold"),
         one["channel"],
         last.get("title", "none yet"),
-        datetime_text(at) if at else "",
+        display.text(at) if at else "",
         last.get("state", ""),
         last.get("answer") or "",
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.connection import CallingGroup, body_options, submission
+from everwhen.cli.instants import InstantDisplay
 from everwhen.cli.screen import Answers, Text, answering, print_fields, print_table
 from everwhen.cli.terminal import echo
 
@@ -51,7 +53,7 @@ def show(client: Client, policy: str) -> Answers:
     """Show one policy."""
     one = client.get(_path(policy))
     yield one
-    print_fields(one)
+    print_fields(one, partial(InstantDisplay().text, timezone=one["timezone"]))
 
 
 @command.call("create")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -18,6 +19,8 @@ from everwhen.cli.connection import (
     schedules_argument,
     submission,
 )
+from everwhen.cli.instants import InstantDisplay, tz_option
+from everwhen.cli.pauses import pause_text
 from everwhen.cli.screen import (
     Answers,
     ProgressBar,
@@ -25,9 +28,7 @@ from everwhen.cli.screen import (
     answering,
     away,
     counted,
-    datetime_text,
     from_option,
-    instant_option,
     json_option,
     limit_of,
     print_fields,
@@ -69,22 +70,27 @@ def command() -> None:
 @click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
 @click.option("--waiting", is_flag=True, help="List only schedules that wait for approval.")
 @limit_of(100)
+@tz_option
 @answering
-def list_(client: Client, limit: int, waiting: bool, **filters: str | None) -> Answers:
+def list_(client: Client, limit: int, waiting: bool, tz: str | None, **filters: str | None) -> Answers:
     """List schedules, newest first."""
+    display = InstantDisplay(tz)
     found = list(client.pages("/schedules/", limit, waiting=waiting or None, **filters))
     yield found
     stopped = client.get("/upcoming/", limit=1).get("sentence")
     columns = ("schedule", "status", "when", "next", "", ">succeeded", ">failed", "last")
-    print_table(columns, [_row(one, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
+    print_table(columns, [_row(one, display, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
+    display.tell_zone()
     if stopped:
         echo(stopped, err=True)
 
 
-def _row(one: dict[str, Any], *, is_stopped: bool) -> tuple[str | Text, ...]:
-    held = f"held: {one['held_reason']}" if one["held_reason"] else datetime_text(one["next_run_at"])
+def _row(one: dict[str, Any], display: InstantDisplay, *, is_stopped: bool) -> tuple[str | Text, ...]:
+    held = f"held: {one['held_reason']}" if one["held_reason"] else display.of(one, "next_run_at")
     if is_stopped and one["status"] == "active":
         held = "none: the system is paused"
+    elif paused := pause_text(one, display):
+        held = paused
     distance = "" if is_stopped else away(one["next_run_at"])
     failed = Text(f"{one['error_count']:,}", "red" if one["error_count"] else "dim")
     name, status = Text(_called(one), "bold"), status_text(one["status"])
@@ -117,10 +123,12 @@ def show(client: Client, schedule: str) -> Answers:
     yield one
     print_text(Text.assemble((_called(one), "bold"), "  ", status_text(one["status"])))
     print_text(Text(f"fires {one['description_text']} ({one['timezone']})"))
-    if one["status_reason"]:
-        print_text(Text(one["status_reason"], "yellow"))
+    display = InstantDisplay()
+    if reason := pause_text(one, display) or one["status_reason"]:
+        print_text(Text(reason, "yellow"))
     fields = {name: value for name, value in one.items() if name not in _SHOWN_OTHERWISE}
-    print_fields(fields | {word: one[name] for word, name in _COUNTERS.items()})
+    counters = {word: one[name] for word, name in _COUNTERS.items()}
+    print_fields(fields | counters, partial(display.text, timezone=one["timezone"]))
 
 
 _COUNTERS = {"fired": "fire_count", "succeeded": "run_count", "failed": "error_count"}
@@ -129,7 +137,7 @@ _SHOWN_OTHERWISE = frozenset(
     (
         "id name status status_reason description_text timezone enabled type spec every cron at after target "
         "fire_count run_count error_count interval_seconds workflow_id trigger_node_id user_profile_id "
-        "quiet_hours_policy_id catch_up_policy timeout_seconds trigger_payload"
+        "quiet_hours_policy_id catch_up_policy timeout_seconds trigger_payload pause"
     ).split()
 )
 
@@ -137,31 +145,34 @@ _SHOWN_OTHERWISE = frozenset(
 @command.call("upcoming")
 @schedule_argument(required=False)
 @limit_of(20, 500)
+@tz_option
 @answering
-def upcoming(client: Client, schedule: str | None, limit: int) -> Answers:
+def upcoming(client: Client, schedule: str | None, limit: int, tz: str | None) -> Answers:
     """List what fires next, of one SCHEDULE or of all.
 
     The instants include the jitter. Slots that are certain to be skipped are marked.
     """
+    display = InstantDisplay(tz)
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
     answer = client.get(path, limit=limit)
     yield answer["items"]
     rows = [
         (
-            datetime_text(one["due_at"]),
+            display.of(one, "due_at"),
             away(one["due_at"]),
             Text(client.name_of(one["schedule_id"]), "bold"),
-            _prospect(one),
+            _prospect(one, display),
         )
         for one in answer["items"]
     ]
     print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
+    display.tell_zone()
     if answer.get("sentence"):
         echo(answer["sentence"], err=True)
 
 
-def _prospect(one: dict[str, Any]) -> Text:
-    until = f", until {datetime_text(one['until'])}" if one.get("until") else ""
+def _prospect(one: dict[str, Any], display: InstantDisplay) -> Text:
+    until = f", until {display.of(one, 'until')}" if one.get("until") else ""
     if one["skip_reason"] == "system":
         return Text("will not fire: the system is paused", "yellow")
     if one["skip_reason"]:
@@ -224,10 +235,12 @@ def update(client: Client, schedule: str, **given: Any) -> Answers:
 def _show_changed(schedules: list[dict[str, Any]], what: str) -> Answers:
     """Answer with the schedules after something was done with them."""
     yield schedules if len(schedules) > 1 else schedules[0]
+    display = InstantDisplay()
     for one in schedules:
         at = one["next_run_at"]
-        due = f"; next {datetime_text(at)}, {until(at)}" if at else ""
-        echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
+        due = f"; next {display.of(one, 'next_run_at')}, {until(at)}" if at else ""
+        status = pause_text(one, display) or f"{one['status']}{due}"
+        echo(f"{what} {_called(one)}: {one['description_text']} ({status})")
 
 
 # -- actions --
@@ -239,13 +252,17 @@ def _show_changed(schedules: list[dict[str, Any]], what: str) -> Answers:
 @click.option(
     "--until",
     metavar="TIME",
-    help="Resume automatically at this instant; without an offset it is read in this machine's zone.",
+    help="Resume automatically at this instant; without an offset it is read in the schedule's zone.",
 )
 @answering
 def pause(client: Client, schedules: tuple[str, ...], note: str | None, until: str | None) -> Answers:
     """Stop firing schedules. Running jobs continue."""
-    body = {"note": note, "until": instant_option("--until", until or None)}
-    return _show_changed([client.post(path_of(schedule, "pause"), body) for schedule in schedules], "paused")
+    display, bodies = InstantDisplay(), {}
+    for schedule in schedules:  # all are read before the first one is paused
+        where = client.get(path_of(schedule))["timezone"] if until else None
+        bodies[schedule] = {"note": note, "until": display.read("--until", until or None, where)}
+    paused = [client.post(path_of(schedule, "pause"), body) for schedule, body in bodies.items()]
+    return _show_changed(paused, "paused")
 
 
 @command.call("resume")
@@ -330,10 +347,10 @@ def backfill(
 
     More than 1,000 need --yes. Slots that an interrupted command has filled already are not filled again.
     """
-    where = client.get(path_of(schedule))["timezone"]
+    display, where = InstantDisplay(), client.get(path_of(schedule))["timezone"]
     body: dict[str, Any] = {
-        "from": instant_option("--from", start, where),
-        "to": instant_option("--to", end, where),
+        "from": display.read("--from", start, where),
+        "to": display.read("--to", end, where),
         "dry_run": dry_run,
     }
     if if_running is not None:
@@ -342,7 +359,7 @@ def backfill(
     found = _backfill_in_steps(client, path, body) if yes else client.post(path, body)
     yield found
     for slot in found["slots"]:
-        echo(datetime_text(slot, where))
+        echo(display.text(slot, where))
     if found["skipped"]:
         echo(f"skipped: {found['skipped']}")
     print_warnings(found)

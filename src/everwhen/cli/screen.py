@@ -20,10 +20,7 @@ import click
 
 from everwhen.cli.marks import mark_of, marked
 from everwhen.cli.terminal import echo, escape_controls, print_json, print_json_line, redraw_line, secho
-from everwhen.clock import SystemClock, local_zone_name, localized, now
-from everwhen.errors import TimetableError
-from everwhen.timetable.civil_time import zone
-from everwhen.timetable.trigger import parse_instant
+from everwhen.clock import SystemClock, now
 
 if TYPE_CHECKING:
     from rich import text
@@ -207,19 +204,19 @@ def _draw_table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     _console().print(table)
 
 
-def print_fields(fields: Mapping[str, Any]) -> None:
+def print_fields(fields: Mapping[str, Any], show_instant: Callable[[str], str]) -> None:
     """Print the fields of one object that are not empty, each on a line with its name."""
-    rows = [(name, _field_text(name, value)) for name, value in fields.items()]
+    rows = [(name, _field_text(name, value, show_instant)) for name, value in fields.items()]
     print_table(("", ""), [(Text(name, "dim"), value) for name, value in rows if value])
 
 
-def _field_text(name: str, value: Any) -> str | Text | None:
+def _field_text(name: str, value: Any, show_instant: Callable[[str], str]) -> str | Text | None:
     if value in (None, "", [], {}, 0):
         return None
     if name == "status":
         return status_text(value)
     if name.endswith(("_at", "_since")) or name == "not_before":
-        return f"{datetime_text(value)}  {away(value)}"
+        return f"{show_instant(value)}  {away(value)}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -288,21 +285,10 @@ def print_warnings(found: Mapping[str, Any]) -> None:
         secho(f"warning: {warning}", err=True, fg="yellow")
 
 
-# Instants for people: as local time of a zone, and as the distance from now.
+# Instants as the distance from now; `instants` has the rest.
 
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
-_TIME_OF_DAY = re.compile(r"\d\d:\d\d(:\d\d)?")
-
-
-def datetime_text(text: str | None, where: str | None = None) -> str:
-    """Format as `Mon 16 Nov 09:00:00 CET`, with the year unless it is this one; in the given zone or this machine's."""
-    if text is None:
-        return "–"
-    moment = datetime.fromisoformat(text)
-    moment = localized(moment) if where is None else zone(where).localized(moment)
-    year = "" if moment.year == now().year else f" {moment.year}"
-    return f"{moment:%a} {moment.day:>2} {moment:%b}{year} {moment:%H:%M:%S %Z}"
 
 
 def away(text: str | None) -> str:
@@ -329,22 +315,6 @@ def span_text(seconds: float) -> str:
         if count:
             found.append(f"{count}{unit}")
     return " ".join(found[:2])
-
-
-def instant_option(option: str, text: str | None, where: str | None = None) -> str | None:
-    """Convert an instant that a user typed to the format of the API; without an offset it is read in the zone
-    `where`, or in this machine's. A date alone is its midnight, a time of day alone is today's."""
-    if text is None:
-        return None
-    try:
-        found = zone(where or local_zone_name())
-        if len(text) == 10:
-            text = f"{text}T00:00"
-        elif _TIME_OF_DAY.fullmatch(text):
-            text = f"{found.datetime(int(now().timestamp())):%Y-%m-%d}T{text}"
-        return found.datetime(parse_instant(text, found)).isoformat()
-    except TimetableError as error:
-        raise click.BadParameter(str(error), param_hint=option) from None
 
 
 def seconds_between(start: str, end: str | None) -> float:

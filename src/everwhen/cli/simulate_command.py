@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from everwhen.cli.configuration import database_options, opened, show_warnings, this_host
+from everwhen.cli.instants import InstantDisplay, tz_option
 from everwhen.cli.screen import (
     Answers,
     ProgressBar,
@@ -23,12 +25,10 @@ from everwhen.cli.terminal import echo
 from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration
 from everwhen.config.scenario import read_scenario
-from everwhen.errors import TimetableError
-from everwhen.model.instants import DAY, SECOND, to_datetime
+from everwhen.model.instants import DAY, SECOND, instant_of, rfc3339_text
 from everwhen.operations.simulate import Line, Scenario, Simulation, recorded_runs, simulate
-from everwhen.timetable.civil_time import Zone, zone
+from everwhen.timetable.civil_time import zone
 from everwhen.timetable.describe import describe_seconds
-from everwhen.timetable.trigger import parse_instant
 from everwhen.views.shape import when_text
 
 MOST_DAYS = 3_650
@@ -36,8 +36,9 @@ MOST_DAYS = 3_650
 
 @click.command(name="simulate")
 @database_options
-@from_option("Start at this instant (default: now).")
+@from_option("Start at this instant (default: now); without an offset it is read in the zone of --tz.")
 @click.option("--to", "end", metavar="TIME", help="End at this instant (default: a week after the start).")
+@tz_option
 @click.option(
     "--scenario",
     "scenario_path",
@@ -53,6 +54,7 @@ def command(
     database: str | None,
     start: str | None,
     end: str | None,
+    tz: str | None,
     scenario_path: Path | None,
     from_history: bool,
 ) -> Answers:
@@ -66,8 +68,8 @@ def command(
     """
     configuration = read_configuration(path, this_host())
     show_warnings(configuration.warnings)
-    where = zone(configuration.settings.timezone)
-    first, last = _span(start, end, where)
+    display, where = InstantDisplay(tz), zone(configuration.settings.timezone)
+    first, last = _span(display.read("--from", start), display.read("--to", end))
     scenario = Scenario() if scenario_path is None else read_scenario(scenario_path, where)
     with ExitStack() as stack:
         runs = None
@@ -85,12 +87,12 @@ def command(
             progress=bar.show,
         )
     yield _simulation_to_json(found)
-    _show(found, where)
+    _show(found, display)
 
 
-def _span(start: str | None, end: str | None, where: Zone) -> tuple[int, int]:
-    first = _instant("--from", start, where) or SystemClock().now() // SECOND * SECOND
-    last = _instant("--to", end, where) or first + 7 * DAY
+def _span(start: str | None, end: str | None) -> tuple[int, int]:
+    first = SystemClock().now() // SECOND * SECOND if start is None else _instant(start)
+    last = first + 7 * DAY if end is None else _instant(end)
     if last <= first:
         raise click.BadParameter("it is not after --from", param_hint="--to")
     if last - first > MOST_DAYS * DAY:
@@ -98,31 +100,27 @@ def _span(start: str | None, end: str | None, where: Zone) -> tuple[int, int]:
     return first, last
 
 
-def _instant(option: str, text: str | None, where: Zone) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_instant(f"{text}T00:00" if len(text) == 10 else text, where) * SECOND
-    except TimetableError as error:
-        raise click.BadParameter(str(error), param_hint=option) from None
+def _instant(text: str) -> int:
+    return instant_of(datetime.fromisoformat(text))
 
 
 # -- for people --
 
 
-def _show(found: Simulation, where: Zone) -> None:
+def _show(found: Simulation, display: InstantDisplay) -> None:
     counts = found.counts
     lines = sorted(counts.lines.values(), key=lambda line: line.schedule_id)
-    echo(f"{_time(counts.start, where)}  →  {_time(counts.end, where)}  {where.name}")
+    echo(f"{_shown(counts.start, display)}  →  {_shown(counts.end, display)}")
     echo()
     columns = ("schedule", ">fired", ">skipped", ">missed", ">failed", "time line")
     print_table(columns, [_row(line) for line in lines], empty="no schedules")
     echo()
-    echo(_totals(found, lines))
+    echo(_totals(found, lines, display))
     for title in ("skipped", "missed"):
         if reasons := _sum(lines, title):
             echo(f"{title}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common()))
     print_text(Text("█ fired  ▒ skipped or missed  ✗ some failed", "dim"))
+    display.tell_zone()
 
 
 def _row(line: Line) -> tuple[str | Text, ...]:
@@ -145,12 +143,12 @@ def _time_line(line: Line) -> Text:
     return text
 
 
-def _totals(found: Simulation, lines: list[Line]) -> str:
+def _totals(found: Simulation, lines: list[Line], display: InstantDisplay) -> str:
     fired = sum(line.fired for line in lines)
     waited = max((line.longest_wait for line in lines), default=0)
     counts = found.counts
     peak = f"at most {counts.peak_running} at once of {found.max_workers} workers"
-    at = f" (first {_time(counts.peak_at, zone('UTC'))} UTC)" if counts.peak_at is not None else ""
+    at = f" (first {_shown(counts.peak_at, display)})" if counts.peak_at is not None else ""
     wait = f"; the longest wait for a worker {describe_seconds(waited // SECOND)}" if waited >= SECOND else ""
     of = f"{counted(found.slots, 'slot')} of {counted(len(lines), 'schedule')}"
     return f"{of}, {fired:,} fired, {peak}{at}{wait}."
@@ -163,8 +161,8 @@ def _sum(lines: list[Line], name: str) -> Counter[str]:
     return total
 
 
-def _time(instant: int, where: Zone) -> str:
-    return f"{to_datetime(instant).astimezone(where.tzinfo):%a %Y-%m-%d %H:%M}"
+def _shown(instant: int, display: InstantDisplay) -> str:
+    return display.text(rfc3339_text(instant))
 
 
 # -- for programs --

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
 from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching, schedule_argument
+from everwhen.cli.instants import InstantDisplay
 from everwhen.cli.marks import mark_of
-from everwhen.cli.screen import Answers, Text, answering, datetime_text, instant_option, print_text
+from everwhen.cli.screen import Answers, Text, answering, print_text
 
 
 @click.command(name="why")
@@ -30,13 +33,15 @@ def command(client: Client, schedule: str, at: str | None) -> Answers:
     everwhen why report --at "2026-11-13 09:00"
     """
     path = path_of(schedule, "why")
+    display = InstantDisplay()
     where = client.get(path)["timezone"] if at else None
-    found = client.get(path, at=instant_option("--at", at, where))
+    found = client.get(path, at=display.read("--at", at, where))
     yield found
     mark = mark_of(_outcome(found))
     print_text(Text(f"{mark.sign} {found['sentence']}".lstrip(), f"bold {mark.colour}".strip()))
+    show, is_ahead = partial(display.text, timezone=found["timezone"]), found["fate"] == "pending"
     for fact in found["evidence"]:
-        print_text(Text(f"  {_fact(fact, found['timezone'], is_ahead=found['fate'] == 'pending')}", "dim"))
+        print_text(Text(f"  {_fact(fact, show, is_ahead=is_ahead)}", "dim"))
 
 
 def _outcome(found: dict[str, Any]) -> str:
@@ -45,17 +50,17 @@ def _outcome(found: dict[str, Any]) -> str:
     return str(ended[-1] if ended else found["fate"])
 
 
-def _fact(fact: dict[str, Any], where: str, *, is_ahead: bool) -> str:
+def _fact(fact: dict[str, Any], show: Callable[[str], str], *, is_ahead: bool) -> str:
     """Format one piece of evidence, in the time zone of the sentence above it; `is_ahead`: about a slot to come."""
     match fact:
         case {"job": job}:
-            ended = f", ended {datetime_text(job['ended_at'], where)}" if job["ended_at"] else ""
+            ended = f", ended {show(job['ended_at'])}" if job["ended_at"] else ""
             return f"job {job['id']}: attempt {job['attempt']}, {job['status']}{ended}"
         case {"event": kind, "at": at, "id": number}:
             reason = f" ({fact['reason']})" if fact.get("reason") else ""
-            return f"event {number}: {kind}{reason} at {datetime_text(at, where)}"
+            return f"event {number}: {kind}{reason} at {show(at)}"
         case {"transition": state, "at": at, "reason": reason}:
-            return f"breaker: {state} since {datetime_text(at, where)} ({reason})"
+            return f"breaker: {state} since {show(at)} ({reason})"
         case {"scheduler": node}:
             return f"scheduler {node} was running"
         case {"revision": number, "cause": "upgraded"}:

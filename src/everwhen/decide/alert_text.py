@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from everwhen.decide.alert_messages import AlertMessage
-from everwhen.decide.alerts import BEGAN_AT, ScheduleFacts
+from everwhen.decide.alerts import BEGAN_AT, PAUSED, ScheduleFacts
 from everwhen.errors import SchedulerError
 from everwhen.model.alerts import Alert, AlertDelivery, AlertRule, class_of
 from everwhen.model.cost import Cost, amount_number, amount_text
@@ -21,6 +22,8 @@ from everwhen.model.generated_keys import is_generated
 from everwhen.model.host_fault import MEANINGS
 from everwhen.model.instants import MINUTE, SECOND, duration_text, format_instant, instant_of, to_datetime
 from everwhen.model.one_line import one_line
+from everwhen.model.pause import Pause
+from everwhen.model.queries import ScheduleLabel
 from everwhen.model.spending import Usage
 from everwhen.timetable.civil_time import Zone, zone
 
@@ -30,6 +33,8 @@ MOST_ITEMS = 10
 _HIDDEN = frozenset(
     ("after_pause", "event_ids", "error", "job_ids", "last_error", "last_error_type", "slots", "uid")
 )
+NO_LABELS: Mapping[str, ScheduleLabel] = MappingProxyType({})
+NO_PAUSES: Mapping[str, Pause] = MappingProxyType({})
 _LINKS_OF_MANY = {"alerts": "/api/v1/alerts/?state=open", "dashboard": "/alerts"}
 _WINDOWS = {"cost_per_day": "today", "cost_per_month": "this month"}
 
@@ -43,17 +48,22 @@ class BudgetCost(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What messages say of schedules, and the service's zone, for the instants of no schedule."""
+    """What messages say of schedules, and the service's zone, for the instants of no schedule.
+
+    `labels`: of schedules that are deleted; `pauses`: of those whose alerts ended with a pause.
+    """
 
     by_uid: Mapping[str, ScheduleFacts]
     timezone: str = "UTC"
+    labels: Mapping[str, ScheduleLabel] = NO_LABELS
+    pauses: Mapping[str, Pause] = NO_PAUSES
 
     def about(self, alert: Alert) -> ScheduleFacts | None:
         return self.by_uid.get(alert.uid or "")
 
     def zone_of(self, alert: Alert) -> Zone:
         """Return the zone in which the instants of an alert are shown: its schedule's, or else the service's."""
-        about = self.about(alert)
+        about = self.about(alert) or self.labels.get(alert.uid or "")
         try:
             return zone(self.timezone if about is None else about.timezone)
         except SchedulerError:  # of another machine
@@ -171,7 +181,9 @@ def _subject_of(alert: Alert, facts: Facts) -> str:
 
     A key that was generated has no meaning for people.
     """
-    about = facts.about(alert)
+    about, label = facts.about(alert), facts.labels.get(alert.uid or "")
+    if about is None and label is not None and alert.subject == label.uid:
+        return one_line(label.own_key or label.name or alert.subject, 200)
     if about is None or about.schedule_id != about.uid or alert.subject != about.schedule_id:
         return one_line(alert.subject, 200)
     own_key = None if about.name and is_generated(about.own_key) else about.own_key
@@ -354,7 +366,10 @@ def _resolution(alert: Alert, facts: Facts) -> str:
     how = one_line(alert.details.get("how") or "over", 100)
     if alert.resolved_at is None:
         return how
-    at = format_instant(alert.resolved_at, facts.zone_of(alert))
+    where, pause = facts.zone_of(alert), facts.pauses.get(alert.uid or "")
+    at = format_instant(alert.resolved_at, where)
+    if how == PAUSED and pause is not None:
+        at = f"{at} {pause._replace(at=None).text(where)}".rstrip()
     return f"{how} {at}, after {_span(alert.resolved_at - _began_at(alert))}"
 
 

@@ -25,6 +25,7 @@ from everwhen.model.job import FAILURES, Job
 from everwhen.model.limits import Transition
 from everwhen.model.node import Node
 from everwhen.model.outcome import summary_of
+from everwhen.model.pause import Pause
 from everwhen.model.queue import Delivery
 from everwhen.model.reasons import (
     CANCELLED,
@@ -58,6 +59,7 @@ class Evidence:
     jobs: Sequence[Job] = ()
     events: Sequence[Recorded] = ()
     stopped_by: str | None = None
+    pause: Pause | None = None  # that stopped it
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
     last_sign_at: int | None = None  # the last sign of any scheduler
@@ -187,6 +189,8 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
         text = SPANS[evidence.stopped_by]
         if evidence.slot_at > now:
             text = ONGOING.get(evidence.stopped_by, text)
+        elif evidence.pause is not None:
+            text = f"{text} {evidence.pause.text(evidence.zone)}"
         return _Verdict("span", text, evidence.stopped_by)
     state = evidence.state
     if state is not None and state.status == "active" and evidence.slot_at >= (state.next_slot_at or now):

@@ -18,6 +18,8 @@ from everwhen.model.cost import Cost
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, format_instant, to_datetime
 from everwhen.model.limits import FOR_EVER, Shared
+from everwhen.model.one_line import one_line
+from everwhen.model.pause import Pause, pause_of
 from everwhen.model.reasons import AHEAD, PRESENT, ScheduleCheckResult, ScheduleSkipReason
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
 from everwhen.timetable.civil_time import Zone
@@ -33,12 +35,15 @@ class Conditions:
     """The present conditions outside the schedule: limits and breakers, and since when the system is paused.
 
     `source`: where the schedule in question is declared, if it is over and the answer says how to use it again.
+    `pause`, `system_pause`: that of the schedule and that of the system, as far as an answer describes them.
     """
 
     now: int = 0
     shared: Shared = field(default_factory=Shared)
     system_paused_at: int | None = None
     source: str | None = None
+    pause: Pause | None = None
+    system_pause: Pause | None = None
 
 
 class Outlook(NamedTuple):
@@ -86,7 +91,7 @@ def coming_slots(
     held = _held(schedule, conditions)
     if held is not None and start <= held.due_at < until:
         yield held
-    begins = _begin(schedule)
+    begins = next_to_come(schedule)
     if begins is None:
         return
     calendar, uid = schedule.plan.calendar(begins.anchor_at), schedule.state.uid
@@ -107,7 +112,7 @@ def explain_status(schedule: Schedule, conditions: Conditions) -> str | None:
         case "active":
             return None
         case "paused":
-            text = _paused_sentence(schedule)
+            text = _paused_sentence(schedule, conditions.pause or pause_of(state, None))
         case "invalid":
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             text = f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
@@ -120,8 +125,8 @@ def explain_system(conditions: Conditions, zone: Zone) -> str | None:
     """Say since when the system is paused, and how to continue; None when it is not."""
     if conditions.system_paused_at is None:
         return None
-    since = format_instant(conditions.system_paused_at, zone)
-    return f"The system has been paused since {since}: nothing fires. To go on: everwhen system resume."
+    pause = conditions.system_pause or Pause(None, at=conditions.system_paused_at)
+    return f"The system has been paused {pause.text(zone)}: nothing fires. To go on: everwhen system resume."
 
 
 def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
@@ -196,7 +201,7 @@ def _held(schedule: Schedule, conditions: Conditions) -> ComingSlot | None:
     return ComingSlot(state.held_slot_at, state.held_due_at, outlook)
 
 
-def _begin(schedule: Schedule) -> NextSlot | None:
+def next_to_come(schedule: Schedule) -> NextSlot | None:
     """Return the next slot of the row, or the first slot after a pause that has an end."""
     state = schedule.state
     if state.next_slot_at is not None and state.next_run_at is not None:
@@ -226,21 +231,18 @@ def _slots(
         slot_at = calendar.next_after(slot_at)
 
 
-def _paused_sentence(schedule: Schedule) -> str:
-    state = schedule.state
-    note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
-    resume = f"everwhen schedules resume {state.schedule_id}"
-    if state.resume_at is not None:
-        until = format_instant(state.resume_at, schedule.definition.zone)
-        return f"paused until {until}{note}. To go on now: {resume}"
-    if state.paused_by == APPROVAL:
+def _paused_sentence(schedule: Schedule, pause: Pause) -> str:
+    state, zone = schedule.state, schedule.definition.zone
+    if pause.by == APPROVAL:
         approve = f"everwhen schedules approve {state.schedule_id} --revision {state.revision}"
-        return f"waiting for the approval of an operator. To approve it: {approve}"
-    if state.paused_by == "config":
-        by, resume = " by enabled: false in the configuration", "remove it, then everwhen config reload"
-        return f"paused{by}. To go on: {resume}"
-    by = f" by a {state.paused_by}" if state.paused_by in ("person", "token") else ""
-    return f"paused{by}{note}. To go on: {resume}"
+        since = "" if pause.at is None else f" since {format_instant(pause.at, zone)}"
+        asked = f", asked for by {one_line(pause.name, 100)}" if pause.name else ""
+        return f"waiting for the approval of an operator{since}{asked}. To approve it: {approve}"
+    resume = f"everwhen schedules resume {state.schedule_id}"
+    if pause.by == "config":
+        resume = "remove it, then everwhen config reload"
+    now = " now" if pause.until is not None else ""
+    return f"{f'paused {pause.text(zone)}'.rstrip()}. To go on{now}: {resume}"
 
 
 def _end_sentence(state: State) -> str:

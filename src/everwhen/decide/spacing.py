@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from operator import attrgetter
 
 from everwhen.errors import LimitError
 from everwhen.model.fast_values import by_identity
@@ -35,7 +36,7 @@ def grid_of(definition: Definition, anchor_at: int | None) -> str:
     return f"{_timing_of(definition)}:{anchor_at}"
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _timing_of(definition: Definition) -> str:
     values = fields_of(definition)
     text = json.dumps({key: values.get(key) for key in _TIMING}, sort_keys=True)

@@ -103,6 +103,11 @@ class Deliveries:
         self._over = threading.Event()
         self._node: str | None = None
 
+    def subscribe(self) -> None:
+        """Create the cursor of every subscriber: from now on none misses a message."""
+        for subscriber in self._subscribers:
+            self._messages.subscribe(self._clock.now(), subscriber.subscriber_id)
+
     def start(self, node: str) -> None:
         """Create the cursor of every subscriber, then start the threads."""
         self._over.clear()

@@ -183,18 +183,27 @@ class Service:
         self._enter()
         try:
             self.lease.rescue(self.watch_clock())
+            self._begin_to_watch()
             if reconcile is not None:
                 reconcile()
             has_others_work = self._dispatcher is not None or self._chain_watch is not None
             if self._heal is not None and (self.is_worker or has_others_work):
                 self._heal()
             if self._deliveries is not None and self.is_scheduler:
-                self._deliveries.start(self.node)  # before the first tick: no subscriber misses a message
+                self._deliveries.start(self.node)
             if self._notifier is not None and self.is_scheduler:
-                self._notifier.begin()
+                self._notifier.begin()  # again: pings are declared by now
         except BaseException:
             self._leave(0)
             raise
+
+    def _begin_to_watch(self) -> None:
+        """Create the cursors of subscribers and of the notifier before anything is declared: another scheduler may
+        fire it at once."""
+        if self._deliveries is not None and self.is_scheduler:
+            self._deliveries.subscribe()
+        if self._notifier is not None and self.is_scheduler:
+            self._notifier.begin()
 
     def begin(self) -> None:
         """Start to decide slots and run jobs; return at once."""

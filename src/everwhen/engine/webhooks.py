@@ -7,6 +7,9 @@ attempt at a time, and its webhook stays where it is.
 
 Receivers that fail may have half of the threads at the most, and so may those of one owner, so that the others get
 theirs in time; the next thread is for the owner with the fewest.
+
+A node that may not reach an address leaves the webhooks to another scheduler for a while: a program with its own
+scheduler reaches public addresses only, and a node beside it may be allowed others.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from everwhen.errors import StoreError
 from everwhen.model.alerts import Sent, pause_after_attempt
 from everwhen.model.event_cursor import EventCursor
 from everwhen.model.events import Event
-from everwhen.model.node import HOLD
+from everwhen.model.node import HOLD, SILENT
 from everwhen.model.webhooks import (
     MOST_BYTES,
     MOST_EVENTS,
@@ -37,7 +40,8 @@ from everwhen.model.webhooks import (
     rule_of_webhook,
     types_of,
 )
-from everwhen.operations.event_feed import facts_of
+from everwhen.operations.event_feed import FeedEntry, facts_of
+from everwhen.operations.labels import names_of_events
 from everwhen.operations.listening import FeedPosition, FeedStep, outstanding_jobs, position_of, steps_after
 from everwhen.operations.webhooks import HEARD, follows
 from everwhen.runtime import Runtime
@@ -58,6 +62,7 @@ MOST_AT_ONCE = 16  # deliveries under way
 MOST_STARTED = 2  # of them per round: those that hang do not all end at the same moment either
 MOST_FAILING = 8  # of them to receivers that failed before
 MOST_OF_OWNER = 8  # of them to receivers of one owner
+GIVE_WAY_FOR = 60.0
 LONGEST_ERROR = 500
 LAST_DELIVERIES = 1.0  # seconds
 LONGEST_SHARED = 1_000  # open jobs of a position that is compared with others
@@ -101,7 +106,8 @@ class WebhookSender:
         self._under_way: dict[str, str | None] = {}  # the owner of each webhook that is sent to
         self._turns: dict[str, int] = {}  # by webhook: when it was read for last
         self._turn = 0
-        self._written = self._asked = float("-inf")
+        self._written = self._asked = self._rests_until = float("-inf")
+        self._was_forbidden = False  # an address, since the last round
         self.wake = Wake()
         self._rest = threading.Event()
 
@@ -122,6 +128,9 @@ class WebhookSender:
             raise
 
     def _step(self) -> bool:
+        if self._was_forbidden:
+            self._was_forbidden = False
+            self._give_way()
         cursor = self._cursor or self._take()
         if cursor is None:
             return False
@@ -153,7 +162,7 @@ class WebhookSender:
 
     def _take(self) -> EventCursor | None:
         moment = self._clock.monotonic()
-        if moment - self._asked < TAKE_EVERY:
+        if moment - self._asked < TAKE_EVERY or moment < self._rests_until:
             return None
         self._asked = moment
         store, now = store_of(self._runtime), self._clock.now()
@@ -165,6 +174,14 @@ class WebhookSender:
         self._cursor = store.event_cursors.take(now, CURSOR, node=self.node(), held_until=now + HOLD)
         self._written = moment
         return self._cursor
+
+    def _give_way(self) -> None:
+        """Give the cursor up for a while, if there is another scheduler that may take it."""
+        now = self._clock.now()
+        others = (one for one in store_of(self._runtime).upkeep.nodes() if one.node != self.node())
+        if any(one.is_scheduler and one.is_alive and now - one.heartbeat_at < SILENT for one in others):
+            self.release()
+            self._rests_until = self._clock.monotonic() + GIVE_WAY_FOR
 
     def _keep(self, cursor: EventCursor, moves: Sequence[WebhookMove]) -> bool:
         """Write the lease and the moves; return False when another node has the lease."""
@@ -196,7 +213,7 @@ class WebhookSender:
             self._turns[webhook.webhook_id] = self._turn
             reader = self._reader_of(webhook)
             steps = self._steps(reader.position, shared)
-            body, passed = _taken(webhook, reader.types, steps)
+            body, passed = _taken(self._runtime, webhook, reader.types, steps)
             for step in steps[:passed]:
                 reader.position.move_behind(step)
             reader.has_moved |= passed > 0
@@ -332,6 +349,7 @@ class WebhookSender:
         if sent.is_delivered:
             webhooks.confirm(now, delivery)
             return
+        self._was_forbidden |= sent.is_forbidden
         error_text = sent.answer[:LONGEST_ERROR]
         since = began if delivery.failing_since is None else delivery.failing_since
         if now - since >= OFF_AFTER:
@@ -360,19 +378,27 @@ class WebhookSender:
             log.error("webhook %s is switched off: %s", webhook.webhook_id, error)
 
 
-def _taken(webhook: Webhook, types: frozenset[str], steps: Sequence[FeedStep]) -> tuple[list[Object], int]:
+def _taken(
+    runtime: Runtime, webhook: Webhook, types: frozenset[str], steps: Sequence[FeedStep]
+) -> tuple[list[Object], int]:
     """Return what of the feed goes into one delivery, and how many entries that passes."""
+    matching = {
+        number: step.entry
+        for number, step in enumerate(steps)
+        if step.entry is not None and _is_for(webhook, types, step.entry)
+    }
+    names = names_of_events(runtime, matching.values())
     found: list[Object] = []
     size = 0
-    for number, step in enumerate(steps):
-        if step.entry is None:
-            continue
-        facts = facts_of(step.entry)
-        if facts.type not in types or webhook.owner not in (None, facts.owner):
-            continue
-        fields = event_to_json(step.entry)
+    for number, entry in matching.items():
+        fields = event_to_json(entry, names)
         size += len(json.dumps(fields, ensure_ascii=False).encode(errors="replace"))
         if found and (size > MOST_BYTES or len(found) >= MOST_EVENTS):
             return found, number
         found.append(fields)
     return found, len(steps)
+
+
+def _is_for(webhook: Webhook, types: frozenset[str], entry: FeedEntry) -> bool:
+    facts = facts_of(entry)
+    return facts.type in types and webhook.owner in (None, facts.owner)

@@ -9,6 +9,7 @@ from typing import Any
 
 from everwhen.mcp.rest import Fields
 from everwhen.mcp.schemas import DAYS
+from everwhen.model.pause import describe_pause
 from everwhen.timetable.civil_time import zone as zone_named
 from everwhen.timetable.instant_text import format_datetime
 
@@ -42,6 +43,15 @@ def distance(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2]) or "0s"
+
+
+def last_moment(end: str, zone: str) -> datetime:
+    """Return the last second before an end, with the readings of a zone: slots are before the end."""
+    return local_moment(end, zone) - timedelta(seconds=1)
+
+
+def last_text(end: str | None, zone: str) -> str | None:
+    return None if end is None else format_datetime(last_moment(end, zone))
 
 
 def slot_to_json(at: str, zone: str, now: datetime) -> Fields:
@@ -89,8 +99,7 @@ def outcome(
     """Return the answer of preview_schedule, create_schedule and update_schedule."""
     zone, now = preview["timezone"], moment(preview["now"])
     slots = [slot_to_json(slot["due_at"], zone, now) for slot in preview["items"][:5]]
-    end = None if preview["ends_at"] is None else local_moment(preview["ends_at"], zone)
-    last = None if end is None else end - timedelta(seconds=1)  # slots are before the end
+    last = None if preview["ends_at"] is None else last_moment(preview["ends_at"], zone)
     found: Fields = {
         "result": result,
         "id": schedule and schedule["id"],
@@ -186,9 +195,19 @@ def brief(schedule: Fields) -> Fields:
         "waits_for_approval": schedule["paused_by"] == "approval",
         "words": schedule["description_text"],
         "timezone": zone,
+        "paused": _pause_text(schedule),
         "next_local": local_text(schedule["next_run_at"], zone),
         "revision": schedule["revision"],
     }
+
+
+def _pause_text(schedule: Fields) -> str | None:
+    """Say who paused a schedule, since when, until when, and with what note; None: it is not paused."""
+    pause, zone = schedule["pause"], schedule["timezone"]
+    if pause is None:
+        return None
+    at, until = (local_text(pause[name], zone) for name in ("at", "until"))
+    return describe_pause(pause["by"], pause["name"], at=at, until=until, note=pause["note"])
 
 
 def budget_to_json(budget: Fields) -> Fields:
@@ -218,6 +237,7 @@ def _amount(amount: float, unit: str) -> str:
 def run_to_json(job: Fields, log: Fields | None = None) -> Fields:
     """Return one run; all that its program wrote stands in `output`, marked as untrusted."""
     texts = {name: job[name] for name in ("result", "error") if job[name] is not None}
+    local = {"slot_local": local_text(job["slot_at"], job["timezone"])} if job.get("timezone") else {}
     if log is not None:
         texts["tail"] = "".join(piece["text"] for piece in log["items"])[-MOST_OUTPUT:]
     return {
@@ -227,6 +247,7 @@ def run_to_json(job: Fields, log: Fields | None = None) -> Fields:
         "origin": job["origin"],
         "attempt": job["attempt"],
         "slot_at": job["slot_at"],
+        **local,
         "started_at": job["started_at"],
         "ended_at": job["ended_at"],
         "reason": job["reason"],

@@ -211,7 +211,10 @@ TOOLS: tuple[ToolSpec, ...] = (
         "explain_schedule",
         "Why it fired, or did not",
         "One slot in a sentence, with the evidence; the last one, or the one nearest to at.",
-        {"id": _ID, "at": _text("An instant with an offset: 2026-11-17T09:00:00+01:00")},
+        {
+            "id": _ID,
+            "at": _text("An instant as an answer shows it, or 2026-11-17T09:00 in the zone of the schedule"),
+        },
         ("id",),
     ),
     ToolSpec(

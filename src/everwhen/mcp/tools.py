@@ -12,7 +12,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from everwhen.errors import SchedulerError
+from everwhen.errors import SchedulerError, TimetableError
 from everwhen.mcp import confirm
 from everwhen.mcp.arguments import (
     TARGETS,
@@ -28,6 +28,7 @@ from everwhen.mcp.results import (
     approval_of,
     brief,
     budget_to_json,
+    last_text,
     local_now,
     moment,
     outcome,
@@ -38,6 +39,8 @@ from everwhen.mcp.results import (
 from everwhen.model.generated_keys import generated_key
 from everwhen.model.masks import masked
 from everwhen.model.one_line import one_line
+from everwhen.timetable.civil_time import zone as zone_named
+from everwhen.timetable.instant_text import read_instant
 
 Ask = Callable[[str], Awaitable[bool | None]]
 Handler = Callable[[Rest, Fields, Ask], Awaitable[Fields]]
@@ -99,7 +102,7 @@ async def get_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
         **brief(one),
         "run": one["run"],
         "payload": one["payload"],
-        "ends": one["end_at"],
+        "ends": last_text(one["end_at"], one["timezone"]),
         "why_silent": coming["sentence"],
         "next": [slot_to_json(slot["due_at"], one["timezone"], now) for slot in coming["items"]],
         "last_runs": [run_to_json(job) for job in jobs["items"]],
@@ -119,7 +122,7 @@ async def list_upcoming(rest: Rest, given: Fields, _ask: Ask) -> Fields:
         "slots": [
             {
                 "schedule": slot["schedule_id"],
-                **slot_to_json(slot["due_at"], me["timezone"], now),
+                **slot_to_json(slot["due_at"], slot["timezone"], now),
                 "will_not_fire": slot["skip_reason"] or slot["hold_reason"],
             }
             for slot in items
@@ -129,9 +132,25 @@ async def list_upcoming(rest: Rest, given: Fields, _ask: Ask) -> Fields:
 
 
 async def explain_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
-    found: Fields = await rest.get(path_of(given["id"], "why"), at=given.get("at"))
-    evidence = [{"run": run_to_json(one["job"])} if "job" in one else one for one in found["evidence"]]
+    path = path_of(given["id"], "why")
+    found: Fields = await rest.get(path)
+    if "at" in given:
+        found = await rest.get(path, at=_read_at(given["at"], found["timezone"], await rest.get("/me/")))
+    zone = found["timezone"]
+    evidence = [
+        {"run": run_to_json({**one["job"], "timezone": zone})} if "job" in one else one
+        for one in found["evidence"]
+    ]
     return {**found, "sentence": without_error(found["sentence"]), "evidence": evidence}
+
+
+def _read_at(text: str, zone: str, me: Fields) -> str:
+    """Return an instant for a call; as it was shown, or without an offset, it is one in the zone of its schedule."""
+    where = zone_named(zone)
+    try:
+        return where.datetime(read_instant(text, where, moment(me["now"]))).isoformat()
+    except TimetableError as error:
+        raise TeachingError(f"at: {error}.") from None
 
 
 def without_error(sentence: str) -> str:

@@ -220,7 +220,8 @@ class AlertDelivery(NamedTuple):
 class Sent(NamedTuple):
     """The answer of a channel. `is_final`: a repetition is in vain; `retry_after`: in microseconds.
 
-    `body_limit`: how many bytes of a ping's body the receiver keeps, if it announces that.
+    `body_limit`: how many bytes of a ping's body the receiver keeps, if it announces that. `is_forbidden`: this node
+    may not reach the address; another node may have other settings.
     """
 
     is_delivered: bool
@@ -228,6 +229,7 @@ class Sent(NamedTuple):
     is_final: bool = False
     retry_after: int | None = None
     body_limit: int | None = None
+    is_forbidden: bool = False
 
 
 class Channel(Protocol):

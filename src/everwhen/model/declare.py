@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from everwhen.errors import IntervalParseError, TimetableError
 from everwhen.model.budget_terms import budget_terms
+from everwhen.model.fast_values import LARGE
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.model.kinds import Object
@@ -59,6 +60,7 @@ def declare(
         and "after" not in fields
         and (group or _SHARED.isdisjoint(fields))
         and _PLAIN_VALUES.issuperset(map(type, values))
+        and len(target.spec) + sum(len(value) for value in values if isinstance(value, str)) <= LARGE
     )
     around = _Around(timezone, group, tenant, bound_to)
     if not is_alike:

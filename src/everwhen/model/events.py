@@ -80,7 +80,7 @@ EventType = Literal[
 MEANINGS: Mapping[EventType, str] = {
     "schedule.created": "A schedule was created.",
     "schedule.updated": "A schedule has a new revision.",
-    "schedule.deleted": "A schedule was deleted.",
+    "schedule.deleted": "A schedule was deleted; the event keeps its name and its key.",
     "schedule.paused": "A schedule was paused: by a person, a token, the configuration, an approval or a budget.",
     "schedule.resumed": "A paused schedule is active again.",
     "schedule.revived": "A dead or done schedule was started again.",

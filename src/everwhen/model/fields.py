@@ -133,6 +133,11 @@ class Definition:
     ping_output: int = 10 << 10  # bytes
 
     @property
+    def size(self) -> int:
+        """Return about how many characters it has: all of them that are many."""
+        return len(self.payload) + len(self.target.spec) + len(self.description) + len(self.name)
+
+    @property
     def is_chain(self) -> bool:
         """Return whether the next slot is counted from the end of the last run."""
         return self.interval_from == "completion" and isinstance(self.trigger, Every)

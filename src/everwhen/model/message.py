@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from everwhen.errors import TimetableError
+from everwhen.model.fast_values import by_text
 from everwhen.model.instants import rfc3339_text
 from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
@@ -82,7 +83,7 @@ def message_of(
     return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, body=_encode(body))
 
 
-@lru_cache(maxsize=4_096)
+@by_text(most=4_096)
 def _object_in(spec: str) -> Mapping[str, Any]:
     """Parse the message of a schedule, or its payload, once and not for every slot."""
     fields: dict[str, Any] = json.loads(spec)

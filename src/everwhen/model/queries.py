@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from everwhen.model.events import EventType
 from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.pause import Pause
 from everwhen.model.schedule import Schedule, Status
 
 
@@ -19,6 +21,7 @@ class Entry(NamedTuple):
     token_id: str | None
     created_at: int
     updated_at: int
+    pause: Pause | None = None
 
 
 # The words of the source systems for our statuses are taken, too.
@@ -46,6 +49,20 @@ class ScheduleNames(NamedTuple):
     name: str
     owner: str | None
     token_id: str | None
+
+
+class ScheduleLabel(NamedTuple):
+    """How a schedule is called, and its zone; `key` has the owner before it, unless the schedule is deleted."""
+
+    uid: str
+    name: str
+    key: str | None
+    timezone: str
+
+    @property
+    def own_key(self) -> str | None:
+        """Return the key that its creator chose."""
+        return None if self.key is None else self.key.rpartition("/")[2]
 
 
 class ScheduleFilter(NamedTuple):
@@ -90,11 +107,41 @@ class RecentJob(NamedTuple):
 class GatheredSkips(NamedTuple):
     """The skips that are counted on the row of a schedule until something else happens to it."""
 
+    uid: str
     schedule_id: str
     skip_reason: str | None
     skip_first_at: int
     skip_last_at: int
     skip_count: int
+
+
+ComingRow = tuple[int, str, str, int | None, int, int, str]
+"""An active schedule with its next slot: row_id, uid, schedule_id, anchor_at, next_slot_at, next_run_at, and the part
+of its definition that says when it fires (`serialize.times_in`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComingSchedules:
+    """Active schedules with their next slots. There may be very many: what is not asked for is not made."""
+
+    rows: Sequence[ComingRow]
+
+    def starts(self) -> list[tuple[int | None, int]]:
+        """Return the anchor and the next slot of each."""
+        return [(anchor_at, slot_at) for _, _, _, anchor_at, slot_at, _, _ in self.rows]
+
+    def slots(self) -> list[int]:
+        return [slot_at for _, _, _, _, slot_at, _, _ in self.rows]
+
+    def dues(self) -> list[int]:
+        return [due_at for _, _, _, _, _, due_at, _ in self.rows]
+
+    def schedule_ids(self) -> list[str]:
+        return [schedule_id for _, _, schedule_id, _, _, _, _ in self.rows]
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return uid and id of each."""
+        return [(uid, schedule_id) for _, uid, schedule_id, _, _, _, _ in self.rows]
 
 
 class RecentSkip(NamedTuple):
@@ -107,6 +154,28 @@ class RecentSkip(NamedTuple):
     slot_count: int
 
 
+class SlotsNotFired(NamedTuple):
+    """An event about one slot or a range of slots that did not fire; the ends of a range are in its detail."""
+
+    uid: str
+    schedule_id: str
+    type: EventType
+    reason: str | None
+    slot_at: int
+    slot_count: int
+    first_at: int | None
+    last_at: int | None
+
+
+class SkipCount(NamedTuple):
+    """The number of single slots of a schedule that did not fire, by type of event, in one bucket of a span."""
+
+    uid: str
+    type: EventType
+    stretch: int
+    slots: int
+
+
 class JobFilter(NamedTuple):
     """A filter for jobs: all conditions that are set must hold.
 
@@ -114,6 +183,7 @@ class JobFilter(NamedTuple):
     """
 
     uid: str | None = None
+    uids: Collection[str] = ()  # one of these, also of deleted schedules
     statuses: Collection[JobStatus] = ()
     origins: Collection[Origin] = ()
     slot_at: int | None = None
@@ -163,6 +233,15 @@ class SpanCount(NamedTuple):
     jobs: int
 
 
+class ScheduleSpanCount(NamedTuple):
+    """The same of one schedule."""
+
+    uid: str
+    stretch: int
+    status: JobStatus
+    jobs: int
+
+
 class Counts(NamedTuple):
     """Totals: schedules by status, and outstanding jobs by status."""
 
@@ -178,6 +257,7 @@ class EventFilter(NamedTuple):
     """
 
     uid: str | None = None
+    uids: Collection[str] = ()  # one of these
     types: Collection[EventType] = ()
     job_id: str | None = None
     owner: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from everwhen.model.calendar import Calendar
@@ -109,7 +110,7 @@ def broken_plan(schedule_id: str, fault: str) -> Plan:
     return plan
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _cron_calendar(definition: Definition) -> Calendar:
     """Return one calendar for all schedules with this definition: it depends on neither an anchor nor a jitter."""
     return _make_calendar(definition, _closed_times(definition, None), 0, "")

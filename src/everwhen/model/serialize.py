@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
 from json import JSONEncoder, loads
 from operator import attrgetter
 from typing import Any
 
 from everwhen.errors import StoreError
-from everwhen.model.fast_values import by_identity
+from everwhen.model.fast_values import by_identity, by_text
 from everwhen.model.policy import BUDGET_FIRES, BreakerRule, Budget, Capacity, Guard, Made, OnExhausted
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
@@ -30,16 +29,23 @@ _PLAIN = {
     for field in fields(Definition)
     if field.name not in ("trigger", "zone", "target", "budgets", "on_exhausted", *_LISTS)
 }
-_plain_values = attrgetter(*_PLAIN)
+# The keys that say when it fires. They come first in the text, so that a query can cut them off.
+_TIMES = tuple(
+    "gap fold start_at end_at jitter_ms not_on outside_window quiet_hours_id interval_from".split()
+)
+_OTHERS = tuple(name for name in _PLAIN if name not in _TIMES)
+BEFORE_TIMES, BEHIND_TIMES = '{"timezone":', ',"target":'
+_NO_TARGET = Target("none", "{}")
+_plain_times, _plain_others = attrgetter(*_TIMES), attrgetter(*_OTHERS)
 _encode = JSONEncoder(separators=(",", ":")).encode
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def text_of(definition: Definition) -> str:
     return _encode(fields_of(definition))
 
 
-@lru_cache(maxsize=4_096)
+@by_text(most=4_096)
 def definition_in(text: str) -> Definition:
     """Return the definition that the row of a revision holds; equal rows share it."""
     return definition_of(loads(text))
@@ -47,20 +53,25 @@ def definition_in(text: str) -> Definition:
 
 def fields_of(definition: Definition) -> Fields:
     values: Fields = {
+        "timezone": definition.zone.name,  # first: release 0.2 begins with the trigger, and has times behind the target
         "trigger": _trigger_to_json(definition.trigger),
-        "timezone": definition.zone.name,
-        "target": list(definition.target),
     }
-    for (name, default), value in zip(_PLAIN.items(), _plain_values(definition), strict=True):
-        if value != default:
-            values[name] = value
+    values |= _without_defaults(_TIMES, _plain_times(definition))
+    if definition.only_between is not None:
+        values["only_between"] = list(definition.only_between)
+    values["target"] = list(definition.target)
+    values |= _without_defaults(_OTHERS, _plain_others(definition))
     if definition.on_exhausted != _unsaid_on_exhausted(values):
         values["on_exhausted"] = definition.on_exhausted
-    rules = {name: getattr(definition, name) for name in _LISTS}
+    rules = {name: getattr(definition, name) for name in _LISTS if name != "only_between"}
     values |= {name: list(rule) for name, rule in rules.items() if rule is not None}
     if definition.budgets:
         values |= _budgets_to_json(definition.budgets)
     return values
+
+
+def _without_defaults(names: tuple[str, ...], values: tuple[Any, ...]) -> Fields:
+    return {name: value for name, value in zip(names, values, strict=True) if value != _PLAIN[name]}
 
 
 def definition_of(values: Mapping[str, Any]) -> Definition:
@@ -72,6 +83,31 @@ def definition_of(values: Mapping[str, Any]) -> Definition:
         on_exhausted=values.get("on_exhausted") or _unsaid_on_exhausted(values),
         **{name: make(*values[name]) for name, make in _LISTS.items() if name in values},
         **{name: values[name] for name in _PLAIN if name in values},
+    )
+
+
+def times_in(text: str) -> Definition:
+    """Return a definition that fires when the one in the text does; equal times share it.
+
+    The text may end where the times do: then it is an object by itself.
+    """
+    if BEHIND_TIMES not in text:
+        return _times_in(text)
+    values = loads(text)
+    names = ("timezone", "trigger", *_TIMES, "only_between")
+    return _times_in(_encode({name: values[name] for name in names if name in values}))
+
+
+@by_text(most=16_384)
+def _times_in(text: str) -> Definition:
+    values = loads(text)
+    window = values.pop("only_between", None)
+    return Definition(
+        _trigger_of(values.pop("trigger")),
+        zone(values.pop("timezone")),
+        _NO_TARGET,
+        only_between=None if window is None else Window(*window),
+        **values,
     )
 
 

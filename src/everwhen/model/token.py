@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from everwhen.errors import CostError, LimitError, TokenError, shown
 from everwhen.model.budget_terms import budget_terms, share_of
 from everwhen.model.instants import DAY, MINUTE, SECOND
+from everwhen.model.pause import USER
 from everwhen.model.policy import TOKEN_BUDGET, Budget, OnReached
 from everwhen.model.schedule import Definition, Plan
 from everwhen.timetable.civil_time import Zone
@@ -21,6 +22,7 @@ from everwhen.timetable.trigger import Cron, Every, Once
 AccessRole = Literal["viewer", "operator", "admin"]
 Approval = Literal["ask", "recurring", "required"]
 ApprovalMode = Literal["none", "ask", "recurring", "required"]
+LOCAL_ID = "local"  # of a user of the machine, who has no token
 ROLES: tuple[AccessRole, ...] = get_args(AccessRole)
 APPROVALS: tuple[Approval, ...] = get_args(Approval)
 ANSWERS_KEPT = DAY
@@ -113,8 +115,10 @@ def budget_of(token: Token) -> Budget | None:
 
 
 def actor_of(token: Token | None) -> str | None:
-    """Return the name under which what a token does is recorded."""
-    return None if token is None else f"token:{token.token_id}"
+    """Return the name under which what a token does is recorded; of a user of the machine that of the user."""
+    if token is None:
+        return None
+    return f"{USER}{token.name}" if token.token_id == LOCAL_ID else f"token:{token.token_id}"
 
 
 class Session(NamedTuple):

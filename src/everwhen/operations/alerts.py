@@ -23,6 +23,7 @@ from everwhen.model.events import Event
 from everwhen.model.instants import to_datetime
 from everwhen.model.queries import AlertFilter, ScheduleFilter
 from everwhen.operations.access import COUNTED, Caller, get_entry, list_entries
+from everwhen.operations.labels import LabelsByUid, labels_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -31,9 +32,22 @@ SAMPLE = "[everwhen] TEST: this is how an alert looks"
 
 @dataclass(frozen=True, slots=True)
 class AlertPage:
-    """A part of a list; `total` stops at 10,000."""
+    """A part of the alerts, with the names of their schedules; `total` stops at 10,000."""
 
-    items: Sequence[Alert] | Sequence[AlertDelivery]
+    items: Sequence[Alert]
+    total: int
+    labels: LabelsByUid
+
+    @property
+    def is_approximate(self) -> bool:
+        return self.total >= COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPage:
+    """A part of their messages; `total` stops at 10,000."""
+
+    items: Sequence[AlertDelivery]
     total: int
 
     @property
@@ -55,10 +69,12 @@ def list_alerts(
     """Return the alerts that the caller may see, newest first."""
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
-        return AlertPage([], 0)
+        return AlertPage([], 0, {})
     visible = wanted._replace(owner=owner or wanted.owner)
     alerts = store_of(runtime).alerts
-    return AlertPage(alerts.list(visible, limit=limit, before=before), alerts.count(visible, most=COUNTED))
+    items = alerts.list(visible, limit=limit, before=before)
+    labels = labels_of(runtime, (alert.uid for alert in items))
+    return AlertPage(items, alerts.count(visible, most=COUNTED), labels)
 
 
 def describe_alert(alert: Alert) -> str:
@@ -131,11 +147,11 @@ def _may_see(runtime: Runtime, silence: Silence, caller: Caller) -> bool:
 
 def list_deliveries(
     runtime: Runtime, caller: Caller, *, rule: str | None = None, limit: int, before: int | None = None
-) -> AlertPage:
+) -> DeliveryPage:
     """Return the messages of all rules, newest first; a token with an owner sees those of its own webhooks."""
     alerts, owner = store_of(runtime).alerts, caller.token.owner
     found = alerts.deliveries(rule=rule, owner=owner, limit=limit, before=before)
-    return AlertPage(found, alerts.count_deliveries(rule=rule, owner=owner, most=COUNTED))
+    return DeliveryPage(found, alerts.count_deliveries(rule=rule, owner=owner, most=COUNTED))
 
 
 def list_rules(runtime: Runtime, rules: Sequence[AlertRule]) -> list[RuleStatus]:

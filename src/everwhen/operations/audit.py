@@ -11,7 +11,7 @@ for tokens without one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -114,22 +114,6 @@ def list_messages(
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
-def names_of_actors(runtime: Runtime, events: Iterable[FeedEntry]) -> dict[str, str]:
-    """Return the names of the tokens that events name as `token:ID`, by that text; those of runs have none."""
-    actors = {actor for event in events if (actor := _actor_of(event)) is not None}
-    ids = {actor.removeprefix("token:") for actor in actors if actor.startswith("token:")}
-    return {f"token:{token.token_id}": token.name for token in store_of(runtime).tokens.some(ids)}
-
-
-def _actor_of(event: FeedEntry) -> str | None:
-    """Return who did it: some events have it in their detail."""
-    facts = facts_of(event)
-    if isinstance(facts, Derived):
-        return None
-    found = facts.actor or facts.detail.get("by")
-    return found if isinstance(found, str) else None
-
-
 def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:
     """Merge the sequences, newest first; at one instant a job is newer than an event, so it comes first."""
     numbered = [[(number, entry) for _, entry in lane.found] for number, lane in enumerate(lanes)]
@@ -164,6 +148,7 @@ def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) 
         return _Lane()
     events = EventFilter(
         uid=wanted.uid,
+        uids=wanted.uids,
         types=tuple(wanted.types & RECORDED),  # type: ignore[arg-type]
         job_id=wanted.job_id,
         owner=wanted.owner,
@@ -184,6 +169,7 @@ def _fired(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> 
         return _fired_job(runtime, wanted, before)
     jobs = JobFilter(
         uid=wanted.uid,
+        uids=wanted.uids,
         origins=_origins(wanted),
         owner=wanted.owner,
         enqueued_since=wanted.since,
@@ -226,7 +212,11 @@ def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, 
     else:
         statuses = [status for kind in kinds for status in stage.types[kind]]
         filtered = JobFilter(
-            uid=wanted.uid, statuses=statuses, owner=wanted.owner, enqueued_until=wanted.until
+            uid=wanted.uid,
+            uids=wanted.uids,
+            statuses=statuses,
+            owner=wanted.owner,
+            enqueued_until=wanted.until,
         )
         page = store.ledger.job_page(filtered, limit=limit, before=before)
         jobs, rest, total, is_approximate = page.jobs, page.next_before, page.total, page.is_approximate

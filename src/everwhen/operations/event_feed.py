@@ -8,7 +8,7 @@ nothing twice. Holds are on the rows of schedules and have no sequence, so the f
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, get_args
@@ -45,6 +45,7 @@ class Wanted:
 
     types: frozenset[str] = frozenset()
     uid: str | None = None
+    uids: Collection[str] = ()  # one of these
     job_id: str | None = None
     owner: str | None = None
     since: int | None = None
@@ -58,6 +59,7 @@ class Wanted:
         return (
             self.wants(facts.type)
             and self.uid in (None, facts.uid)
+            and (not self.uids or facts.uid in self.uids)
             and self.job_id in (None, facts.job_id)
             and self.owner in (None, facts.owner)
             and (self.since is None or facts.at >= self.since)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 from everwhen.decide.retention import cutoffs
 from everwhen.errors import BackupError, CopyError, SchedulerError, UncertainCopyError
 from everwhen.model.history import History, ScheduleHistory
+from everwhen.model.instants import format_instant
 from everwhen.model.node import SILENT
 from everwhen.model.retention import ORDER, PASS_START, Kept, Portion, Retention, RetentionPosition
 from everwhen.model.vitals import Move, Received
 from everwhen.operations.budgets import give_back_leftovers
+from everwhen.operations.labels import labels_of
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.opened import store_of
 from everwhen.store.sqlite.files import sync_path
 from everwhen.store.sqlite.move import SourceSchema, SqliteMove
+from everwhen.timetable.civil_time import zone
+from everwhen.verify.entries import LedgerFault
 from everwhen.verify.ledger import LedgerReport, check_ledger
 
 if TYPE_CHECKING:
@@ -79,6 +83,20 @@ def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerR
     expected = max(sum(store.ledger.counts().schedules.values()), 1)
     with store.ledger.history() as record:
         return check_ledger(_watched(record, expected, progress), runtime.clock.now())
+
+
+def describe_faults(runtime: Runtime, faults: Sequence[LedgerFault]) -> list[str]:
+    """Return a sentence for each fault, with its slot in the zone of its schedule."""
+    labels = labels_of(runtime, (fault.uid for fault in faults))
+
+    def place(fault: LedgerFault) -> str:
+        if fault.slot_at is None:
+            return fault.schedule_id
+        label = labels.get(fault.uid)
+        where = zone(runtime.timezone if label is None else label.timezone)
+        return f"{fault.schedule_id} at {format_instant(fault.slot_at, where)}"
+
+    return [f"{place(fault)}: {fault.sentence}" for fault in faults]
 
 
 def _watched(record: History, expected: int, progress: Progress) -> History:

@@ -8,20 +8,30 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal, NamedTuple
 
+from everwhen.decide.coming_counts import Cell
 from everwhen.decide.slow import usual_duration
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.job import FAILURES, Job
-from everwhen.model.queries import EventFilter, JobFilter
-from everwhen.model.schedule import State
+from everwhen.model.queries import EventFilter, JobFilter, ScheduleFilter
+from everwhen.model.schedule import Schedule, State
+from everwhen.model.slot_range import SlotRange
+from everwhen.operations.access import MOST_OF_PAGE
+from everwhen.operations.timeline_bars import (
+    MOST_RANGES,
+    NOT_FIRED,
+    Counts,
+    Stretches,
+    range_of,
+)
 from everwhen.runtime import Runtime
+from everwhen.store.ledger import Ledger
 from everwhen.store.opened import store_of
 from everwhen.timetable.civil_time import Zone, zone
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs from which figures are computed
-MOST_SKIPS = 10_000  # events of skips and misses that are counted by day
 QUARTER = 15 * MINUTE
 
 
@@ -114,12 +124,25 @@ def days_of(runtime: Runtime, uid: str, count: int) -> list[Day]:
     ledger = store_of(runtime).ledger
     for found in ledger.job_counts_of(uid, since, until, width=QUARTER):
         counts[_day_of(since + found.stretch * QUARTER, days_in)][found.status] += found.jobs
-    skips = EventFilter(uid=uid, types=("schedule.skipped", "schedule.missed"), since=since)
-    for recorded in ledger.events(skips, limit=MOST_SKIPS):
-        event = recorded.event
-        word = event.type.removeprefix("schedule.")
-        counts[_day_of(event.slot_at or event.at, days_in)][word] += event.slot_count
+    span = Stretches(since, until, QUARTER)
+    for cell, slots in _count_not_fired(ledger, uid, span, schedule).items():
+        counts[_day_of(since + cell.stretch * QUARTER, days_in)][cell.word] += slots
     return [Day(day, dict(counts[day])) for day in sorted(counts)]
+
+
+def _count_not_fired(ledger: Ledger, uid: str, span: Stretches, schedule: Schedule | None) -> Counter[Cell]:
+    """Count the slots that did not fire: those with events of their own, ranges, and what only the row counts."""
+    limits, counts = (span.start, span.end, ScheduleFilter(uids={uid})), Counts()
+    for skips in ledger.skip_counts(*limits, width=span.width):
+        counts[Cell(skips.stretch, NOT_FIRED[skips.type])] += skips.slots
+    for event in ledger.skips_between(*limits, limit=MOST_RANGES, only_ranges=True):
+        if (slots := range_of(event)) is not None:
+            span.add_range(counts, slots, NOT_FIRED[event.type])
+    for entry in [] if schedule is None else _entries_on_row(schedule.state):
+        if entry.fate == "skipped":
+            first, last = entry.first_at or entry.slot_at, entry.last_at or entry.slot_at
+            span.add_range(counts, SlotRange(first, last, entry.count), entry.fate)
+    return counts
 
 
 def _day_of(instant: int, days_in: Zone) -> date:
@@ -150,8 +173,16 @@ def figures_of(jobs: Sequence[Job]) -> Figures:
     )
 
 
-def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:
-    """Return the revisions of a definition, newest first."""
-    with store_of(runtime).ledger.history([uid]) as record:
-        history = next(iter(record.histories))
-        return list(reversed(history.revisions))
+class RevisionPage(NamedTuple):
+    """Some of the revisions of a definition, newest first; `next_before`: where the next page begins, if any."""
+
+    revisions: list[Revision]
+    total: int
+    next_before: int | None
+
+
+def list_revisions(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> RevisionPage:
+    """Return a page of the revisions of a definition; one of large ones ends early."""
+    found, total = store_of(runtime).ledger.revisions(uid, limit=limit, before=before, most=MOST_OF_PAGE)
+    has_more = bool(found) and found[-1].revision > 1 and len(found) < total
+    return RevisionPage(found, total, found[-1].revision if has_more else None)

@@ -30,7 +30,7 @@ from everwhen.errors import (
     UnseenRevisionError,
     oversize,
 )
-from everwhen.model.changes import Change, Decision, Insertion
+from everwhen.model.changes import Change, Creation, Decision, Insertion
 from everwhen.model.declare import Declared
 from everwhen.model.fast_values import replaced
 from everwhen.model.fields import answer_to_json
@@ -38,6 +38,7 @@ from everwhen.model.group import needs_max_cost
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
 from everwhen.model.message import MESSAGE, spoken_by
+from everwhen.model.pause import Pause, pause_of
 from everwhen.model.policy import Made
 from everwhen.model.queries import Entry
 from everwhen.model.schedule import Definition, Plan, Schedule, State
@@ -73,13 +74,29 @@ def create_entries(
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     new = [_new(one, caller, quiet, now, key) for one in declared]
     entries = [
-        Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, updated_at=now)
+        Entry(
+            Schedule(one.creation.state, one.plan),
+            SOURCE,
+            one.key,
+            one.token_id,
+            now,
+            updated_at=now,
+            pause=_pause_of(one.creation, caller),
+        )
         for one in new
     ]
     terms = caller.terms._replace(answer=answer(entries) if answer else None)
     store_of(runtime).catalogue.create(now, new, terms)
     runtime.wake_scheduler()
     return entries
+
+
+def _pause_of(creation: Creation, caller: Caller) -> Pause | None:
+    """Return the pause in which a schedule begins; None: it begins active."""
+    if creation.state.status != "paused":
+        return None
+    event = next(event for event in creation.events if event.type == "schedule.paused")
+    return pause_of(creation.state, event, {str(caller.actor): caller.token.name})
 
 
 def create_each(
@@ -235,6 +252,11 @@ def on_terms(
     if token.owner is not None and definition.owner not in (None, token.owner):
         raise AccessError(
             f"this token creates only schedules of its owner; leave out owner, or write {token.owner}"
+        )
+    if limits.needs_approval and definition.secret not in (None, before and before.secret):
+        raise AccessError(
+            "this token triggers what was approved as it is, and whoever knows the secret of a webhook sends it any "
+            "payload; leave secret out, and let a person set it"
         )
     if len(definition.payload) > caller.max_payload:
         raise SubmissionError([("payload", oversize(len(definition.payload), caller.max_payload))])

@@ -14,6 +14,7 @@ from everwhen.model.host_fault import MEANINGS
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.limits import Breaker
 from everwhen.model.node import SILENT, Node
+from everwhen.model.pause import Pause
 from everwhen.model.queries import AlertFilter, Counts, ScheduleFilter
 from everwhen.model.queue import RQ_CHAIN
 from everwhen.model.schedule import Schedule
@@ -21,6 +22,7 @@ from everwhen.model.vitals import FeedDelay, Holder, Mark, Signs, Tally
 from everwhen.operations.access import COUNTED, Caller
 from everwhen.operations.breakers import probe_times
 from everwhen.operations.budgets import BudgetUsage, list_spent_budgets
+from everwhen.operations.labels import labels_of
 from everwhen.runtime import DatabaseKind, Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.describe import describe_seconds
@@ -52,6 +54,7 @@ class HeldSlot(NamedTuple):
 
     hold: Hold
     by: list[Holder]
+    timezone: str | None = None  # of its schedule
 
 
 class Disk(NamedTuple):
@@ -71,6 +74,7 @@ class SystemStatus:
 
     now: int
     paused_at: int | None
+    pause: Pause | None  # of the system
     lag: int
     overdue: int  # schedules late by more than a minute, counted up to a limit
     counts: Counts
@@ -105,6 +109,7 @@ def system_status(runtime: Runtime, caller: Caller | None = None) -> SystemStatu
     return SystemStatus(
         now=now,
         paused_at=paused_at,
+        pause=None if paused_at is None else store.labels.system_pause(),
         lag=waits,
         overdue=len(overdue),
         counts=counts,
@@ -135,10 +140,12 @@ def _held_slots(runtime: Runtime) -> list[HeldSlot]:
     holds = firings.holds(limit=MOST_NAMED)
     keys = {hold.key for hold in holds if hold.key is not None}
     holders = firings.holders(keys, limit=MOST_HOLDERS) if keys else []
+    labels = labels_of(runtime, (hold.uid for hold in holds))
     return [
         HeldSlot(
             hold,
             [one for one in holders if hold.key in (one.guard_key, one.capacity_key)] if hold.key else [],
+            labels[hold.uid].timezone if hold.uid in labels else None,
         )
         for hold in holds
     ]
@@ -221,9 +228,11 @@ def status_of(runtime: SystemStatus) -> str:
     return "running" if is_running else "stopped"
 
 
-def system_paused_at(runtime: Runtime) -> int | None:
-    """Return since when the system is paused; None when it is not."""
-    return store_of(runtime).catalogue.system_paused_at()
+def find_system_pause(runtime: Runtime) -> Pause | None:
+    """Return since when the system is paused, and by whom; None when it is not."""
+    store = store_of(runtime)
+    paused_at = store.catalogue.system_paused_at()
+    return None if paused_at is None else store.labels.system_pause() or Pause(None, at=paused_at)
 
 
 def next_wake_at(runtime: Runtime) -> int | None:

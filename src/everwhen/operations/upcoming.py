@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -44,6 +44,7 @@ class UpcomingSlot(NamedTuple):
     is_estimate: bool = False
     hold_reason: str | None = None
     until: int | None = None
+    timezone: str = "UTC"  # the schedule's
 
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
@@ -70,13 +71,25 @@ def conditions_of(runtime: Runtime, schedules: Sequence[Schedule]) -> Conditions
 def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str | None:
     """Explain why a schedule (any schedule, if none is given) does not fire in its present state, and what to do."""
     conditions = Conditions(
-        runtime.clock.now(),
-        system_paused_at=store_of(runtime).catalogue.system_paused_at(),
-        source=source_of(runtime, schedule),
+        runtime.clock.now(), system_paused_at=store_of(runtime).catalogue.system_paused_at()
     )
+    conditions = describing(runtime, conditions, schedule)
     if schedule is None:
         return explain_system(conditions, zone(runtime.timezone))
     return explain_status(schedule, conditions) or explain_system(conditions, schedule.definition.zone)
+
+
+def describing(runtime: Runtime, conditions: Conditions, schedule: Schedule | None) -> Conditions:
+    """Return the conditions with all that an answer about a schedule in its present state describes."""
+    labels = store_of(runtime).labels
+    return replace(
+        conditions,
+        source=source_of(runtime, schedule),
+        pause=labels.pause(schedule.state)
+        if schedule is not None and schedule.state.status == "paused"
+        else None,
+        system_pause=None if conditions.system_paused_at is None else labels.system_pause(),
+    )
 
 
 def source_of(runtime: Runtime, schedule: Schedule | None) -> str | None:
@@ -115,6 +128,7 @@ def coming(
             is_estimate=slot.is_estimate,
             hold_reason=reason if fate == "held" else None,
             until=ends_at,
+            timezone=schedule.definition.zone.name,
         )
 
 

@@ -17,25 +17,28 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.node import Node
+from everwhen.model.pause import Pause
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import Schedule
-from everwhen.operations.upcoming import conditions_of, source_of
+from everwhen.operations.upcoming import conditions_of, describing
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.timetable.trigger import OnRequest
 from everwhen.verify.periods import restored_spans
 
 NEAR = 30 * SECOND
+ENDS = STARTS | STOPS.keys()  # of a span in which a schedule is not active
 SWITCH: tuple[EventType, ...] = ("system.paused", "system.resumed")
 STARTED: tuple[EventType, ...] = ("scheduler.started",)
 MOST_STARTS = 1_000  # of schedulers since a slot, among which the first is searched
 
 
 class _Stop(NamedTuple):
-    """Why a schedule was not active, and the event that says so."""
+    """Why a schedule was not active, the event that says so, and when it was over, if it is."""
 
     reason: str
     recorded: Recorded
+    ended_at: int | None = None
 
 
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
@@ -45,14 +48,14 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
     uid = ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
-    with ledger.history([uid]) as record:
+    with ledger.history([uid], near=FOR_EVER if at is None else at) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
         slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
     if isinstance(slot_at, Explanation):
         return slot_at
     conditions = conditions_of(runtime, [] if schedule is None else [schedule])
-    conditions = replace(conditions, source=source_of(runtime, schedule))
+    conditions = describing(runtime, conditions, schedule)
     if slot_at is None:
         return no_slot_yet(history.revisions[-1].plan, schedule, conditions)
     evidence = _evidence(runtime, history, system, slot_at)
@@ -93,6 +96,7 @@ def _evidence(
         jobs=list(reversed(jobs)),
         events=[*events, *cited],
         stopped_by=None if stopped is None else stopped.reason,
+        pause=_pause_of(runtime, stopped),
         # The transition of the breaker that was in force at the slot, and the few before it.
         transitions=[move for move in moves if move.at <= slot_at][:3],
         schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
@@ -101,6 +105,14 @@ def _evidence(
         started_after=started_after,
         on_its_way=store.outbox.on_its_way(jobs[0].job_id) if is_queued else None,
     )
+
+
+def _pause_of(runtime: Runtime, stopped: _Stop | None) -> Pause | None:
+    """Return the pause, of the schedule or of the system, that a slot lay in; once it is over, with its real end."""
+    if stopped is None or stopped.recorded.event.type not in ("schedule.paused", "system.paused"):
+        return None
+    pause = store_of(runtime).labels.begun_by(stopped.recorded.event)
+    return pause if stopped.ended_at is None else pause._replace(until=stopped.ended_at)
 
 
 def _passed_at(events: Sequence[Recorded], due_at: int) -> int | None:
@@ -148,13 +160,42 @@ def _nearest(
         return max(last, default=None if state is None else state.next_slot_at)
     plan = _revision_at(history, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
-        return min(_slots_on_record(history, at), key=lambda slot: abs(slot - at), default=None)
+        on_record = list(_slots_on_record(history, at))
+        recorded = None if at in on_record else _slot_recorded_at(history, at)
+        return recorded or min(on_record, key=lambda slot: abs(slot - at), default=None)
     calendar = plan.calendar(_anchor_at(history, at))
     before, after = calendar.last_until(at), calendar.next_after(at)
+    if before is not None and (at == before or _shows(at, calendar.due_at(before))):
+        return before
+    if (recorded := _slot_recorded_at(history, at)) is not None:
+        return recorded
     near = [slot for slot in (before, after) if slot is not None and abs(slot - at) <= NEAR]
     if near:
         return min(near, key=lambda slot: abs(slot - at))
+    if before is not None and at <= calendar.due_at(before):
+        return before
     return no_slot(plan, at, before, after)
+
+
+def _slot_recorded_at(history: ScheduleHistory, at: int) -> int | None:
+    """Return the slot to which an instant on record belongs, as answers show it: to the second.
+
+    That is when a job of it was due, started or ended, or when an event about it was recorded.
+    """
+    for job in history.jobs:
+        instants = (job.due_at, job.started_at, job.ended_at)
+        if job.is_own and any(instant is not None and _shows(at, instant) for instant in instants):
+            return job.slot_at
+    for recorded in history.events:
+        event = recorded.event
+        if event.type in OF_SLOTS and event.slot_at is not None and _shows(at, event.at):
+            return _within(event.detail, event.slot_at, event.slot_count, at)
+    return None
+
+
+def _shows(at: int, instant: int) -> bool:
+    """Return whether a whole second is how an instant is shown, cut, or read, rounded up."""
+    return instant // SECOND <= at // SECOND <= -(-instant // SECOND)
 
 
 def _last_slot(history: ScheduleHistory) -> int | None:
@@ -230,8 +271,10 @@ def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> _Stop | None
     if restores:
         return _Stop("restored", next(r for r in reversed(system) if r.id in restores))
     switched = [r for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
-    is_paused = bool(switched) and switched[-1].event.type == "system.paused"
-    return _Stop("system", switched[-1]) if is_paused else None
+    if not switched or switched[-1].event.type != "system.paused":
+        return None
+    ends = (r.event.at for r in system if r.id > switched[-1].id and r.event.type == "system.resumed")
+    return _Stop("system", switched[-1], next(ends, None))
 
 
 def _stopped_by(history: ScheduleHistory, slot_at: int) -> _Stop | None:
@@ -240,7 +283,9 @@ def _stopped_by(history: ScheduleHistory, slot_at: int) -> _Stop | None:
     for recorded in history.events:
         event = recorded.event
         if event.at > slot_at:
-            break
+            if stopped is not None and event.type in ENDS:
+                return stopped._replace(ended_at=event.at)
+            continue
         if event.type == "schedule.created" or event.type in STARTS:
             stopped = None
         elif event.type in STOPS:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from everwhen.model.instants import optional_datetime, to_datetime
+from everwhen.model.pause import Pause, describe_pause
 from everwhen.model.queries import Entry
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Definition, State, Status
@@ -29,6 +30,20 @@ class SchedulerState(NamedTuple):
     check_count: int
     trigger_count: int
     last_check_at: datetime | None
+
+
+class PauseInfo(NamedTuple):
+    """Who paused a schedule, since when, until when, and with what note; `by`: person, token, config, approval, budget.
+
+    `actor` is who it was as the audit has it, `name` that of the token, user or program.
+    """
+
+    by: str | None
+    actor: str | None
+    name: str | None
+    at: datetime | None
+    until: datetime | None
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,7 @@ class ScheduleInfo:
     trigger: str  # in words
     timezone: str  # the zone in which the trigger and naive times are read
     source: str  # `config`, `api`, `python` (added), `python:{name}` (declared by the program of that name)
+    pause: PauseInfo | None  # while it is paused
 
 
 class Upcoming(NamedTuple):
@@ -95,10 +111,12 @@ class Backfilled(NamedTuple):
 
 
 def entry_info(entry: Entry) -> ScheduleInfo:
-    return schedule_info(entry.schedule.state, entry.schedule.definition, entry.source)
+    return schedule_info(entry.schedule.state, entry.schedule.definition, entry.source, entry.pause)
 
 
-def schedule_info(state: State, definition: Definition, source: str) -> ScheduleInfo:
+def schedule_info(
+    state: State, definition: Definition, source: str, pause: Pause | None = None
+) -> ScheduleInfo:
     names = [field.name for field in fields(ScheduleInfo) if field.name not in _OF_DEFINITION]
     values = _values(state, names, id="schedule_id", fire_count="firings")
     return ScheduleInfo(
@@ -107,10 +125,16 @@ def schedule_info(state: State, definition: Definition, source: str) -> Schedule
         trigger=describe(definition.trigger, definition.zone),
         timezone=definition.zone.name,
         source=source,
+        pause=None if pause is None else _pause_info(pause),
     )
 
 
-_OF_DEFINITION = frozenset(("name", "trigger", "timezone", "source"))
+_OF_DEFINITION = frozenset(("name", "trigger", "timezone", "source", "pause"))
+
+
+def _pause_info(pause: Pause) -> PauseInfo:
+    at, until = optional_datetime(pause.at), optional_datetime(pause.until)
+    return PauseInfo(pause.by, pause.actor, pause.name, at, until=until, note=pause.note)
 
 
 def schedule_table(schedules: Sequence[ScheduleInfo]) -> str:
@@ -124,8 +148,16 @@ def schedule_table(schedules: Sequence[ScheduleInfo]) -> str:
 
 
 def _next_run(schedule: ScheduleInfo) -> str:
-    at = schedule.next_run_at
-    return "" if at is None else f"next run {format_datetime(zone(schedule.timezone).localized(at))}"
+    """Return when it runs next, or of a paused one since when, until when, and by whom."""
+    at, pause = schedule.next_run_at, schedule.pause
+    if pause is not None:
+        since, until = (_shown_at(instant, schedule.timezone) for instant in (pause.at, pause.until))
+        return f"paused {describe_pause(pause.by, pause.name, at=since, until=until, note=pause.note)}"
+    return "" if at is None else f"next run {_shown_at(at, schedule.timezone)}"
+
+
+def _shown_at(at: datetime | None, timezone: str) -> str | None:
+    return None if at is None else format_datetime(zone(timezone).localized(at))
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:

@@ -25,6 +25,7 @@ from everwhen.decide.alert_text import MOST_ITEMS, NO_COSTS, AlertCosts, BudgetC
 from everwhen.decide.alerts import (
     DELAYED,
     FAILING,
+    PAUSED,
     AlertClosing,
     EndedJob,
     ScheduleFacts,
@@ -61,6 +62,7 @@ from everwhen.model.serialize import policy_of
 from everwhen.model.spending import Spending
 from everwhen.model.vitals import FeedDelay
 from everwhen.store.dialect import Insert, Statement
+from everwhen.store.labels import begun_pauses, labels_on_record
 from everwhen.store.transaction import Snapshot, Transaction
 from everwhen.timetable.windows import ClosedTimes
 
@@ -394,11 +396,20 @@ def _deliver(
     message = planned.message
     shown = [*message.alerts[:MOST_ITEMS], *message.gathered[:MOST_ITEMS]]
     missing = [one.uid for one in shown if one.uid is not None and one.uid not in facts]
-    known = Facts({**facts, **facts_of(tx, missing)}, round_.timezone)
+    known = _facts_for(tx, shown, {**facts, **facts_of(tx, missing)}, round_)
     costs = _costs_of(tx, message.alerts[0], known, now) if len(message.alerts) == 1 else NO_COSTS
     insert_deliveries(tx, [delivery_of(rule, message, known, delivery_id=delivery_id, now=now, costs=costs)])
     number = tx.number(_DELIVERY_NUMBER, delivery_id=delivery_id)
     return [one._replace(delivery=number) if one.reported_at == now else one for one in planned.notices]
+
+
+def _facts_for(
+    tx: Snapshot, alerts: Sequence[Alert], facts: Mapping[str, ScheduleFacts], round_: Round
+) -> Facts:
+    """Return what a message about these alerts says of their schedules, deleted and paused ones included."""
+    deleted = {alert.uid for alert in alerts if alert.uid is not None and alert.uid not in facts}
+    paused = {alert.uid for alert in alerts if alert.uid is not None and alert.details.get("how") == PAUSED}
+    return Facts(facts, round_.timezone, labels_on_record(tx, deleted), begun_pauses(tx, paused))
 
 
 def _costs_of(tx: Snapshot, alert: Alert, facts: Facts, now: int) -> AlertCosts:

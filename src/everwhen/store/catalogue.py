@@ -6,7 +6,7 @@ The flows that write are imported when they are used: a command that only reads 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
@@ -14,6 +14,7 @@ from everwhen.model.events import Hold
 from everwhen.model.limits import Shared
 from everwhen.model.policy import Budget
 from everwhen.model.queries import (
+    ComingRow,
     Entry,
     Facet,
     GatheredSkips,
@@ -22,9 +23,10 @@ from everwhen.model.queries import (
     ScheduleOrder,
 )
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
-from everwhen.model.serialize import policy_of
+from everwhen.model.serialize import BEFORE_TIMES, BEHIND_TIMES, policy_of
 from everwhen.model.spending import Spending, spending_of
 from everwhen.store.dialect import Statement, composed
+from everwhen.store.labels import pauses_of
 from everwhen.store.lanes import Lane
 from everwhen.store.load import add_shared, load_schedule, schedules_of, system_paused_at
 from everwhen.store.schedule_facets import facet_query
@@ -63,6 +65,8 @@ SELECT {STATE} FROM schedules WHERE token_id IS NOT NULL AND status IN ('done', 
     AND row_id > :after AND updated_at <= :before::instant
     AND (last_slot_at IS NULL OR last_slot_at <= :before::instant)
     AND (last_completed_at IS NULL OR last_completed_at <= :before::instant) ORDER BY row_id LIMIT :limit""")
+# The unique key on uid.
+_OF_UIDS = Statement(f"SELECT {STATE} FROM schedules WHERE uid = ANY(:uids::texts) ORDER BY row_id")
 _OF_SOURCE = Statement(f"SELECT {STATE} FROM schedules WHERE source = :source::text ORDER BY uid")
 # idx_revisions_before, and the unique key on uid.
 _FROM_BEFORE = Statement(f"""
@@ -91,6 +95,8 @@ ORDER BY row_id DESC LIMIT :limit""")
 _ENTRIES_BY_ROW = Statement(f"SELECT {_ENTRY} FROM schedules WHERE row_id = ANY(:row_ids::integers)")
 # The unique key on schedule_id.
 _ENTRIES_OF = Statement(f"SELECT {_ENTRY} FROM schedules WHERE schedule_id = ANY(:ids::texts)")
+# The unique key on uid.
+_ENTRIES_OF_UIDS = Statement(f"SELECT {_ENTRY} FROM schedules WHERE uid = ANY(:uids::texts)")
 # The primary key, from its end.
 _CONFIG_PLACES = Statement("""
 SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1""")
@@ -101,6 +107,11 @@ _PUT_CAUSES = Statement("""
 UPDATE schedule_revisions AS r SET cause = v.cause FROM batch AS v(cause, uid, revision)
 WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL""")
 
+# The times of a definition, an object by themselves; of one that release 0.2 wrote, the whole of it.
+_TIMES = f"""
+CASE WHEN substr(r.words, 1, {len(BEFORE_TIMES)}) = '{BEFORE_TIMES}'
+    THEN substr(r.words, 1, strpos(r.words, '{BEHIND_TIMES}') - 1) || '}}' ELSE r.words END"""
+COMING_AT_ONCE = 20_000
 _HOLD = """
 row_id, uid, schedule_id, owner, held_slot_at, coalesce(held_due_at, held_slot_at), held_reason, held_since, held_key"""
 _ANY = ScheduleFilter()
@@ -175,12 +186,9 @@ class Catalogue(StorePart):
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         """Decide the end of a schedule and remove its row; the ledger stays."""
-        from everwhen.store.change import change_schedule
+        from everwhen.store.change import delete_schedule
 
-        def remove(tx: Transaction) -> None:
-            tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
-
-        self._write(remove)
+        self._write(lambda tx: delete_schedule(tx, now, schedule_id, decide))
 
     def get(self, schedule_id: str) -> Schedule | None:
         """Return one schedule as it is now."""
@@ -277,6 +285,23 @@ ORDER BY {ordered(order, is_descending=is_descending)} LIMIT :limit OFFSET :offs
         with self._store.read() as tx:
             return _entries(tx, tx.rows(_ENTRIES_OF, ids=list(schedule_ids)))
 
+    def entries_of_uids(self, uids: Sequence[str]) -> list[Entry]:
+        """Return those of these schedules that exist, in this order."""
+        with self._store.read() as tx:
+            entries = _entries(tx, tx.rows(_ENTRIES_OF_UIDS, uids=list(uids))) if uids else []
+        by_uid = {entry.schedule.state.uid: entry for entry in entries}
+        return [by_uid[uid] for uid in uids if uid in by_uid]
+
+    def needing_attention(self, wanted: ScheduleFilter, *, most: int) -> set[str]:
+        """Return the uids of matching schedules that run, hold a slot or whose last slot failed, so many at most."""
+        where, values = filtered(wanted)
+        # A pass over schedules.
+        query = f"""
+SELECT uid FROM schedules WHERE {where} AND (failed_slots > 0 OR running_jobs > 0 OR held_slot_at IS NOT NULL)
+LIMIT :most"""
+        with self._store.read() as tx:
+            return set(tx.column(composed(query), **values, most=most))
+
     def uids(self, wanted: ScheduleFilter, *, most: int) -> set[str]:
         """Return the uids of the schedules that match, so many at most."""
         where, values = filtered(wanted)
@@ -315,12 +340,12 @@ ORDER BY {ordered("next_run_at", is_descending=False)} LIMIT :limit"""
     def gathered_skips(
         self, wanted: ScheduleFilter, since: int, until: int, *, limit: int
     ) -> list[GatheredSkips]:
-        """Return the skips that are counted on the rows of matching schedules, the last of which is in the span."""
+        """Return the skips that are counted on the rows of matching schedules, where some lie in the span."""
         where, values = filtered(wanted)
         # A pass over schedules.
         query = f"""
 SELECT {", ".join(GatheredSkips._fields)} FROM schedules WHERE {where} AND skip_count > 0
-    AND skip_last_at >= :since::instant AND skip_last_at < :until::instant LIMIT :limit"""
+    AND skip_last_at >= :since::instant AND skip_first_at < :until::instant LIMIT :limit"""
         with self._store.read() as tx:
             return tx.many(
                 GatheredSkips._make, composed(query), **values, since=since, until=until, limit=limit
@@ -346,6 +371,57 @@ SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND {whe
 ORDER BY next_run_at LIMIT :limit"""
         with self._store.read() as tx:
             return schedules_of(tx, tx.many(State._make, composed(query), **values, limit=count))
+
+    def coming(
+        self, wanted: ScheduleFilter = _ANY, *, before: int, at_once: int = COMING_AT_ONCE
+    ) -> Iterator[list[ComingRow]]:
+        """Yield the schedules that are due before an instant, of those that match, in portions, in one snapshot."""
+        where, values = filtered(wanted)
+        # The primary key, in portions; then that of schedule_revisions, once for each.
+        query = composed(f"""
+SELECT s.row_id, s.uid, s.schedule_id, s.anchor_at, s.next_slot_at, s.next_run_at, {_TIMES} FROM (
+    SELECT row_id, uid, schedule_id, anchor_at, next_slot_at, next_run_at, revision FROM schedules
+    WHERE enabled AND next_run_at < :before::instant AND {where} AND row_id > :after
+    ORDER BY row_id LIMIT :limit) AS s
+JOIN schedule_revisions r ON r.uid = s.uid AND r.revision = s.revision""")
+        after = 0
+        with self._store.read() as tx:
+            while True:
+                rows: list[ComingRow] = tx.rows(query, **values, before=before, after=after, limit=at_once)
+                yield rows
+                if len(rows) < at_once:
+                    return
+                after = max(row_id for row_id, _, _, _, _, _, _ in rows)
+
+    def fired_since(self, wanted: ScheduleFilter, since: int, *, before: int) -> list[tuple[str, str]]:
+        """Return the matching schedules, by uid and id, that fired since an instant and are not due before another."""
+        where, values = filtered(wanted)
+        # A pass over schedules.
+        query = f"""
+SELECT uid, schedule_id FROM schedules
+WHERE {where} AND last_fired_at >= :since::instant
+    AND (NOT enabled OR next_run_at IS NULL OR next_run_at >= :before::instant)"""
+        with self._store.read() as tx:
+            return tx.rows(composed(query), **values, since=since, before=before)
+
+    def resuming(self, wanted: ScheduleFilter = _ANY, *, before: int, limit: int) -> list[Schedule]:
+        """Return the matching schedules that are paused, and go on by themselves before an instant; the first first."""
+        where, values = filtered(wanted)
+        # idx_schedules_resume, from its front.
+        query = f"""
+SELECT {STATE} FROM schedules WHERE resume_at IS NOT NULL AND resume_at < :before::instant AND status = 'paused'
+    AND {where} ORDER BY resume_at LIMIT :limit"""
+        with self._store.read() as tx:
+            return schedules_of(
+                tx, tx.many(State._make, composed(query), **values, before=before, limit=limit)
+            )
+
+    def of_uids(self, uids: Collection[str]) -> list[Schedule]:
+        """Return those of these schedules that exist."""
+        if not uids:
+            return []
+        with self._store.read() as tx:
+            return schedules_of(tx, tx.many(State._make, _OF_UIDS, uids=uids))
 
     def of_source(self, source: str) -> list[Schedule]:
         """Return the schedules of a source: `config`, `api`, `python` (added), `python:{name}` (declared)."""
@@ -504,5 +580,9 @@ ORDER BY next_run_at LIMIT :limit"""
 
 def _entries(tx: Snapshot, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
     size = len(State._fields)
-    schedules = schedules_of(tx, [State._make(row[:size]) for row in rows])
-    return [Entry(schedule, *row[size:]) for schedule, row in zip(schedules, rows, strict=True)]
+    states = [State._make(row[:size]) for row in rows]
+    pauses = pauses_of(tx, states)
+    return [
+        Entry(schedule, *row[size:])._replace(pause=pauses.get(schedule.state.uid))
+        for schedule, row in zip(schedules_of(tx, states), rows, strict=True)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from everwhen.decide.by_hand import cancel_orphan
 from everwhen.decide.spacing import refuse_too_soon
@@ -25,6 +25,7 @@ from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.token import StoredResponse
 from everwhen.store.commit import commit_decisions, put_costs, write_shared
 from everwhen.store.dialect import Statement
+from everwhen.store.labels import keeping_names
 from everwhen.store.load import add_last_firings, add_shared, hold, load_schedule, system_paused_at
 from everwhen.store.places import OVER, refuse_beyond_quota, take_place_again, take_places
 from everwhen.store.records import BEGUN, SHOWN
@@ -151,6 +152,15 @@ def change_schedule(
     return decision
 
 
+def delete_schedule(tx: Transaction, now: int, schedule_id: str, decide: Change) -> None:
+    """Decide the end of a schedule, and remove its row; the record keeps its names."""
+
+    def end(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        return keeping_names(tx, decide(schedule, now, shared))
+
+    tx.delete_schedule(change_schedule(tx, now, schedule_id, end).after.row_id)
+
+
 def _hold_policies(
     tx: Transaction, plans: Iterable[Plan], new_policies: Collection[str]
 ) -> dict[str, QuietHoursPolicy]:
@@ -195,7 +205,7 @@ def _shown(definition: Definition, now: int) -> Row:
     return (*_declared(definition), now)
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _declared(definition: Definition) -> Row:
     return (
         definition.name,
@@ -240,7 +250,7 @@ def reconcile(tx: Transaction, now: int, changes: Reconciliation) -> bool:
         return False
     new_policies = {policy.policy_id for policy in changes.policies}
     for schedule_id, decide in changes.removed:
-        tx.delete_schedule(change_schedule(tx, now, schedule_id, decide).after.row_id)
+        delete_schedule(tx, now, schedule_id, decide)
     if changes.created:
         create_schedules(tx, now, changes.created, new_policies=new_policies)
     for schedule_id, decide in changes.changed:

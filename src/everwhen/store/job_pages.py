@@ -97,9 +97,15 @@ JOBS = {
     "statuses": "status = ANY(:statuses::texts)",
     "origins": "origin = ANY(:origins::texts)",
 }
-_SCHEDULES = {"uid": "uid = :uid::text", "owner": "owner = :owner::text", "group": '"group" = :group::text'}
+_SCHEDULES = {
+    "uid": "uid = :uid::text",
+    "uids": "uid = ANY(:uids::texts)",
+    "owner": "owner = :owner::text",
+    "group": '"group" = :group::text',
+}
 EVENTS = {
     "uid": "uid = :uid::text",
+    "uids": "uid = ANY(:uids::texts)",
     "job_id": "job_id = :job_id::text",
     "owner": "owner = :owner::text",
     "since": "at >= :since::instant",
@@ -139,9 +145,13 @@ def find_schedules(tx: Queries, wanted: JobFilter) -> list[tuple[str, int]] | No
         return None
     query = f"SELECT uid, fire_count - numbers_skipped FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
     found = tx.rows(composed(query), **conditions.values)
-    if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
+    if wanted.owner is not None or wanted.group is not None:
         return found
-    return [(wanted.uid, 0)]  # perhaps deleted; its owner and group are no longer known
+    named = set(wanted.uids)
+    if wanted.uid is not None:
+        named = {wanted.uid} & named if named else {wanted.uid}
+    # The others are perhaps deleted; their owners and groups are no longer known.
+    return [*found, *((uid, 0) for uid in sorted(named - {uid for uid, _ in found}))]
 
 
 def find_way(wanted: JobFilter, way: Way) -> tuple[str, WhereClause]:

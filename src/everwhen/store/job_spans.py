@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from everwhen.model.job import JobStatus
-from everwhen.model.queries import ScheduleFilter, SpanCount, TimelineJob
+from everwhen.model.queries import ScheduleFilter, ScheduleSpanCount, SpanCount, TimelineJob
 from everwhen.store.dialect import Queries, Statement, composed
 from everwhen.store.schedule_filters import filtered
 
@@ -62,44 +62,62 @@ class JobSpan:
         ]
         return sorted(rows, key=lambda job: (job.slot_at, job.row_id))[:limit]
 
-    def names(self, tx: Queries, *, limit: int) -> set[str]:
-        """Return the ids of the schedules of so many jobs, the earliest."""
+    def numbers(self, tx: Queries) -> Counter[str]:
+        """Return how many there are of each schedule, by uid."""
         where, values = self._filter
-        rows = [
-            row
-            for origin in _ORIGINS
-            for row in tx.rows(_rows_of("slot_at, row_id, schedule_id", where, origin), **values, limit=limit)
-        ]
-        return {name for _, _, name in sorted(rows)[:limit]}
+        found = Counter[str]()
+        for origin in _ORIGINS:
+            query = f"""
+{_those(where)} SELECT uid, count(*) FROM jobs WHERE {_IN_SPAN} AND {origin} {_of_those(where)} GROUP BY uid"""
+            for uid, number in tx.rows(composed(query), **values):
+                found[uid] += number
+        return found
 
     def counts(self, tx: Queries, *, width: int) -> list[SpanCount]:
         """Return their number by status in each bucket of that width."""
+        counts = self._counts(tx, width=width, by="")
+        return [SpanCount(stretch, status, jobs) for _, stretch, status, jobs in counts]
+
+    def counts_of_each(self, tx: Queries, *, width: int) -> list[ScheduleSpanCount]:
+        """Return the same by schedule."""
+        counts = self._counts(tx, width=width, by=", uid")
+        return [
+            ScheduleSpanCount("".join(uid), stretch, status, jobs) for uid, stretch, status, jobs in counts
+        ]
+
+    def _counts(self, tx: Queries, *, width: int, by: str) -> list[tuple[list[str], int, JobStatus, int]]:
+        """Return the uid if it is asked for, the bucket, the status and the number; `by` is a further column."""
         where, values = self._filter
         values["width"] = width
-        every = Counter[int]()
+        every = Counter[tuple[str, int]]()
         for origin in _ORIGINS:
-            for at, number in tx.rows(_counts_of("", where, f"{_IN_SPAN} AND {origin}"), **values):
-                every[(at - self.since) // width] += number
+            for at, *uid, number in tx.rows(_counts_of(by, where, f"{_IN_SPAN} AND {origin}"), **values):
+                every["".join(uid), (at - self.since) // width] += number
         # Where most jobs fail, those of all times are more than the jobs of the span: then these are read.
         total = every.total()
         if int(tx.value(_COUNT_OTHERS, most=total + 1)) > total:
-            return self._read_counts(tx, values, where)
-        by_status = Counter[tuple[int, JobStatus]]()
+            return self._read_counts(tx, values, where, by)
+        counts = []
         for condition in NOT_SUCCEEDED:
-            for at, status, number in tx.rows(_others_of(where, condition), **values):
-                by_status[(at - self.since) // width, status] += number
-                every[(at - self.since) // width] -= number
-        by_status.update({(stretch, "succeeded"): number for stretch, number in every.items() if number})
-        return [SpanCount(*key, number) for key, number in by_status.items()]
+            for at, *uid, status, number in tx.rows(_others_of(f"{by}, status", where, condition), **values):
+                stretch = (at - self.since) // width
+                counts.append((uid, stretch, status, number))
+                every["".join(uid), stretch] -= number
+        counts += [
+            ([uid], stretch, "succeeded", number) for (uid, stretch), number in every.items() if number
+        ]
+        return counts
 
-    def _read_counts(self, tx: Queries, values: Mapping[str, object], where: str) -> list[SpanCount]:
+    def _read_counts(
+        self, tx: Queries, values: Mapping[str, object], where: str, by: str
+    ) -> list[tuple[list[str], int, JobStatus, int]]:
         """Return the same, from the row of each job."""
         width = int(str(values["width"]))
         return [
-            SpanCount((at - self.since) // width, status, number)
+            (uid, (at - self.since) // width, status, number)
             for origin in _ORIGINS
-            for at, status, number in tx.rows(
-                _counts_of(", status", where, f"{_IN_SPAN} AND {origin}"), **values
+            for at, *uid, status, number in tx.rows(
+                _counts_of(f"{by}, status", where, f"{_IN_SPAN} AND {origin}"), **values
             )
         ]
 
@@ -145,16 +163,16 @@ def _counts_of(more: str, where: str, condition: str) -> Statement:
 
 
 @lru_cache(maxsize=128)
-def _others_of(where: str, condition: str) -> Statement:
+def _others_of(more: str, where: str, condition: str) -> Statement:
     """Return the same for jobs of these statuses. All of them are read first, from the index of their status."""
     those = _those(where)
     others = f"others AS MATERIALIZED (SELECT slot_at, status, uid FROM jobs WHERE {condition})"
     first = f"{those}, {others}" if those else f"WITH {others}"
-    return _by_bucket(first, ", status", f"FROM others WHERE {_IN_SPAN} {_of_those(where)}")
+    return _by_bucket(first, more, f"FROM others WHERE {_IN_SPAN} {_of_those(where)}")
 
 
 def _by_bucket(first: str, more: str, jobs: str) -> Statement:
-    grouping = "1, 2" if more else "1"
+    grouping = ", ".join(str(number) for number in range(1, 2 + more.count(",")))
     return Statement(
         sqlite=f"""
 {first} SELECT :since + (slot_at - :since) / :width * :width{more}, count(*) {jobs} GROUP BY {grouping}""",

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from everwhen.decide.overlap import may_be_full
 from everwhen.errors import SchedulerError
 from everwhen.model.cost import reserved_in
+from everwhen.model.fast_values import LARGE
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
 from everwhen.model.limits import Coverage, Shared, keys_of
@@ -247,6 +248,9 @@ def load_schedule(tx: Snapshot, schedule_id: str) -> Schedule | None:
 
 
 KEPT = 200_000
+# Of plans whose definitions are large, and of all others, in characters: an edit makes another plan, and callers choose
+# how large theirs are.
+MOST_OF_LARGE, MOST_OF_OTHERS = 32 << 20, 256 << 20
 NUMBERS_SKIPPED = "numbers_skipped"  # the setting that is higher after every restore
 
 Key = tuple[str, int]  # uid and revision
@@ -254,7 +258,8 @@ Policies = Mapping[str, QuietHoursPolicy]
 
 
 class PlanCache:
-    """A bounded cache of plans. Quiet hours are part of a plan, so a changed policy evicts the plans that name one.
+    """A cache of plans, bounded in number and in size. Quiet hours are part of a plan, so a changed policy evicts the
+    plans that name one.
 
     A restored backup evicts them all: the same number of a revision may stand for another definition now.
     """
@@ -262,6 +267,8 @@ class PlanCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plans: dict[Key, Plan] = {}
+        self._large: set[Key] = set()
+        self._size_of_large = self._size_of_others = 0
         self._policies: dict[str, QuietHoursPolicy] = {}
         self._policies_version: str | None = None
         self._numbers_skipped: str | None = None
@@ -278,36 +285,59 @@ class PlanCache:
             plans = self._plans
             missing = [key for key in keys if key not in plans]
             if len(plans) + len(missing) > KEPT:
-                plans.clear()
-                missing = keys
+                self._replace({})
+                plans, missing = self._plans, keys
             found = read_plans(tx, missing, self._policies)
+            answer = {key: plans.get(key) or found.get(key) or missing_plan(key) for key in keys}
             own = tx.own_revisions
-            plans.update({key: plan for key, plan in found.items() if key not in own} if own else found)
-            return {key: plans.get(key) or found.get(key) or missing_plan(key) for key in keys}
+            self._add({key: plan for key, plan in found.items() if key not in own} if own else found)
+            return answer
 
     def remember(self, plans: Mapping[Key, Plan]) -> None:
         """Cache plans that were just committed, so that their writer need not read them again."""
         with self._lock:
             if len(self._plans) + len(plans) <= KEPT:
-                self._plans.update(plans)
+                self._add(plans)
 
     def remembered(self) -> dict[Key, Plan]:
         """Return the cached plans; all of them are committed."""
         with self._lock:
             return dict(self._plans)
 
+    def _add(self, plans: Mapping[Key, Plan]) -> None:
+        """Cache more plans; where the large ones are too many, forget those, and where the others are, forget all."""
+        self._plans.update(plans)
+        for key, plan in plans.items():
+            size = plan.definition.size
+            if size <= LARGE:
+                self._size_of_others += size
+            elif key not in self._large:
+                self._large.add(key)
+                self._size_of_large += size
+        if self._size_of_large > MOST_OF_LARGE:
+            for key in self._large:
+                self._plans.pop(key, None)
+            self._large, self._size_of_large = set(), 0
+        if self._size_of_others > MOST_OF_OTHERS:
+            self._replace({})
+
+    def _replace(self, plans: dict[Key, Plan]) -> None:
+        self._plans, self._large = {}, set()
+        self._size_of_large = self._size_of_others = 0
+        self._add(plans)
+
     def _refresh_policies(self, tx: Snapshot) -> None:
         settings = tx.settings()
         skipped = settings.get(NUMBERS_SKIPPED, "0")
         if skipped != self._numbers_skipped:
-            self._plans = {}
+            self._replace({})
             self._policies_version, self._numbers_skipped = None, skipped
         version = settings.get("policies_version", "0")
         if version == self._policies_version:
             return
-        self._plans = {
-            key: plan for key, plan in self._plans.items() if plan.definition.quiet_hours_id is None
-        }
+        self._replace(
+            {key: plan for key, plan in self._plans.items() if plan.definition.quiet_hours_id is None}
+        )
         self._policies = read_policies(tx)
         self._policies_version = version
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from everwhen.store.event_cursors import EventCursors
     from everwhen.store.feed_delay import FeedDelays
     from everwhen.store.firings import Firings
+    from everwhen.store.labels import Labels
     from everwhen.store.ledger import Ledger
     from everwhen.store.maintenance import Upkeep, Vitals
     from everwhen.store.messages import Messages
@@ -41,6 +42,7 @@ class OpenStore(Runtime):
     alerts: Alerts
     webhooks: Webhooks
     feed_delays: FeedDelays
+    labels: Labels
 
 
 def store_of(runtime: Runtime) -> OpenStore:

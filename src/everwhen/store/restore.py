@@ -22,6 +22,7 @@ from everwhen.store.alerts import end_deliveries
 from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import JOB
+from everwhen.store.labels import keeping_names
 from everwhen.store.load import NUMBERS_SKIPPED as SKIPPED
 from everwhen.store.load import add_shared, schedules_of, with_jobs
 from everwhen.store.messages import SUBSCRIPTIONS, last_message_id, put_subscription
@@ -75,7 +76,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
 
     def decline(schedule: Schedule, shared: Shared) -> Decision:
         # An answer given after the backup is not recorded in it, so none is accepted any more.
-        return approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR)
+        return keeping_names(tx, approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR))
 
     def go_on(schedule: Schedule, shared: Shared) -> Decision:
         return renumber_restored(schedule, backed_up_at, now, shared, catch_up=catch_up, leap=leap)

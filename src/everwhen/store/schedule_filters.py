@@ -27,6 +27,11 @@ _ORDERS: Mapping[ScheduleOrder, str] = {
 }
 
 
+def lowered(text: str) -> str:
+    """Return a text in the letters that the databases' `lower` makes."""
+    return text.translate(_LOWER)
+
+
 def filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
     """Return the condition that a filter is, and the values of its parameters."""
     given = given_columns(wanted)
@@ -40,7 +45,7 @@ def filtered(wanted: ScheduleFilter) -> tuple[str, dict[str, object]]:
     if wanted.text is not None:
         # Both in one look, since every row is looked at; behind the line break the id begins.
         conditions.append("strpos(lower(name || '\n' || schedule_id), :text::text) > 0")
-        values["text"] = wanted.text.translate(_LOWER)
+        values["text"] = lowered(wanted.text)
     return " AND ".join(conditions) or "TRUE", values
 
 

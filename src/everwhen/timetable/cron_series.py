@@ -134,6 +134,23 @@ class CronSeries:
                 return slots[:limit]
             before, span = span, self.zone.span_at(span.end, self.rule.fold)
 
+    def count_between(self, start: int, end: int) -> int:
+        """Return how many slots have start ≤ slot < end: the matching days of each span, times the times of a day."""
+        start, end = max(start, EARLIEST), min(end, LATEST)
+        if start >= end:
+            return 0
+        number, span = 0, self.zone.span_at(start, self.rule.fold)
+        before = self.zone.span_at(span.start - 1, self.rule.fold)
+        while True:
+            low = max(max(start, span.start) + span.offset, span.count_from)
+            number += self._count_readings(low, min(min(end, span.end) + span.offset, span.count_until))
+            if start <= span.start < end and self._gap_has_slot(before, span.first_reading):
+                # The shifted slot is one with a slot that the span begins with anyhow.
+                number += not self._matches(span.first_reading, span)
+            if span.end >= end:
+                return number
+            before, span = span, self.zone.span_at(span.end, self.rule.fold)
+
     def is_shifted(self, slot_at: int) -> bool:
         """Return whether readings inside a gap were shifted to this slot."""
         before = self.zone.span_at(slot_at - 1, self.rule.fold)
@@ -216,6 +233,34 @@ class CronSeries:
                 return (first + rest.bit_length() - 1) * DAY + self._last_second
             first, _, rest = self._year_of(first - 1)
         return None
+
+    def _matches(self, reading: int, span: Span) -> bool:
+        """Return whether a reading of a span is a slot."""
+        return span.count_from <= reading < span.count_until and bool(
+            self._count_readings(reading, reading + 1)
+        )
+
+    def _count_readings(self, low: int, high: int) -> int:
+        """Return how many readings from `low` on match that are before `high`."""
+        if low >= high:
+            return 0
+        day, minute = divmod(-(-low // 60), 1440)
+        last_day, last_minute = divmod(-(-high // 60), 1440)
+        number = self._count_days(day, last_day) * self._times.bit_count()
+        number -= self._count_days(day, day + 1) * (self._times & ((1 << minute) - 1)).bit_count()
+        return (
+            number
+            + self._count_days(last_day, last_day + 1) * (self._times & ((1 << last_minute) - 1)).bit_count()
+        )
+
+    def _count_days(self, day: int, end: int) -> int:
+        number = 0
+        while day < end:
+            first, last, days = self._year_of(day)
+            until = min(last, end)
+            number += (days >> (day - first) & ((1 << (until - day)) - 1)).bit_count()
+            day = until
+        return number
 
     def _year_of(self, day: int) -> Year:
         known = self._year

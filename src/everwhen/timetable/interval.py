@@ -116,6 +116,12 @@ class IntervalSeries:
         assert first is not None  # an interval never ends
         return list(range(first, min(end, first + limit * self.interval), self.interval))
 
+    def count_between(self, start: int, end: int) -> int:
+        """Return how many slots lie in [start, end)."""
+        first = self.next_after(start - 1)
+        assert first is not None  # an interval never ends
+        return len(range(first, end, self.interval))
+
 
 def chain_slot(*, ended_at: float, interval: int, previous_slot_at: int) -> int:
     """Return the next slot of a completion chain: end + interval, in whole seconds, later than the previous slot.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from everwhen.timetable.civil_time import FIXED, DstRule, Zone, in_calendar, reading_of, wall_of
 
 _LAST_MONTH = 9_999 * 12 + 10  # November 9999: the month after it may lie outside the calendar
+MANY = 1_000_000  # more than a calendar has
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class MonthlySeries:
                 break
             month += 1
         return slots[:limit]
+
+    def count_between(self, start: int, end: int) -> int:
+        """Return how many slots lie in [start, end); they are looked at, since a gap or a fold may change a month's."""
+        return len(self.between(start, end, MANY)) if start < end else 0
 
     def is_shifted(self, slot_at: int) -> bool:
         """Return whether a reading inside a gap was shifted to this slot."""

@@ -1,7 +1,7 @@
 """The slots of a schedule: a trigger in a zone, from its anchor, within its bounds, with its jitter.
 
 `next_after`, `previous_before` and `between` end for every input: each series stops searching after fifty years, and
-`between` takes a limit.
+`between` takes a limit. `count` is arithmetic: its time does not depend on how many slots there are.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Series(Protocol):
 
     def between(self, start: int, end: int, limit: int) -> list[int]: ...
 
+    def count_between(self, start: int, end: int) -> int: ...
+
 
 class FewSeries(NamedTuple):
     """A single instant, or none for a webhook or a chat schedule."""
@@ -43,6 +45,9 @@ class FewSeries(NamedTuple):
 
     def between(self, start: int, end: int, limit: int) -> list[int]:
         return [one for one in self.instants if start <= one < end][:limit]
+
+    def count_between(self, start: int, end: int) -> int:
+        return sum(start <= one < end for one in self.instants)
 
 
 def dst_rule(trigger: Trigger, *, gap: Gap | None = None, fold: Fold | None = None) -> DstRule:
@@ -92,6 +97,11 @@ class Occurrences:
         """Return the first `limit` slots with start ≤ slot < end."""
         start, end = max(start, self.start_at), min(end, self.end_at)
         return self.series.between(start, end, limit) if start < end and limit > 0 else []
+
+    def count_between(self, start: int, end: int) -> int:
+        """Return how many slots have start ≤ slot < end, without looking at each."""
+        start, end = max(start, self.start_at), min(end, self.end_at)
+        return self.series.count_between(start, end) if start < end else 0
 
     def due_ms(self, slot_at: int) -> int:
         """Return when a slot is due, in milliseconds since 1970: slot_at + jitter, always before the following slot."""

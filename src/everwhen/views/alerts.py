@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from everwhen.model.alerts import (
     AlertState,
@@ -12,12 +13,17 @@ from everwhen.model.alerts import (
     Severity,
     SilenceKind,
 )
-from everwhen.operations.alerts import AlertPage, describe_alert
+from everwhen.operations.alerts import AlertPage, DeliveryPage, describe_alert
+from everwhen.operations.labels import LabelsByUid
+from everwhen.views.labels import Labelled, label_to_json
 from everwhen.views.record import detail_to_json
 from everwhen.views.shape import Object, View, When, cursor_of, each, field
 
+if TYPE_CHECKING:
+    from everwhen.model import alerts as model
 
-class Alert(View):
+
+class Alert(Labelled):
     """A problem or a fact that rules report; at most one alert of a key is open."""
 
     id: int
@@ -44,15 +50,20 @@ class Alert(View):
 class AlertList(View):
     """A page of alerts."""
 
-    items: list[Alert] = field(via=each(Alert.of))
+    items: list[Alert]
     total: int
     total_is_approximate: bool = field("is_approximate")
     next_cursor: str | None
 
 
+def alert_to_json(alert: model.Alert, labels: LabelsByUid) -> Object:
+    return Alert.of(alert, **label_to_json(labels.get(alert.uid or "")))
+
+
 def alerts_page(page: AlertPage, limit: int) -> Object:
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
-    return AlertList.of(page, next_cursor=following)
+    items = [alert_to_json(alert, page.labels) for alert in page.items]
+    return AlertList.of(page, items=items, next_cursor=following)
 
 
 class AlertDelivery(View):
@@ -83,7 +94,7 @@ class AlertDeliveryList(View):
     next_cursor: str | None
 
 
-def deliveries_page(page: AlertPage, limit: int) -> Object:
+def deliveries_page(page: DeliveryPage, limit: int) -> Object:
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
     return AlertDeliveryList.of(page, next_cursor=following)
 

@@ -13,12 +13,15 @@ from everwhen.model.cost import Cost, amount_number, reserved_in
 from everwhen.model.job import CostSource, JobStatus, Origin
 from everwhen.model.masks import masked
 from everwhen.model.values import plain_queue
-from everwhen.views.shape import Object, View, When, cursor_of, each, field, when_text
+from everwhen.views.labels import Labelled, label_to_json
+from everwhen.views.shape import Object, View, When, cursor_of, field, when_text
 
 if TYPE_CHECKING:
     from everwhen.model import job as model
     from everwhen.model.outcome import OutputPiece
+    from everwhen.model.queries import JobPage
     from everwhen.model.queue import Delivery
+    from everwhen.operations.labels import LabelsByUid
 
 # The bytes of each stream that a reader has seen, by attempt and stream.
 Positions = dict[tuple[int, str], int]
@@ -81,7 +84,11 @@ class Job(View):
     )
 
 
-class JobInDetail(Job):
+class ListedJob(Labelled, Job):
+    """A job, with the names and the zone of its schedule."""
+
+
+class JobInDetail(ListedJob):
     """A job, and where it is while it waits."""
 
     handed_over_at: When | None = field(
@@ -106,7 +113,7 @@ class Fired(View):
 class JobList(View):
     """A page of jobs, newest first. While `next_cursor` is there, there may be more, also behind a short page."""
 
-    items: list[Job] = field("jobs", via=each(Job.of))
+    items: list[ListedJob]
     total: int
     total_is_approximate: bool = field(
         "is_approximate", about="More than were counted: of 10,000 matches, or of the newest 200,000 jobs."
@@ -114,9 +121,15 @@ class JobList(View):
     next_cursor: str | None = field("next_before", via=cursor_of)
 
 
-def job_in_detail(job: model.Job, sent: Delivery | None) -> Object:
+def jobs_page(page: JobPage, labels: LabelsByUid) -> Object:
+    items = [ListedJob.of(job, **label_to_json(labels.get(job.uid))) for job in page.jobs]
+    return JobList.of(page, items=items)
+
+
+def job_in_detail(job: model.Job, sent: Delivery | None, labels: LabelsByUid) -> Object:
     return JobInDetail.of(
         job,
+        **label_to_json(labels.get(job.uid)),
         handed_over_at=None if sent is None else when_text(sent.handed_over_at),
         delivery=None if sent is None else sent.number,
     )

@@ -46,6 +46,7 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.BackfillError, 422, "invalid"),
     (errors.RemovalError, 409, "removes-most"),
     (errors.ConfigError, 422, "invalid"),
+    (errors.TooManyMatchesError, 422, "invalid"),
     (errors.PayloadSizeError, 413, "too-large"),
     (errors.TimetableError, 422, "invalid"),
     (errors.IntervalParseError, 422, "invalid"),

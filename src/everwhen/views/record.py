@@ -10,7 +10,10 @@ from everwhen.model.events import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.model.masks import masked
+from everwhen.model.pause import actor_in, name_in
 from everwhen.operations.event_feed import FeedEntry, facts_of
+from everwhen.operations.labels import EventNames
+from everwhen.views.labels import Labelled, label_to_json
 from everwhen.views.shape import Object, View, When, field, when_text
 
 
@@ -19,7 +22,7 @@ def detail_to_json(detail: Mapping[str, object]) -> Object:
     return readable_details(detail, when_text)
 
 
-class AuditEvent(View):
+class AuditEvent(Labelled):
     """One event of the audit, or one that is derived from jobs and schedules."""
 
     id: int | None = field(
@@ -36,6 +39,9 @@ class AuditEvent(View):
     slot_count: int = field(about="Above 1: a range of slots, its ends in `detail`.")
     job_id: str | None
     actor: str | None
+    actor_name: str | None = field(
+        about="The name of the token, user or program that did it, in `actor` or in `detail.by`."
+    )
     detail: Object = field(via=detail_to_json)
     trace_id: str | None
 
@@ -80,9 +86,14 @@ class MessageList(View):
     next_cursor: str | None
 
 
-def event_to_json(entry: FeedEntry) -> Object:
+def event_to_json(entry: FeedEntry, names: EventNames) -> Object:
     facts = facts_of(entry)
+    label = label_to_json(names.labels.get(facts.uid or ""))
     if isinstance(facts, Derived):
         trace_id = None if facts.job_id is None else trace_id_of(facts.job_id)
-        return AuditEvent.of(facts, id=None, slot_count=1, actor=None, trace_id=trace_id)
-    return AuditEvent.of(facts, id=entry.id if isinstance(entry, Recorded) else None)
+        more = {"id": None, "slot_count": 1, "actor": None, "actor_name": None, "trace_id": trace_id}
+        return AuditEvent.of(facts, **more, **label)
+    actor = actor_in(facts)
+    actor_name = None if actor is None else names.actors.get(actor, name_in(actor))
+    number = entry.id if isinstance(entry, Recorded) else None
+    return AuditEvent.of(facts, id=number, actor_name=actor_name, **label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from everwhen.model.fast_values import by_identity
@@ -96,6 +97,19 @@ class _Definition(View):
     description_text: str = field(lambda definition: describe(definition.trigger, definition.zone))
 
 
+class Pause(View):
+    """Who paused a schedule, since when, until when, and with what note."""
+
+    by: str | None = field(about="person, token, config, approval or budget.")
+    actor: str | None = field(
+        about="Who it was, as the audit records it.", examples=["token:tok_eefa9d2a251d"]
+    )
+    name: str | None = field(about="The name of that token, user or program.", examples=["mira"])
+    at: When | None
+    until: When | None = field(about="When it resumes by itself.")
+    note: str | None
+
+
 class RecentSlot(View):
     """One of the last slots."""
 
@@ -115,6 +129,7 @@ class Schedule(_State, _Definition):
     depth: int = field(about="0: made by a person or a program; 1: by a run of such a schedule; and so on.")
     source_file: str | None
     source_line: int | None
+    pause: Pause | None = field(about="While it is paused: who paused it, since when, until when, and why.")
 
 
 class ListedSchedule(Schedule):
@@ -162,7 +177,7 @@ _TRIGGER = (
 _TARGET = ("run", "target", "payload", "trigger_payload", "workflow_id", "trigger_node_id", "queue", "timeout",
     "timeout_seconds", "secret", "signature")  # fmt: skip
 _IDENTITY = ("id", "uid", "key", "name", "description", "group", "owner", "user_profile_id", "enabled")
-_OTHERS = {*_STATE, *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
+_OTHERS = {*_STATE, "pause", *_SOURCE, *_TRIGGER, *_TARGET, *_IDENTITY}
 FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "summary": (
         "id", "key", "name", "status", "type", "description_text", "next_run_at", "last_run_at", "last_error",
@@ -172,13 +187,13 @@ FIELD_GROUPS: dict[str, tuple[str, ...]] = {
     "trigger": _TRIGGER,
     "target": _TARGET,
     "policies": tuple(name for name in FIELD_NAMES if name not in _OTHERS),
-    "state": _STATE,
+    "state": (*_STATE, "pause"),
     "source": _SOURCE,
 }  # fmt: skip
 """Fields that are asked for by one word. Every field is in one of the groups, and some are in the summary as well."""
 
 
-@by_identity(most=4_096)
+@by_identity(most=4_096, size=attrgetter("size"))
 def _definition_to_json(definition: Definition) -> Object:
     fields = answer_to_json(definition)
     workflow = fields["run"].get("workflow") or {}
@@ -208,6 +223,7 @@ def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
         "source": entry.source.partition(":")[0],  # `python:shop` is Python's
         "source_file": file or None,
         "source_line": int(line) if line.isdecimal() else None,
+        "pause": None if entry.pause is None else Pause.of(entry.pause),
     }
 
 
@@ -215,12 +231,11 @@ def schedules_page(
     page: SchedulePage,
     place_of: Callable[[Entry], str | None],
     *,
-    limit: int,
     fields: Collection[str] | None = None,
     following: int | None = None,
     recent: Mapping[str, Recent] | None = None,
 ) -> Object:
-    """Return a page of schedules that was asked for with that limit, each with these fields; None: with all.
+    """Return a page of schedules, each with these fields; None: with all.
 
     `following`: where the next page begins, if that is not the last row_id.
     """
@@ -235,7 +250,7 @@ def schedules_page(
         "items": items,
         "total": page.total,
         "total_is_approximate": page.is_approximate,
-        "next_cursor": cursor_of(last or 0) if len(page.entries) == limit else None,
+        "next_cursor": cursor_of(last or 0) if page.has_more else None,
     }
     return found if page.facets is None else {**found, "facets": page.facets}
 
@@ -316,8 +331,11 @@ class Revision(View):
 
 
 class RevisionList(View):
-    items: list[Revision]
+    """A page of revisions, newest first. While `next_cursor` is there, there are more, also behind a short page."""
+
+    items: list[Revision] = field("revisions", via=each(Revision.of))
     total: int
+    next_cursor: str | None = field("next_before", via=cursor_of)
 
 
 # -- actions --

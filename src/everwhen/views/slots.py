@@ -30,6 +30,7 @@ class Upcoming(View):
     until: When | None = field(
         about="How long the reason holds, where that is known; a held slot fires then."
     )
+    timezone: str = field(about="The schedule's zone.")
 
 
 class UpcomingList(View):

@@ -178,6 +178,7 @@ class LateSchedule(View):
     """A schedule that should have fired."""
 
     schedule_id: str = field("state.schedule_id")
+    timezone: str = field("definition.zone.name")
     due_at: When | None = field("state.next_run_at")
 
 
@@ -195,6 +196,7 @@ class HeldSlot(View):
     """A slot that waits for a place, or for an opening."""
 
     schedule_id: str = field("hold.schedule_id")
+    timezone: str | None
     slot_at: When = field("hold.slot_at", via=when_text)
     since: When = field("hold.since", via=when_text)
     reason: str = field("hold.reason")
@@ -209,8 +211,9 @@ class Disk(View):
 
 
 class Next(View):
-    schedule_id: str
-    next_run_at: When | None
+    schedule_id: str = field("state.schedule_id")
+    timezone: str = field("definition.zone.name")
+    next_run_at: When | None = field("state.next_run_at")
 
 
 class FeedDelay(View):
@@ -228,6 +231,9 @@ class SystemStatus(View):
     status: Literal["running", "stopping", "stopped"]
     is_paused: bool = field(lambda found: found.paused_at is not None)
     paused_at: When | None
+    paused_by_name: str | None = field(
+        lambda found: None if found.pause is None else found.pause.name, about="Who paused the system."
+    )
     started_at: When | None
     check_count: int | None
     trigger_count: int | None
@@ -248,7 +254,7 @@ class SystemStatus(View):
         lambda found: [breaker_to_json(one, found.probe_times) for one in found.breakers],
         about="Those that are not closed.",
     )
-    next: Next | None = field("soonest", via=lambda schedule: Next.of(schedule.state))
+    next: Next | None = field("soonest", via=Next.of)
     nodes: list[Node] = field(
         lambda found: [Node.of(node, is_alive=system.is_alive(node, found.now)) for node in found.nodes],
         about="Those of the last day, newest first.",
@@ -287,6 +293,7 @@ class ScheduleNames(View):
 class Switch(View):
     is_paused: bool
     paused_at: When | None
+    paused_by_name: str | None = field(about="Who paused the system.")
 
 
 class Health(View):

@@ -8,9 +8,10 @@ from everwhen.model.job import JobStatus, Origin
 from everwhen.model.outcome import summary_of
 from everwhen.model.schedule import Status
 from everwhen.operations.recent import SlotOutcome
-from everwhen.operations.timeline import Kind, SpanKind
+from everwhen.operations.timeline_bars import Kind
+from everwhen.operations.timeline_spans import SpanKind
 from everwhen.timetable.describe import describe
-from everwhen.views.schedules import recent_to_json
+from everwhen.views.schedules import Pause, recent_to_json
 from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ class Bar(View):
     schedule_id: str
     slot_at: When
     due_at: When
-    count: int = field("slots", about="The number of slots that it represents.")
+    count: int = field("slots", about="The number of slots that it represents, of those in the time span.")
+    last_at: When | None = field(about="The last of several slots; `slot_at` is the first.")
     reason: str | None = field(about="Why it was skipped, missed, cancelled or is held, or will be skipped.")
     is_estimate: bool = field(about="It depends on when a run before it ends.")
     is_skipped: bool = field(about="Of a slot to come: it will be skipped, as far as is known.")
+    is_caught_up: bool = field(about="Of a slot that was missed: one job stood for it and for others.")
     since: When | None = field(about="Of a slot that is held: since when.")
     job_id: str | None = field("job", via=lambda job: job.job_id)
     origin: Origin | None = field("job", via=lambda job: job.origin)
@@ -56,7 +59,10 @@ class Bar(View):
 
 
 class Stretch(View):
-    """A part of the time span, with the number of bars of each kind; of jobs, of each status."""
+    """A part of the time span, with the number of slots of each kind; of jobs, of each status.
+
+    Slots to come that closed times or a pause of the system will skip are counted as `skipped`.
+    """
 
     from_: When = field("start")
     to: When = field("end")
@@ -100,6 +106,11 @@ class TimelineRow(View):
     timezone: str = field("entry.schedule.definition.zone.name")
     status: Status = field("entry.schedule.state.status")
     paused_by: str | None = field("entry.schedule.state.paused_by")
+    pause: Pause | None = field(
+        "entry.pause",
+        via=Pause.of,
+        about="While it is paused: who paused it, since when, until when, and why.",
+    )
     failed_slots: int = field("entry.schedule.state.failed_slots")
     running_jobs: int = field("entry.schedule.state.running_jobs")
     next_run_at: When | None = field("entry.schedule.state.next_run_at")
@@ -112,26 +123,44 @@ class TimelineRow(View):
         lambda row: recent_to_json(row.recent)["usual_seconds"],
         about="The median run time of its last jobs that succeeded.",
     )
-    counts: dict[str, int] = field(about="The number of its bars of each kind; of jobs, of each status.")
+    counts: dict[str, int] = field(about="The number of its slots of each kind; of jobs, of each status.")
+    is_listed: bool = field(
+        about="Its bars are in `items`; else it has too many, and `stretches` counts them."
+    )
+    stretches: list[Stretch] = field(
+        via=each(Stretch.of),
+        about="How many slots lie where, of a row that is not listed; without empty ones.",
+    )
     closed: list[ClosedSpan] = field(via=each(ClosedSpan.of))
     pauses: list[PausedSpan] = field(via=each(PausedSpan.of), about="When it was paused, newest first.")
 
 
 class Timeline(View):
-    """Bars by time; above 10,000 of them only their numbers in each of 200 stretches."""
+    """Everything in a span of time is counted, and up to 10,000 bars of it are listed: the rarest schedules first."""
 
     now: When
     items: list[Bar] = field(
-        "bars", via=each(Bar.of), about="With `rows`, only those of the schedules in `rows`."
+        "bars",
+        via=each(Bar.of),
+        about="By time: all bars, or those of the schedules that have the fewest. With `rows`, only those of the "
+        "schedules in `rows`.",
     )
-    total: int = field(about="The number of bars in the time span, also of schedules that are not in `rows`.")
-    is_aggregated: bool
-    stretches: list[Stretch] = field(via=each(Stretch.of))
-    complete_until: When = field(about="Up to when slots to come are listed.")
+    total: int = field(about="The number of slots and jobs in the time span, listed or not.")
+    is_aggregated: bool = field(
+        about="There are more than 10,000 bars, and so not all of them are in `items`."
+    )
+    stretches: list[Stretch] = field(
+        via=each(Stretch.of), about="Everything in the time span, in 200 parts, if `is_aggregated`."
+    )
+    complete_until: When = field(about="Up to when slots to come are counted: the end of the time span.")
     rows: list[TimelineRow] = field(
-        via=each(TimelineRow.of), about="Some of the schedules that have bars, at most `rows`."
+        via=each(TimelineRow.of),
+        about="Some of the schedules that have slots in the time span, at most `rows`: first what runs, waits or "
+        "failed, then what is rare.",
     )
-    schedule_count: int = field(about="The number of schedules that have bars in the time span.")
+    schedule_count: int = field(about="The number of schedules that have slots in the time span.")
+    unlisted_schedules: int = field(about="How many of them have no bars in `items`.")
+    unlisted_slots: int = field(about="How many of `total` are not in `items`: they are only counted.")
     spans: list[SilentSpan] = field(via=each(SilentSpan.of), about="When nothing could fire.")
 
 

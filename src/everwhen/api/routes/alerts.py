@@ -22,14 +22,17 @@ from everwhen.api.calls import (
     nothing,
     row_in,
 )
+from everwhen.api.context import ApiContext
 from everwhen.api.costs import cheap, expensive, page_cost
 from everwhen.api.payloads import Duration, Identifier, Shape
 from everwhen.api.problems import InvalidError
 from everwhen.errors import SchedulerError
+from everwhen.model import alerts as model
 from everwhen.model.alerts import AlertState
 from everwhen.model.queries import AlertFilter
 from everwhen.model.values import parse_duration
 from everwhen.operations import alerts
+from everwhen.operations.labels import labels_of
 from everwhen.views.alerts import (
     Alert,
     AlertDelivery,
@@ -39,6 +42,7 @@ from everwhen.views.alerts import (
     AlertRuleList,
     Silence,
     SilenceList,
+    alert_to_json,
     alerts_page,
     deliveries_page,
 )
@@ -145,11 +149,15 @@ def end_silence(context: Context, caller: Operator, silence_id: AlertId) -> Resp
 @cheap
 def get_alert(context: Context, caller: Viewer, alert_id: AlertId) -> Response:
     """Returns the alert with its evidence."""
-    return answer(Alert.of(alerts.get_alert(context.runtime, alert_id, caller)))
+    return _shown(context, alerts.get_alert(context.runtime, alert_id, caller))
 
 
 @router.post("/alerts/{alert_id}/ack/", **described("Acknowledge an alert", Alert, "The alert.", 404))
 @cheap
 def acknowledge_alert(context: Context, caller: Operator, alert_id: AlertId) -> Response:
     """Stops its repetitions; its end is reported all the same."""
-    return answer(Alert.of(alerts.acknowledge_alert(context.runtime, alert_id, caller)))
+    return _shown(context, alerts.acknowledge_alert(context.runtime, alert_id, caller))
+
+
+def _shown(context: ApiContext, alert: model.Alert) -> Response:
+    return answer(alert_to_json(alert, labels_of(context.runtime, [alert.uid])))

@@ -32,6 +32,7 @@ from everwhen.model.job import JobStatus, Origin
 from everwhen.model.policy import IfRunning
 from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
+from everwhen.operations.labels import labels_of
 from everwhen.views import jobs as view
 
 router = make_router("jobs", route_class=AuthenticatedRoute)
@@ -96,7 +97,7 @@ def list_jobs(
         before=before,
         offset=0 if before else offset,
     )
-    return answer(view.JobList.of(page))
+    return answer(view.jobs_page(page, labels_of(context.runtime, (job.uid for job in page.jobs))))
 
 
 @router.get("/jobs/{job_id}/", **described("Get a job", view.JobInDetail, "The job.", 404))
@@ -104,7 +105,11 @@ def list_jobs(
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """The current state of the job."""
     job = job_access.get_job(context.runtime, job_id, caller)
-    return answer(view.job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
+    return answer(
+        view.job_in_detail(
+            job, job_access.delivery_of(context.runtime, job_id), labels_of(context.runtime, [job.uid])
+        )
+    )
 
 
 _AS_TEXT = "As JSON, or as plain text with `Accept: text/plain`."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Header, Query
@@ -34,6 +35,7 @@ from everwhen.model.queries import MessageFilter
 from everwhen.model.token import Token
 from everwhen.operations import audit, event_feed
 from everwhen.operations.access import Caller
+from everwhen.operations.labels import names_of_events, uids_named
 from everwhen.views.record import AuditList, MessageList, event_to_json, message_to_json
 from everwhen.views.shape import cursor_of, numbers_of
 
@@ -63,6 +65,12 @@ def list_audit(
     caller: Viewer,
     type: Annotated[list[EventWord], Query(description="Only events of these types.")] = NOTHING_CHOSEN,
     schedule_id: Word = None,
+    q: Annotated[
+        Word,
+        Query(
+            description="Only events of schedules whose id, key or name contains this text, also of deleted ones."
+        ),
+    ] = None,
     job_id: Word = None,
     owner: Word = None,
     from_: Since = None,
@@ -78,7 +86,12 @@ def list_audit(
     """
     _refuse_unknown(type or ())
     types, since, until = frozenset(type or ()), instant_in(from_), instant_in(to)
-    wanted = event_feed.Wanted(types, None, job_id, owner, since, until=until)
+    wanted = event_feed.Wanted(types, job_id=job_id, owner=owner, since=since, until=until)
+    if q is not None:
+        uids = uids_named(context.runtime, q)
+        if not uids:
+            return _nothing(context)
+        wanted = replace(wanted, uids=frozenset(uids))
     if after is not None:
         return _listed_after(context, caller, wanted, schedule_id, after=after, limit=limit)
     last = None if cursor is not None else cursor_text(event_feed.last_place(context.runtime))
@@ -92,9 +105,16 @@ def list_audit(
         before=None if back is None else audit.Back._make(back),
     )
     following = None if page.back is None else cursor_of(*page.back)
-    items = [event_to_json(one) for one in page.items]
-    actors = audit.names_of_actors(context.runtime, page.items)
-    return answer(AuditList.of(page, items=items, actors=actors, next_cursor=following, last_event_id=last))
+    names = names_of_events(context.runtime, page.items)
+    items = [event_to_json(one, names) for one in page.items]
+    return answer(
+        AuditList.of(page, items=items, actors=names.actors, next_cursor=following, last_event_id=last)
+    )
+
+
+def _nothing(context: ApiContext) -> Response:
+    last = cursor_text(event_feed.last_place(context.runtime))
+    return answer(AuditList.of(audit.Page(()), items=[], actors={}, next_cursor=None, last_event_id=last))
 
 
 def _refuse_unknown(types: Sequence[str]) -> None:
@@ -117,11 +137,11 @@ def _listed_after(
     items, place = event_feed.list_after(
         context.runtime, wanted, caller, schedule_id=schedule_id, place=place, limit=limit
     )
-    found = [event_to_json(one) for one in items]
+    names = names_of_events(context.runtime, items)
+    found = [event_to_json(one, names) for one in items]
     page = audit.Page(items, len(items))
-    actors = audit.names_of_actors(context.runtime, items)
     last = cursor_text(place)
-    return answer(AuditList.of(page, items=found, actors=actors, next_cursor=None, last_event_id=last))
+    return answer(AuditList.of(page, items=found, actors=names.actors, next_cursor=None, last_event_id=last))
 
 
 @router.get("/messages/", **described("List messages", MessageList, "A page."))

@@ -30,7 +30,7 @@ from everwhen.operations import breakers, budgets, schedules, system
 from everwhen.operations.access import Caller, complete_schedules, find_schedules
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff
-from everwhen.operations.system import system_paused_at
+from everwhen.operations.system import find_system_pause
 from everwhen.views import system as view
 from everwhen.views.shape import list_to_json, when_text
 from everwhen.views.terms import Terms, terms_to_json
@@ -85,8 +85,10 @@ def resume_system(context: Context, caller: GlobalOperator) -> Response:
 
 
 def _switch(context: ApiContext) -> Response:
-    paused_at = system_paused_at(context.runtime)
-    return answer(view.Switch.made(is_paused=paused_at is not None, paused_at=when_text(paused_at)))
+    pause = find_system_pause(context.runtime)
+    at, name = (None, None) if pause is None else (pause.at, pause.name)
+    switch = {"is_paused": pause is not None, "paused_at": when_text(at), "paused_by_name": name}
+    return answer(view.Switch.made(**switch))
 
 
 # -- what a person means by a name --

@@ -4,7 +4,7 @@ import { get, me, post, Problem, remove } from "./api.js";
 import { capital } from "./glyphs.js";
 import { Ask, complain, Failed, Field, Loading, plural, scheduleName, toast, useData, visible } from "./parts.js";
 import { reasonText } from "./terms.js";
-import { absolute, DAY, HOUR, ms, now, number, startOfDay, ZONE } from "./time.js";
+import { absolute, DAY, HOUR, MINUTE, ms, now, number, offsetOf, startOfDay, ZONE } from "./time.js";
 
 const DELAY = 10000; // how long a deletion waits in the page
 
@@ -93,10 +93,17 @@ export function TriggerDialog({ schedule, onClose, done }) {
     ${isOwn ? html`<${Field} id="trigger-payload" label="Payload"><textarea id="trigger-payload" class="area mono" rows="6" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)}></textarea><//>` : null}<//>`;
 }
 
-const local = (at) => { const shifted = new Date(at - new Date(at).getTimezoneOffset() * 60000); return shifted.toISOString().slice(0, 16); };
+// The instant at which the clocks of a zone show a time of an input ("2026-11-16T09:00"), as RFC 3339; null: none is typed.
+function typedIn(text, zone) {
+  const wall = Date.parse(`${text}Z`);
+  if (Number.isNaN(wall)) return null;
+  const guess = wall - offsetOf(wall, zone) * MINUTE;
+  return new Date(wall - offsetOf(guess, zone) * MINUTE).toISOString();
+}
+const local = (at, zone) => new Date(at + offsetOf(at, zone) * MINUTE).toISOString().slice(0, 16);
 export function BackfillDialog({ schedule, onClose, done }) {
-  const [from, setFrom] = useState(local(startOfDay(now.value, -1))), [to, setTo] = useState(local(startOfDay(now.value))), [dry, setDry] = useState(null);
-  const body = (isDry) => ({ from: new Date(from).toISOString(), to: new Date(to).toISOString(), dry_run: isDry });
+  const [from, setFrom] = useState(local(startOfDay(now.value, -1, schedule.timezone), schedule.timezone)), [to, setTo] = useState(local(startOfDay(now.value, 0, schedule.timezone), schedule.timezone)), [dry, setDry] = useState(null);
+  const body = (isDry) => ({ from: typedIn(from, schedule.timezone), to: typedIn(to, schedule.timezone), dry_run: isDry });
   const send = async () => {
     const found = await post(path(schedule, "backfill"), body(!dry?.count));
     if (!dry?.count) { setDry(found); return false; }
@@ -106,9 +113,9 @@ export function BackfillDialog({ schedule, onClose, done }) {
   };
   return html`<${Ask} title=${`Backfill ${scheduleName(schedule)}?`} verb=${dry?.count ? `Run ${plural(dry.count, "slot")}` : "Count the slots"} onSend=${send} onClose=${onClose}>
     <p class="second">Slots of the past that have no job run one after another. First they are only counted.</p>
-    <div class="form-2"><${Field} id="backfill-from" label="From" hint=${ZONE}><input id="backfill-from" type="datetime-local" class="input" value=${from} onInput=${(event) => { setFrom(event.target.value); setDry(null); }} /><//>
-    <${Field} id="backfill-to" label="To, not included" hint=${ZONE}><input id="backfill-to" type="datetime-local" class="input" value=${to} onInput=${(event) => { setTo(event.target.value); setDry(null); }} /><//></div>
-    <p role="status" class="second">${!dry ? "" : !dry.count ? "No slot of this time is without a job: nothing would run." : `${number(dry.count)} ${dry.count === 1 ? "slot has" : "slots have"} no job.${dry.slots.length ? ` First ${absolute(ms(dry.slots[0]), now.value)}, last ${absolute(ms(dry.slots.at(-1)), now.value)}.` : ""}`}</p><//>`;
+    <div class="form-2"><${Field} id="backfill-from" label="From" hint=${schedule.timezone}><input id="backfill-from" type="datetime-local" class="input" value=${from} onInput=${(event) => { setFrom(event.target.value); setDry(null); }} /><//>
+    <${Field} id="backfill-to" label="To, not included" hint=${schedule.timezone}><input id="backfill-to" type="datetime-local" class="input" value=${to} onInput=${(event) => { setTo(event.target.value); setDry(null); }} /><//></div>
+    <p role="status" class="second">${!dry ? "" : !dry.count ? "No slot of this time is without a job: nothing would run." : `${number(dry.count)} ${dry.count === 1 ? "slot has" : "slots have"} no job.${dry.slots.length ? ` First ${absolute(ms(dry.slots[0]), now.value, schedule.timezone)}, last ${absolute(ms(dry.slots.at(-1)), now.value, schedule.timezone)}.` : ""}`}</p><//>`;
 }
 
 async function settle(schedule, verb, text, done, sent) {

@@ -9,13 +9,15 @@ const MOST = 12000; // beyond this the oldest go, until the next answer of the A
 const keyOf = (item) => item.job_id || `${item.kind} ${item.schedule_id} ${item.slot_at}`;
 
 export class LineModel {
-  // `from`: where the span of the answer begins.
-  constructor(answer, from) {
-    Object.assign(this, { answer, from });
+  constructor(answer) {
+    this.answer = answer;
     this.items = new Map(answer.items.map((item) => [keyOf(item), item]));
     this.rows = new Map(answer.rows.map((row) => [row.schedule_id, row]));
     this.outdated = 0; // events that only the API can tell the consequences of
   }
+
+  // Whether schedules have slots here that have no row.
+  get hasMore() { return this.answer.schedule_count > this.rows.size && this.answer.is_aggregated; }
 
   // Returns whether anything changed that is drawn.
   apply(events) {
@@ -26,8 +28,8 @@ export class LineModel {
     return changed;
   }
   applyOne(event) {
-    const { type, schedule_id, job_id, slot_at } = event;
-    if (!this.rows.has(schedule_id)) { this.outdated++; return false; }
+    const { type, schedule_id, job_id, slot_at } = event, row = this.rows.get(schedule_id);
+    if (!row?.is_listed) { this.outdated++; return false; } // what is only counted the API counts anew
     if (type === "schedule.fired" || type === "schedule.retried") {
       if (this.items.has(job_id)) return false;
       const held = this.items.get(`held ${schedule_id} ${slot_at}`);
@@ -50,7 +52,7 @@ export class LineModel {
     }
     if (type === "schedule.skipped" || type === "schedule.missed") {
       this.decided(schedule_id, slot_at);
-      const kind = type.slice(9), item = { ...EMPTY, kind, schedule_id, slot_at, due_at: slot_at, count: event.slot_count, reason: event.reason };
+      const kind = type.slice(9), item = { ...EMPTY, kind, schedule_id, slot_at, due_at: slot_at, count: event.slot_count, last_at: event.slot_count > 1 ? event.detail.last : null, reason: event.reason };
       this.items.set(keyOf(item), item);
       this.rows.get(schedule_id).last_outcome = kind;
       return true;
@@ -77,18 +79,6 @@ export class LineModel {
     if (fired - bar.due < LATE || this.answer.spans.some((one) => Date.parse(one.from) < fired && (one.to === null || Date.parse(one.to) > bar.due))) return null;
     return { ...bar, kind: "hold", isJob: false, isOver: true, job_id: null, from: bar.due, start: null, end: fired };
   }
-  // One mark may stand for many skipped slots: while they go on it is the last of them, afterwards the first. A line shows
-  // how far they reach.
-  joinSkips(bars) {
-    const decided = Map.groupBy(bars.filter((bar) => !bar.isOver && bar.kind !== "next"), (bar) => bar.schedule_id);
-    for (const list of decided.values()) {
-      list.sort((a, b) => a.slot - b.slot);
-      list.forEach((bar, i) => {
-        if (bar.kind !== "skip" || bar.count < 2) return;
-        if (i + 1 < list.length) bar.end = list[i + 1].slot; else bar.after = i ? list[i - 1].slot : this.from;
-      });
-    }
-  }
   bars() {
     const found = [], ended = new Map();
     for (const item of this.items.values()) {
@@ -101,14 +91,14 @@ export class LineModel {
       if (bar.isJob && bar.end) ended.set(`${item.schedule_id} ${item.slot_at} ${item.retry || 0}`, bar.end);
       found.push(bar);
     }
-    this.joinSkips(found);
     // A retry is joined to the attempt before it by a line.
     for (const bar of found) if (bar.isJob && bar.retry > 0) bar.after = ended.get(`${bar.schedule_id} ${bar.slot_at} ${bar.retry - 1}`);
     return found;
   }
 }
-const EMPTY = { count: 1, reason: null, is_estimate: false, is_skipped: false, since: null, job_id: null, origin: null, status: null, attempt: null, retry: null, fired_at: null, started_at: null, ended_at: null, error: null };
+const EMPTY = { count: 1, last_at: null, reason: null, is_estimate: false, is_skipped: false, is_caught_up: false, since: null, job_id: null, origin: null, status: null, attempt: null, retry: null, fired_at: null, started_at: null, ended_at: null, error: null };
 
+export const stretchesOf = (list) => list.map((one) => ({ ...one, from: Date.parse(one.from), to: Date.parse(one.to) }));
 // Groups first, by name, then what belongs to none; each with a head.
 export function arrange(rows, total) {
   const groups = new Map();
@@ -119,7 +109,7 @@ export function arrange(rows, total) {
     const list = groups.get(name).sort((a, b) => labelOf(a).localeCompare(labelOf(b))), running = list.reduce((sum, row) => sum + row.running_jobs, 0), failing = list.filter((row) => row.failed_slots > 0).length;
     const note = [running ? `${running} running` : "", failing ? `${failing} failing` : "", name === "" && total > rows.length ? `${number(total)} schedules have slots here, ${rows.length} shown` : ""].filter(Boolean).join(", ");
     if (names.length > 1 || name) found.push({ group: name || "General", tag: name ? list[0].target : null, note, isBad: failing > 0 });
-    for (const row of list) found.push({ ...row, label: labelOf(row), closedTimes: row.closed.map((one) => [Date.parse(one.from), Date.parse(one.to)]), pausedTimes: row.pauses.map((one) => [Date.parse(one.from), one.to && Date.parse(one.to)]) });
+    for (const row of list) found.push({ ...row, label: labelOf(row), stretches: stretchesOf(row.stretches), closedTimes: row.closed.map((one) => [Date.parse(one.from), Date.parse(one.to)]), pausedTimes: row.pauses.map((one) => [Date.parse(one.from), one.to && Date.parse(one.to)]) });
   }
   return found;
 }

@@ -3,7 +3,7 @@ import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./li
 import { Problem } from "./api.js";
 import { epoch, onEvents } from "./live.js";
 import { reasonText } from "./terms.js";
-import { absolute, duration, elapsed, frozen, inOwnZone, ms, now, number, relative, ZONE } from "./time.js";
+import { absolute, duration, elapsed, frozen, inOwnZone, ms, now, number, ofSchedule, relative, ZONE } from "./time.js";
 import { capital, Glyph, Icon, Pill } from "./glyphs.js";
 
 // -- times --
@@ -42,7 +42,12 @@ export function ScheduleState({ schedule, breaker, budget }) {
   if (budget) return html`<${Pill} kind="skip">Budget spent<//>`;
   return html`<span class="second">Active</span>`;
 }
-export const pausedBy = (schedule) => ({ approval: "Waits for approval", config: "Paused by its file", token: "Paused by a token", person: "Paused" })[schedule.paused_by] || "Paused";
+export const pausedBy = (schedule) => (schedule.pause?.name && schedule.paused_by !== "approval" ? `Paused by ${visible(schedule.pause.name)}` : {  approval: "Waits for approval", config: "Paused by its file", token: "Paused by a token", person: "Paused" }[schedule.paused_by] || "Paused");
+// Who paused a schedule, since when, until when and with what note.
+export function pauseText(schedule) {
+  const { by, name, at, until, note } = schedule.pause, part = (word, instant) => (instant ? `${word} ${ofSchedule(ms(instant), now.value, schedule.timezone)}` : "");
+  return `${pausedBy(schedule)}${part(" since", at)}${by === "approval" && name ? `, asked for by ${visible(name)}` : ""}${part(", until", until)}${note ? `: ${visible(note)}` : ""}`;
+}
 export const KindTag = ({ target }) => (["plugin", "agent", "workflow"].includes(target) ? html`<span class="tag">${target}</span>` : null);
 export const scheduleName = (schedule) => (schedule.source === "api" && schedule.name ? schedule.name : schedule.id);
 

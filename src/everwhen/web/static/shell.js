@@ -96,7 +96,7 @@ function Top({ title, crumb, isPrimary }) {
 function Banners() {
   const found = status.value, since = lostSince.value;
   return html`${since !== null ? html`<${Disconnected} since=${since} />` : null}
-    ${found?.is_paused ? html`<div class="banner hold" role="status"><${Glyph} kind="hold" /><span><strong>The whole system is paused</strong> since ${absolute(ms(found.paused_at), now.value)}. ${plural(found.schedules.active || 0, "active schedule")} ${found.schedules.active === 1 ? "fires" : "fire"} nothing.</span>${may("admin") ? html`<span class="end"><button class="btn small" onClick=${async () => { try { await post("system/resume/"); await refreshStatus(); toast("The system is resumed."); } catch (problem) { complain(problem); } }}>Resume the system</button></span>` : null}</div>` : null}
+    ${found?.is_paused ? html`<div class="banner hold" role="status"><${Glyph} kind="hold" /><span><strong>The whole system is paused</strong>${found.paused_by_name ? ` by ${visible(found.paused_by_name)}` : ""} since ${absolute(ms(found.paused_at), now.value)}. ${plural(found.schedules.active || 0, "active schedule")} ${found.schedules.active === 1 ? "fires" : "fire"} nothing.</span>${may("admin") ? html`<span class="end"><button class="btn small" onClick=${async () => { try { await post("system/resume/"); await refreshStatus(); toast("The system is resumed."); } catch (problem) { complain(problem); } }}>Resume the system</button></span>` : null}</div>` : null}
     ${found?.unready && since === null ? html`<div class="banner fail" role="status"><${Glyph} kind="fail" /><span><strong>Not ready:</strong> ${visible(found.unready)}. Nothing can be changed until that is over; it goes on by itself.</span></div>` : null}`;
 }
 function Disconnected({ since }) {

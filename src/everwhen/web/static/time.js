@@ -1,4 +1,5 @@
-// Instants for people: the viewer's zone, always named; relative and absolute together.
+// Instants for people: the viewer's zone, always named, and the schedule's beside it where its clocks show another time.
+// Relative and absolute together; an absolute one has the form of every other surface, so it can be typed back.
 import { signal } from "./lib.js";
 import { skew } from "./api.js";
 
@@ -27,7 +28,22 @@ export const precise = (at, zone) => `${hms(at, zone)}.${String(((at % 1000) + 1
 export const day = (at, zone) => part(at, zone, { weekday: "short", day: "numeric", month: "short" }).replace(",", "");
 export const fullDay = (at, zone) => part(at, zone, { weekday: "long", day: "numeric", month: "long" }).replace(",", "");
 export const date = (at, zone) => part(at, zone, { day: "numeric", month: "short", year: "numeric" });
-export const zoneName = (at, zone) => formatter(zone || ZONE, { timeZoneName: "short" }).formatToParts(at).find((p) => p.type === "timeZoneName").value;
+// The abbreviation of a zone: a browser knows it in the English of the places that use it, and elsewhere has "GMT+5:30".
+const PLACES = ["en-GB", "en-US", "en-IN", "en-AU", "en-NZ", "en-ZA", "en-CA"];
+const abbreviations = new Map();
+function abbreviation(at, zone) {
+  const key = `${zone} ${offsetOf(at, zone)}`;
+  if (!abbreviations.has(key)) {
+    const timeZone = formatter(zone, {}).resolvedOptions().timeZone, inPlace = (place) => new Intl.DateTimeFormat(place, { timeZone, timeZoneName: "short" }).formatToParts(at).find(({ type }) => type === "timeZoneName").value;
+    abbreviations.set(key, PLACES.map(inPlace).find((name) => !/\d/.test(name)) || "");
+  }
+  return abbreviations.get(key);
+}
+// "CET +01:00"; UTC needs no offset.
+export function zoneName(at, zone = ZONE) {
+  const offset = offsetOf(at, zone), name = abbreviation(at, zone);
+  return name === "UTC" ? name : `${name} ${offset < 0 ? "-" : "+"}${new Date(Math.abs(offset) * MINUTE).toISOString().slice(11, 16)}`.trim();
+}
 const isoDay = (at, zone) => new Intl.DateTimeFormat("en-CA", { timeZone: zone || ZONE, year: "numeric", month: "2-digit", day: "2-digit" }).format(at);
 export const dayKey = isoDay;
 export const isSameDay = (a, b, zone) => isoDay(a, zone) === isoDay(b, zone);
@@ -61,15 +77,17 @@ export const elapsed = (since, from) => duration(whole(from - since) || SECOND).
 export const ago = (at, from) => `${elapsed(at, from)} ago`;
 export const relative = (at, from) => (at >= from ? `in ${whole(at - from) ? duration(whole(at - from)) : "0 s"}` : `${duration(whole(from - at))} ago`);
 
-// "09:45:18 CET", with the day where it is not today's.
+// "09:45:18 CET +01:00", with the day where it is not today's: "Mon 2026-11-16 09:45:18 CET +01:00".
 export function absolute(at, from, zone) {
   const time = `${hms(at, zone)} ${zoneName(at, zone)}`;
-  return isSameDay(at, from, zone) ? time : `${day(at, zone)}${Math.abs(at - from) > 300 * DAY ? ` ${isoDay(at, zone).slice(0, 4)}` : ""} ${time}`;
+  return isSameDay(at, from, zone) ? time : `${part(at, zone, { weekday: "short" })} ${isoDay(at, zone)} ${time}`;
 }
 // The same in the schedule's own zone; empty where the viewer's clock shows the same.
-export function inOwnZone(at, zone) {
+export function inOwnZone(at, zone, from = now.value) {
   if (!zone || zone === ZONE || zone === "local" || offsetOf(at, zone) === offsetOf(at, ZONE)) return "";
-  return `${hms(at, zone)} ${zone}`;
+  return absolute(at, from, zone);
 }
+// An instant of a schedule on one line: for the viewer, and in its own zone where that differs.
+export const ofSchedule = (at, from, zone) => absolute(at, from) + inOwnZone(at, zone, from).replace(/.+/, " ($&)");
 export const number = (value) => new Intl.NumberFormat("en-GB").format(value);
 export const percent = (share) => `${(Math.floor(share * 1000) / 10).toLocaleString("en-GB")} %`;

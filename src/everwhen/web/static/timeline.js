@@ -19,7 +19,7 @@ export function barOf(item, usual) {
   const kind = item.kind === "job" ? KIND[item.status] : KIND[item.kind];
   const start = item.started_at ? Date.parse(item.started_at) : null, end = item.ended_at ? Date.parse(item.ended_at) : null;
   const from = item.kind === "held" ? Date.parse(item.since || item.due_at) : start ?? due;
-  return { ...item, kind, isJob: item.kind === "job", slot, due, start, end, from, usual };
+  return { ...item, kind, isJob: item.kind === "job", slot, due, start, end: item.last_at ? Date.parse(item.last_at) : end, from, usual };
 }
 // Where a bar ends: what runs, and what is held, reaches to now.
 const endOf = (bar, at) => (bar.end !== null ? bar.end : bar.kind === "run" || bar.kind === "hold" ? Math.max(at, bar.from) : bar.kind === "next" && !bar.is_skipped ? bar.from + (bar.usual || 0) : bar.from);
@@ -35,9 +35,10 @@ export class Timeline {
   }
   close() { this.observer.disconnect(); cancelAnimationFrame(this.asked); }
 
-  // rows: [{group} | {schedule_id, …}], in their order; bars by schedule id.
-  setData({ rows, bars, spans, stretches, isAggregated }) {
-    Object.assign(this, { rows, spans, stretches, isAggregated });
+  // rows: [{group} | {schedule_id, …}], in their order; bars by schedule id. A row with stretches has too many bars, and
+  // is drawn by their number. `hasMore`: not all schedules have a row; above them stands the number of all slots.
+  setData({ rows, bars, spans, stretches, hasMore }) {
+    Object.assign(this, { rows, spans, stretches, hasMore });
     this.byRow = new Map();
     for (const bar of bars) { const list = this.byRow.get(bar.schedule_id); if (list) list.push(bar); else this.byRow.set(bar.schedule_id, [bar]); }
     for (const list of this.byRow.values()) { list.sort((a, b) => a.from - b.from); list.longest = 0; }
@@ -49,7 +50,7 @@ export class Timeline {
   setWindow(window) { this.window = window; this.ask(); }
   layout() {
     let y = AXIS;
-    this.placed = (this.isAggregated ? [{ density: true }] : this.rows).map((row) => {
+    this.placed = [...(this.hasMore ? [{ density: true }] : []), ...this.rows].map((row) => {
       const height = row.density ? 120 : row.group !== undefined && !row.schedule_id ? HEAD : rowHeight(this.isPhone), place = { ...row, isHead: row.group !== undefined && !row.schedule_id, y, height };
       y += height;
       return place;
@@ -95,7 +96,7 @@ export class Timeline {
     for (const row of this.placed) if (!row.isHead) for (const one of row.closedTimes || []) this.hatch(g, this.x(one[0]), row.y, this.x(one[1]), row.height);
     for (const row of this.placed) for (const one of row.pausedTimes || []) this.drawPaused(g, c, row, one, W);
     this.drawSpans(g, c, at, H);
-    for (const row of this.placed) if (row.density) this.drawDensity(g, c, row, nx); else if (!row.isHead) this.drawRow(g, c, row, scale, nx, at);
+    for (const row of this.placed) if (row.density) this.drawCounts(g, c, row, this.stretches, 10, row.height - 20, nx); else if (!row.isHead) this.drawRow(g, c, row, scale, nx, at);
     if (this.selected) this.drawSelection(g, c);
     if (nx > -50 && nx < W + 50) this.drawNow(g, c, at, nx, H);
     for (const [text, x, y] of this.tags) this.tag(g, c, text, x, y); // over the line of now
@@ -189,6 +190,7 @@ export class Timeline {
       g.fillStyle = c.surface; g.globalAlpha = 0.85; g.fillRect(4, row.y + 3, w + 8, 15); g.globalAlpha = 1;
       g.fillStyle = c["text-2"]; g.fillText(row.label, 8, row.y + 10.5);
     }
+    if (row.stretches?.length) this.drawCounts(g, c, row, row.stretches, top - row.y, BAR, nx);
     if (!bars) return;
     const shown = [...this.inSight(bars)];
     if (shown.length > 20) {
@@ -273,17 +275,17 @@ export class Timeline {
       if (sum || to[i] || gone[i] || skip[i]) this.hits.push({ bin: { good: good[i], bad: bad[i], gone: gone[i], skip: skip[i], to: to[i] }, row, x, y: row.y, w: size, h: row.height });
     }
   }
-  // Above 10,000 slots: one row of what the API counted.
-  drawDensity(g, c, row, nx) {
+  // What the API counted: of all schedules, or of one that fires too often to be listed.
+  drawCounts(g, c, row, stretches, top, height, nx) {
     const n = Math.ceil(this.width / BIN), lists = { good: new Float64Array(n), bad: new Float64Array(n), gone: new Float64Array(n), skip: new Float64Array(n), to: new Float64Array(n) };
-    for (const one of this.stretches) {
+    for (const one of stretches) {
       const first = Math.floor(this.x(one.from) / BIN), last = Math.max(first, Math.ceil(this.x(one.to) / BIN) - 1), share = 1 / (last - first + 1);
       for (const [word, count] of Object.entries(one.counts)) {
         const kind = KIND[word], list = lists[kind === "next" ? "to" : kind === "miss" ? "gone" : kind === "skip" ? "skip" : FAILED.has(kind) ? "bad" : "good"];
         for (let i = Math.max(0, first); i <= Math.min(n - 1, last); i++) list[i] += count * share;
       }
     }
-    this.paintBins(g, c, row, lists, row.y + 10, row.height - 20, nx, n, BIN);
+    this.paintBins(g, c, row, lists, row.y + top, height, nx, n, BIN);
   }
   drawSelection(g, c) {
     const hit = this.hits.find((one) => isSame(one, this.selected));

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from everwhen.django import get_scheduler
 from everwhen.errors import SchedulerError
-from everwhen.model.instants import to_datetime
-from everwhen.operations.maintenance import prove
+from everwhen.operations.maintenance import describe_faults, prove
 from everwhen.scheduler.scheduler import Scheduler
 from everwhen.verify.ledger import LedgerReport
 from everwhen.wiring import open_stack
@@ -50,18 +50,18 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
         try:
             declared = scheduler.check_on(stack.runtime)
             report = prove(stack.runtime)
+            sentences = describe_faults(stack.runtime, report.faults[:MOST_FAULTS])
         finally:
             stack.close()
         self.stdout.write("1 schedule is declared" if declared == 1 else f"{declared} schedules are declared")
-        self._tell(report)
+        self._tell(report, sentences)
 
-    def _tell(self, report: LedgerReport) -> None:
+    def _tell(self, report: LedgerReport, sentences: Sequence[str]) -> None:
         seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
         if report.is_clean:
             proven = f"every slot has exactly one entry, every count agrees{report.unjudged_text}"
             self.stdout.write(f"{seen}: {proven}")
             return
-        for fault in report.faults[:MOST_FAULTS]:
-            when = "" if fault.slot_at is None else f" at {to_datetime(fault.slot_at).isoformat()}"
-            self.stderr.write(f"{fault.kind}: {fault.schedule_id}{when}: {fault.sentence}")
+        for fault, sentence in zip(report.faults, sentences, strict=False):
+            self.stderr.write(f"{fault.kind}: {sentence}")
         raise CommandError(f"{seen}: {report.fault_count:,} faults; `everwhen db check --json` shows more")

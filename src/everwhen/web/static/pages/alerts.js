@@ -2,10 +2,10 @@
 import { html, useState } from "../lib.js";
 import { get, isGlobal, may, post, remove } from "../api.js";
 import { refreshStatus } from "../live.js";
-import { absolute, ago, ms, now, number, relative, ZONE } from "../time.js";
+import { absolute, ago, ms, now, number, ofSchedule, relative, ZONE } from "../time.js";
 import { capital, Glyph, Pill } from "../glyphs.js";
 import { Ask, complain, Empty, Failed, Field, Loading, plural, Seg, toast, useData, visible } from "../parts.js";
-import { learnNames, nameOf } from "../names.js";
+import { learnLabels, nameOf } from "../names.js";
 import { reasonText } from "../terms.js";
 import { href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
@@ -25,7 +25,7 @@ const evidence = (one) => { const { error, last_error: last, reason, note, node,
 async function load(abort) {
   const ask = (path, query) => get(path, query, { signal: abort });
   const [open, resolved, silences] = await Promise.all([ask("alerts/", { state: "open", limit: 200 }), ask("alerts/", { state: "resolved", limit: 50 }), ask("alerts/silences/")]);
-  await learnNames([...open.items, ...resolved.items].map((one) => one.schedule_id).filter(Boolean));
+  learnLabels([...open.items, ...resolved.items]);
   return { open: open.items, openTotal: open.total, resolved: resolved.items, silences: silences.items };
 }
 
@@ -56,7 +56,7 @@ function others(count, data) {
 function Row({ alert, silence, acknowledge, unsilence, onSilence }) {
   const isOpen = alert.state === "open", act = may("operator") && isOpen, detail = evidence(alert);
   return html`<tr><td><span class="outcome"><${Glyph} kind=${isOpen ? SEVERITY[alert.severity] : "ok"} title=${isOpen ? alert.severity : "resolved"} /><span class="two"><span class="strong">${linkOf(alert) ? html`<a href=${linkOf(alert)}>${nameOfSubject(alert)}</a>` : nameOfSubject(alert)}</span><small>${wordsOf(alert)}${alert.count > 1 ? `, ${alert.count} times` : ""}${detail ? html`: <span class="clip-2">${visible(detail)}</span>` : null}</small></span></span></td>
-    <td class="nowrap"><span class="two"><span>${ago(ms(alert.since), now.value)}</span><small>${alert.resolved_at ? `over ${absolute(ms(alert.resolved_at), now.value)}` : absolute(ms(alert.since), now.value)}</small></span></td>
+    <td class="nowrap"><span class="two"><span>${ago(ms(alert.since), now.value)}</span><small>${alert.resolved_at ? `over ${ofSchedule(ms(alert.resolved_at), now.value, alert.timezone)}` : ofSchedule(ms(alert.since), now.value, alert.timezone)}</small></span></td>
     <td class="hide-phone">${!isOpen ? html`<span class="second">Resolved</span>` : silence ? html`<span class="two"><${Pill} kind="paused">Silenced<//><small>until ${absolute(ms(silence.until), now.value)}</small></span>` : alert.acked_at ? html`<span class="two"><span>Acknowledged</span><small>${absolute(ms(alert.acked_at), now.value)}</small></span>` : html`<${Pill} kind=${SEVERITY[alert.severity]}>${alert.severity[0].toUpperCase()}${alert.severity.slice(1)}<//>`}</td>
     <td class="right nowrap">${act && !alert.acked_at ? html`<button class="btn small" onClick=${() => acknowledge(alert)}>Acknowledge</button> ` : null}${act && silence ? html`<button class="btn small" onClick=${() => unsilence(silence)}>End silence</button>` : act && (alert.schedule_id || alert.group) ? html`<button class="btn small" onClick=${onSilence}>Silence…</button>` : null}</td></tr>`;
 }

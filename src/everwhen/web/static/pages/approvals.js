@@ -3,12 +3,12 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
 import { get, may, me } from "../api.js";
 import { bindKeys } from "../keys.js";
 import { refreshStatus } from "../live.js";
-import { absolute, ago, date, ms, now, number, relative } from "../time.js";
+import { absolute, ago, date, ms, now, number, ofSchedule, relative } from "../time.js";
 import { capital, Glyph, Icon, Pill } from "../glyphs.js";
 import { Empty, Failed, Loading, plural, scheduleName, sentence, useData, visible } from "../parts.js";
 import { approve, DeclineDialog } from "../actions.js";
 import { cost, Meter } from "../meters.js";
-import { actorOf, learnActors, learnNames, nameOf } from "../names.js";
+import { actorOf, learnLabels, nameOf } from "../names.js";
 import { href } from "../router.js";
 import { Page } from "../shell.js";
 import { AgentBudgets } from "./budgets.js";
@@ -86,11 +86,11 @@ function Card({ schedule, review, isCurrent, mayAnswer, onFocus, onApprove, onDe
 }
 const budgetName = (one) => (one.kind === "group" ? one.name : `${one.kind} ${one.name}`);
 function grouped(list) { const found = {}; for (const one of list) (found[budgetName(one)] ||= []).push(one); return found; }
-const Fires = ({ review }) => html`<${Block} label="Would fire">${review.items.length ? html`<table class="instants"><tbody>${review.items.slice(0, 3).map((one) => html`<tr key=${one.slot_at}><td class="nowrap">${absolute(ms(one.due_at), now.value)}</td><td class="muted right nowrap">${one.note || (one.skip_reason ? "will be skipped" : relative(ms(one.due_at), now.value))}</td></tr>`)}</tbody></table>` : html`<p class="second">Nothing by the clock.</p>`}<//>`;
+const Fires = ({ review }) => html`<${Block} label="Would fire">${review.items.length ? html`<table class="instants"><tbody>${review.items.slice(0, 3).map((one) => html`<tr key=${one.slot_at}><td class="nowrap">${ofSchedule(ms(one.due_at), now.value, one.timezone)}</td><td class="muted right nowrap">${one.note || (one.skip_reason ? "will be skipped" : relative(ms(one.due_at), now.value))}</td></tr>`)}</tbody></table>` : html`<p class="second">Nothing by the clock.</p>`}<//>`;
 
 const DECIDED = { "schedule.approved": ["ok", "approved"], "schedule.declined": ["cancel", "declined"], "schedule.expired": ["miss", "nobody answered"] };
 function Decided() {
   const types = Object.keys(DECIDED), { data } = useData((abort) => get(`audit/?${types.map((type) => `type=${type}`).join("&")}`, { limit: 6 }, { signal: abort }), [], { events: (event) => event.type in DECIDED });
-  useEffect(() => { if (data) { learnActors(data.actors); learnNames(data.items.filter((one) => one.type === "schedule.approved").map((one) => one.schedule_id)); } }, [data]);
+  useEffect(() => { if (data) learnLabels(data.items); }, [data]);
   return html`<section class="card"><header><h2>Decided</h2><span class="end"><a href=${href("audit", null, { type: types.join(",") })}>Audit</a></span></header>${data?.items.length ? html`<ul class="feed">${data.items.map((one) => { const [kind, word] = DECIDED[one.type]; return html`<li key=${one.id}><${Glyph} kind=${kind} title=${word} /><span class="two grow"><span class="strong clip">${visible(one.detail.name || nameOf(one.schedule_id))}, revision ${one.detail.of_revision}</span><small class="clip">${word}${actorOf(one) && one.type !== "schedule.expired" ? ` by ${visible(actorOf(one))}` : ""}${one.detail.note ? `: ${visible(one.detail.note)}` : ""}</small></span><small class="muted nowrap" title=${absolute(ms(one.at), now.value)}>${ago(ms(one.at), now.value)}</small></li>`; })}</ul>` : html`<p class="body muted">${data ? "No answer on record." : ""}</p>`}</section>`;
 }

@@ -2,15 +2,15 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { get, heardOf } from "../api.js";
 import { bindKeys } from "../keys.js";
-import { arrange, LineModel } from "../line_model.js";
+import { arrange, LineModel, stretchesOf } from "../line_model.js";
 import { labelOf } from "../names.js";
 import { epoch, lostSince, onEvents } from "../live.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
-import { AddressField, Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
+import { AddressField, Failed, Field, Loading, pauseText, plural, Seg, sentence, useData, visible } from "../parts.js";
 import { reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { colours } from "../shell.js";
-import { absolute, DAY, dayKey, duration, elapsed, exactNow, frozen, HOUR, hm, hms, MINUTE, ms, now, number, relative, startOfDay, zoneName } from "../time.js";
+import { absolute, DAY, dayKey, duration, elapsed, exactNow, frozen, HOUR, hms, MINUTE, ms, now, number, ofSchedule, relative, startOfDay } from "../time.js";
 import { drawDay, LONGEST, NOW_AT, SHORTEST, Timeline } from "../timeline.js";
 
 const SPANS = [["1 min", MINUTE], ["15 min", 15 * MINUTE], ["1 h", HOUR], ["6 h", 6 * HOUR], ["1 d", DAY], ["1 w", 7 * DAY], ["1 mo", 31 * DAY]];
@@ -50,7 +50,7 @@ export function Line() {
     const abort = (asking.current = new AbortController());
     try {
       let found = await ask(view.current.window, abort.signal);
-      // Where so much fires that the first look would be figures, a shorter one shows the schedules.
+      // Where so much fires that the first look would be figures, a shorter one shows the slots.
       if (isUntouched.current && found.answer.is_aggregated) {
         const near = around(exactNow(), SHORT), closer = await ask(near, abort.signal);
         if (!closer.answer.is_aggregated) { found = closer; isShort.current = true; view.current = { window: near, isFollowing: true }; timeline.current?.setWindow(near); again(); }
@@ -59,21 +59,21 @@ export function Line() {
       isUntouched.current = isUntouched.current && (ms(answer.now) < known.from || ms(answer.now) > known.to); // where the browser's clock is wrong, the next look counts
       heardOf(answer.now);
       loaded.current = { ...known, at: Date.now() };
-      model.current = new LineModel(answer, known.from);
+      model.current = new LineModel(answer);
       setProblem(null);
       show();
     } catch (found) { if (found.name !== "AbortError") setProblem(found); } finally { if (asking.current === abort) asking.current = null; }
   };
   const show = () => {
     const { answer } = model.current, list = arrange([...model.current.rows.values()], answer.schedule_count);
-    for (const row of list) if (row.status === "paused") row.pausedText = `${pausedBy(row)}${row.pausedTimes[0]?.[0] > loaded.current.from ? ` since ${hm(row.pausedTimes[0][0])}` : ""}`;
+    for (const row of list) if (row.status === "paused") row.pausedText = pauseText(row);
     setRows(list);
     timeline.current?.setData({
       rows: list,
       bars: model.current.bars(),
-      isAggregated: answer.is_aggregated,
+      hasMore: model.current.hasMore,
       spans: answer.spans.map((one) => ({ ...one, from: ms(one.from), to: ms(one.to) })),
-      stretches: answer.is_aggregated ? answer.stretches.map((one) => ({ ...one, from: ms(one.from), to: ms(one.to) })) : [],
+      stretches: stretchesOf(answer.stretches),
     });
   };
   const soon = useRef(0);
@@ -152,7 +152,7 @@ export function Line() {
   };
 
   const spans = SPANS.filter(([text]) => !isPhone() || PHONE.has(text));
-  const isAggregated = model.current?.answer.is_aggregated;
+  const hasMore = model.current?.hasMore, answer = model.current?.answer;
   const label = `Time line of slots, ${absolute(view.current.window[0], now.value)} to ${absolute(view.current.window[1], now.value)}. The table button shows the same slots as a table.`;
   return html`<section class="card line-card" aria-label="Time line">
     <header class="tl-bar">
@@ -165,15 +165,15 @@ export function Line() {
     </header>
     ${problem && !rows ? html`<${Failed} what="The time line could not be loaded" problem=${problem} again=${load} />` : null}
     <div class="tl" hidden=${isTable}>
-      <div class="tl-labels"><div class="tl-axis muted">Schedule</div>${isAggregated ? html`<div class="tl-density"><b>${plural(model.current.answer.schedule_count, "schedule")}</b><span class="muted">${plural(model.current.answer.total, "slot")} in sight; zoom in to see each</span></div>` : (rows || []).map((row) => (row.schedule_id
+      <div class="tl-labels"><div class="tl-axis muted">Schedule</div>${hasMore ? html`<div class="tl-density"><b>${plural(answer.schedule_count, "schedule")}</b><span class="muted">${plural(answer.total, "slot")} here, all counted; below are ${number(rows?.filter((row) => row.schedule_id).length || 0)} of the schedules, the rarest first. Zoom in to see more.</span></div>` : null}${(rows || []).map((row) => (row.schedule_id
         ? html`<a class="tl-row plain" key=${row.schedule_id} href=${href("schedules", row.schedule_id)} title=${visible(row.description_text)}><${Glyph} kind=${row.status === "paused" ? "paused" : KIND[row.last_outcome] || "next"} title=${capital(row.status === "paused" ? "paused" : WORD[KIND[row.last_outcome]] || "no slot yet")} /><span class="clip">${visible(row.label)}</span></a>`
         : html`<div class="tl-group" key=${`group ${row.group}`}><b class="clip">${visible(row.group)}</b>${row.tag ? html`<span class="tag">${row.tag}</span>` : null}</div>`))}</div>
       <div class="tl-plot"><canvas ref=${canvas} tabindex="0" role="img" aria-label=${label}></canvas>
         ${card ? html`<${Card} card=${card} line=${timeline.current} close=${() => { timeline.current.select(null); setCard(null); }} />` : null}
-        ${rows && !rows.length && !isAggregated ? html`<div class="tl-empty">${Object.keys(filters).length ? html`Nothing matches in this span. <button class="btn small" onClick=${() => setQuery(noFilter())}>Clear the filter</button>` : html`No slot lies in this span. <button class="btn small" onClick=${() => follow(DAY)}>Show a day</button>`}</div>` : null}
+        ${rows && !rows.length && !hasMore ? html`<div class="tl-empty">${Object.keys(filters).length ? html`Nothing matches in this span. <button class="btn small" onClick=${() => setQuery(noFilter())}>Clear the filter</button>` : html`No slot lies in this span. <button class="btn small" onClick=${() => follow(DAY)}>Show a day</button>`}</div>` : null}
         ${!rows && !problem ? html`<${Loading} rows=${8} />` : null}</div>
     </div>
-    ${isTable && model.current ? html`<${AsTable} bars=${model.current.bars()} window=${view.current.window} rows=${model.current.rows} />` : null}
+    ${isTable && model.current ? html`<${AsTable} bars=${model.current.bars()} window=${view.current.window} rows=${model.current.rows} answer=${answer} />` : null}
     <div class="tl-map"><canvas ref=${day} role="img" aria-label="The whole day; the frame is the span above" onClick=${toDay}></canvas></div>
     <footer class="tl-foot"><div class="legend">${["ok", "fail", "run", "hold", "skip", "miss", "next"].map((kind) => html`<span key=${kind}><${Glyph} kind=${kind} />${WORD[kind]}</span>`)}</div>
       <span class="end muted hide-phone">Drag to move, <kbd>+</kbd> <kbd>−</kbd> to zoom, <kbd>←</kbd> <kbd>→</kbd> from slot to slot</span></footer>
@@ -217,10 +217,11 @@ function Card({ card: { hit, isPinned }, line, close }) {
   }
   const word = capital(WORD[bar.kind]), name = bar.kind === "next" && bar.is_skipped ? "Will be skipped" : word;
   return html`<div class="tip" role="status" style=${place}>
-    <div class="row between"><span class="outcome strong"><${Glyph} kind=${bar.kind === "next" && bar.is_skipped ? "skip" : bar.kind} />${name}</span><span class="muted">slot ${hms(bar.slot)} ${zoneName(bar.slot)}</span></div>
+    <div class="row between"><span class="outcome strong"><${Glyph} kind=${bar.kind === "next" && bar.is_skipped ? "skip" : bar.kind} />${name}</span><span class="muted">slot ${ofSchedule(bar.slot, now.value, row.timezone)}</span></div>
     <p class="tip-name mono clip">${visible(row.label)}</p><p>${story(bar)}</p>
     <div class="row tip-foot"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })}>Why?</a>${bar.job_id ? html`<a class="btn small" href=${href("jobs", bar.job_id)}>Job</a>` : null}<span class="muted">${isPinned ? html`<button class="btn quiet small" onClick=${close}>Close</button>` : "click to pin, Enter to open"}</span></div></div>`;
 }
+const noteOf = (bar) => (bar.is_caught_up ? "one job stood for it" : (bar.kind === "next" ? reasonAhead : reasonText)(bar.reason));
 function story(bar) {
   if (bar.kind === "next" && bar.is_skipped) return `As things stand: ${reasonAhead(bar.reason)}.`;
   if (bar.kind === "next") return `Fires ${relative(bar.due, now.value)}, at ${absolute(bar.due, now.value)}${bar.jitter ? ", jitter included" : ""}${bar.is_estimate ? ", an estimate" : ""}.${bar.usual ? ` It usually takes ${duration(bar.usual)}.` : ""}`;
@@ -228,18 +229,20 @@ function story(bar) {
   if (bar.kind === "queued") return bar.retry ? `Retry ${bar.retry} waits for its time.` : "Waits for a worker.";
   if (bar.isOver) return `Was due ${absolute(bar.due, now.value)} and waited ${duration(bar.end - bar.due)} until its job.`;
   if (bar.kind === "hold") return `${capital(reasonText(bar.reason))}, for ${elapsed(bar.from, now.value)}.`;
-  if (!bar.isJob || bar.kind === "cancel") return `${capital(reasonText(bar.reason))}${bar.count > 1 ? `, ${number(bar.count)} slots` : ""}.`;
+  if (!bar.isJob || bar.kind === "cancel") return `${capital(noteOf(bar))}${bar.count > 1 ? `, ${number(bar.count)} slots until ${hms(bar.end)}` : ""}.`;
   const ran = bar.start === null ? "It did not start." : `Ran ${duration(bar.end - bar.start)} from ${hms(bar.start)}${bar.attempt > 1 ? `, attempt ${bar.attempt}` : ""}${bar.retry ? `, retry ${bar.retry}` : ""}.`;
   return bar.error ? html`${ran} <span class="error-text">${sentence(bar.error)}</span>` : ran;
 }
 
+const notListed = ({ unlisted_schedules: schedules, unlisted_slots: slots }) => `${plural(slots, "slot")} of ${plural(schedules, "further schedule")} ${slots === 1 ? "is" : "are"} counted, and not listed here.`;
 // The same slots as a table, which opens at now.
-function AsTable({ bars, window: [a, b], rows }) {
+function AsTable({ bars, window: [a, b], rows, answer }) {
   const seen = bars.filter((bar) => bar.from >= a && bar.from < b && !bar.isOver).sort((p, q) => q.from - p.from), box = useRef(null);
   const at = seen.findIndex((bar) => bar.from <= now.value), first = Math.max(0, Math.min(at < 0 ? 0 : at - 60, seen.length - 200)), list = seen.slice(first, first + 200);
   useEffect(() => { const row = box.current?.querySelectorAll("tbody tr")[Math.max(0, at - first)]; if (row) box.current.scrollTop = row.offsetTop - 160; }, []);
   return html`<div class="as-rows" tabindex="0" ref=${box} role="region" aria-label="The slots of the time line"><table class="table slots"><caption class="sr">The slots in sight, newest first</caption>
     <thead><tr>${["Slot", "Schedule", "Outcome", "Reason or duration", ""].map((text, i) => html`<th scope="col" key=${i}>${text || html`<span class="sr">Why?</span>`}</th>`)}</tr></thead>
-    <tbody>${list.map((bar) => html`<tr key=${bar.job_id || `${bar.kind} ${bar.schedule_id} ${bar.slot_at}`}><td class="nowrap">${absolute(bar.slot, now.value)}</td><td><a href=${href("schedules", bar.schedule_id)}>${visible(labelOf(rows.get(bar.schedule_id)))}</a></td><td><span class="outcome"><${Glyph} kind=${bar.kind} />${bar.kind === "next" && bar.is_skipped ? "will be skipped" : WORD[bar.kind]}${bar.count > 1 ? ` × ${number(bar.count)}` : ""}</span></td><td class="muted">${bar.reason ? (bar.kind === "next" ? reasonAhead : reasonText)(bar.reason) : bar.end !== null && bar.start !== null ? duration(bar.end - bar.start) : relative(bar.from, now.value)}</td><td class="right"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })} aria-label=${`Why, ${labelOf(rows.get(bar.schedule_id))}, slot ${hms(bar.slot)}`}>Why?</a></td></tr>`)}</tbody></table>
-    ${seen.length > list.length ? html`<p class="body muted">${number(list.length)} of ${number(seen.length)} slots, around now.</p>` : null}</div>`;
+    <tbody>${list.map((bar) => html`<tr key=${bar.job_id || `${bar.kind} ${bar.schedule_id} ${bar.slot_at}`}><td class="nowrap">${ofSchedule(bar.slot, now.value, rows.get(bar.schedule_id)?.timezone)}</td><td><a href=${href("schedules", bar.schedule_id)}>${visible(labelOf(rows.get(bar.schedule_id)))}</a></td><td><span class="outcome"><${Glyph} kind=${bar.kind} />${bar.kind === "next" && bar.is_skipped ? "will be skipped" : WORD[bar.kind]}${bar.count > 1 ? ` × ${number(bar.count)}` : ""}</span></td><td class="muted">${bar.reason || bar.is_caught_up ? noteOf(bar) : bar.end !== null && bar.start !== null ? duration(bar.end - bar.start) : relative(bar.from, now.value)}</td><td class="right"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })} aria-label=${`Why, ${labelOf(rows.get(bar.schedule_id))}, slot ${hms(bar.slot)}`}>Why?</a></td></tr>`)}</tbody></table>
+    ${seen.length > list.length ? html`<p class="body muted">${number(list.length)} of ${number(seen.length)} slots, around now.</p>` : null}
+    ${answer.unlisted_slots ? html`<p class="body muted">${notListed(answer)}</p>` : null}</div>`;
 }

@@ -4,12 +4,12 @@ import { get, isGlobal, may, me } from "../api.js";
 import { eventKey, useFeed } from "../feed.js";
 import { Glyph, WORD } from "../glyphs.js";
 import { lags, lostSince, status, tickAge } from "../live.js";
-import { learnNames, nameOf } from "../names.js";
+import { learnLabels, learnNames, nameOf } from "../names.js";
 import { Empty, Failed, Loading, plural, scheduleName, useData, visible } from "../parts.js";
 import { reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
-import { absolute, ago, duration, elapsed, frozen, hm, ms, now, number, relative } from "../time.js";
+import { absolute, ago, duration, elapsed, frozen, ms, now, number, ofSchedule, relative } from "../time.js";
 import { FirstRun } from "./first_run.js";
 import { Line } from "./line.js";
 
@@ -35,7 +35,7 @@ function Verdict() {
   const open = found.breakers.filter((breaker) => breaker.state !== "closed"), failing = (bad || []).filter((one) => !open.some((breaker) => breaker.key === one.id)).slice(0, 4);
   return html`<section class="verdict" aria-live="polite" aria-label="How everything stands">
     <p class="say"><${Glyph} kind=${kind} /><strong>${text}</strong> <span class="second">${number(total)} ${total === 1 ? "schedule" : "schedules"}${next && kind === "ok" ? html`, next <${NextIn} at=${next} />` : null}.</span></p>
-    ${open.length || failing.length || found.spent_budgets.length ? html`<div class="row wrap needs">${open.slice(0, 4).map((breaker) => html`<a class="chip" key=${breaker.key} href=${href("breakers", null, { key: breaker.key })}><${Glyph} kind="fail" /><b>${visible(nameOf(breaker.key))}</b> breaker ${breaker.state === "open" ? `open${breaker.probes_at ? `, probes at ${hm(ms(breaker.probes_at))}` : ""}` : "probes"}</a>`)}${open.length > 4 ? html`<a class="chip" href=${href("breakers")}>${open.length - 4} more</a>` : null}${found.spent_budgets.slice(0, 4).map((one) => html`<a class="chip" key=${one.kind + one.name} href=${href("budgets")}><${Glyph} kind="skip" /><b>${visible(one.name)}</b> spent its budget until ${hm(ms(one.spent_until))}</a>`)}${failing.map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> ${one.status === "dead" ? "died" : `failed ${plural(one.failed_slots, "slot")} in a row`}</a>`)}</div>` : null}</section>`;
+    ${open.length || failing.length || found.spent_budgets.length ? html`<div class="row wrap needs">${open.slice(0, 4).map((breaker) => html`<a class="chip" key=${breaker.key} href=${href("breakers", null, { key: breaker.key })}><${Glyph} kind="fail" /><b>${visible(nameOf(breaker.key))}</b> breaker ${breaker.state === "open" ? `open${breaker.probes_at ? `, probes at ${absolute(ms(breaker.probes_at), now.value)}` : ""}` : "probes"}</a>`)}${open.length > 4 ? html`<a class="chip" href=${href("breakers")}>${open.length - 4} more</a>` : null}${found.spent_budgets.slice(0, 4).map((one) => html`<a class="chip" key=${one.kind + one.name} href=${href("budgets")}><${Glyph} kind="skip" /><b>${visible(one.name)}</b> spent its budget until ${absolute(ms(one.spent_until), now.value)}</a>`)}${failing.map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> ${one.status === "dead" ? "died" : `failed ${plural(one.failed_slots, "slot")} in a row`}</a>`)}</div>` : null}</section>`;
 }
 // A token with an owner is not told how the system stands, only how its schedules do.
 function OwnVerdict({ bad }) {
@@ -62,7 +62,7 @@ function Tiles() {
     ["Overdue", number(found.overdue), found.overdue ? "by more than a minute" : "none by a minute", found.overdue ? "fail" : ""],
     ["Breakers open", number(found.breakers.length), found.breakers.length ? nameOf(found.breakers[0].key) : "all closed", found.breakers.length ? "fail" : "", "breakers"],
     ["Open alerts", number(found.unanswered_alerts), answered(found) || (found.unanswered_alerts ? "told by notify" : "none is open"), found.unanswered_alerts ? "fail" : "", "alerts"],
-    ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${hm(ms(found.spent_budgets[0].spent_until))}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
+    ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${absolute(ms(found.spent_budgets[0].spent_until), now.value)}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
   ];
   const act = (filter) => (LINKS[filter] ? go(href(filter)) : setQuery({ running: null, held: null, failing: null, ...(query.get(filter) ? {} : { [filter]: "true" }) }, { replace: false }));
   return html`<ul class="tiles card" aria-label="Health">${tiles.map(([name, value, hint, tone, filter]) => {
@@ -86,7 +86,7 @@ function UpNext() {
   useEffect(() => { if (data) learnNames(data.items.map((one) => one.schedule_id)); }, [data]);
   const items = (data?.items || []).filter((one) => ms(one.due_at) >= now.value - 1000).slice(0, 5);
   return html`<section class="card"><header><h2>Up next</h2><span class="end muted">exact, jitter included</span></header>
-    ${problem && !data ? html`<${Failed} what="What comes next could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${4} />` : items.length ? html`<ul class="feed">${items.map((one) => html`<${Feed} key=${one.schedule_id + one.slot_at} kind=${one.skip_reason ? "skip" : one.hold_reason ? "hold" : "next"} title=${one.skip_reason ? "will be skipped" : one.hold_reason ? "will be held" : "upcoming"} id=${one.schedule_id} name=${nameOf(one.schedule_id)} text=${one.skip_reason ? `will be skipped: ${reasonAhead(one.skip_reason)}` : one.hold_reason ? `will be held: ${reasonAhead(one.hold_reason)}` : one.is_estimate ? "about then: it depends on a run before it" : `slot ${absolute(ms(one.slot_at), now.value)}`} time=${relative(ms(one.due_at), now.value)} hint=${absolute(ms(one.due_at), now.value)} />`)}</ul>` : html`<${Empty} icon="now" title="Nothing is due"><p>${data.sentence || "No active schedule has another slot."}</p><//>`}</section>`;
+    ${problem && !data ? html`<${Failed} what="What comes next could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${4} />` : items.length ? html`<ul class="feed">${items.map((one) => html`<${Feed} key=${one.schedule_id + one.slot_at} kind=${one.skip_reason ? "skip" : one.hold_reason ? "hold" : "next"} title=${one.skip_reason ? "will be skipped" : one.hold_reason ? "will be held" : "upcoming"} id=${one.schedule_id} name=${nameOf(one.schedule_id)} text=${one.skip_reason ? `will be skipped: ${reasonAhead(one.skip_reason)}` : one.hold_reason ? `will be held: ${reasonAhead(one.hold_reason)}` : one.is_estimate ? "about then: it depends on a run before it" : `slot ${ofSchedule(ms(one.slot_at), now.value, one.timezone)}`} time=${relative(ms(one.due_at), now.value)} hint=${ofSchedule(ms(one.due_at), now.value, one.timezone)} />`)}</ul>` : html`<${Empty} icon="now" title="Nothing is due"><p>${data.sentence || "No active schedule has another slot."}</p><//>`}</section>`;
 }
 
 const HAPPENED = ["job.succeeded", "job.failed", "job.timed_out", "schedule.skipped", "schedule.missed", "job.cancelled", "job.lost"];
@@ -95,7 +95,7 @@ const happenedText = (event) => (event.type === "job.succeeded" ? `ran ${duratio
 function JustHappened() {
   const { data, problem, again } = useData((abort) => get(`audit/?${HAPPENED.map((type) => `type=${type}`).join("&")}`, { limit: 12 }, { signal: abort }), []);
   const { shown, held, news } = useFeed(data?.items, (event) => KIND_OF[event.type], { most: 50 });
-  useEffect(() => { learnNames(shown.slice(0, 5).map((one) => one.schedule_id)); }, [shown]);
+  useEffect(() => { learnLabels(shown.slice(0, 5)); }, [shown]);
   return html`<section class="card" ...${held}><header><h2>Just happened</h2><span class="end">${news || html`<span class="live ${lostSince.value === null ? "" : "off"}"><i></i>${lostSince.value === null ? "Live" : "Stopped"}</span>`}</span></header>
     ${problem && !shown.length ? html`<${Failed} what="What happened could not be loaded" problem=${problem} again=${again} />` : !data && !shown.length ? html`<${Loading} rows=${4} />` : shown.length ? html`<ul class="feed">${shown.slice(0, 5).map((one) => html`<${Feed} key=${eventKey(one)} kind=${KIND_OF[one.type]} title=${WORD[KIND_OF[one.type]]} id=${one.schedule_id} at=${one.slot_at} name=${nameOf(one.schedule_id)} text=${happenedText(one)} time=${ago(ms(one.at), now.value)} hint=${absolute(ms(one.at), now.value)} />`)}</ul>` : html`<${Empty} icon="jobs" title="Nothing has happened yet"><p>The first slot that fires, or does not, appears here.</p><//>`}</section>`;
 }
@@ -110,7 +110,7 @@ function Waiting() {
     ]);
     return { held: held.items, queued: retries.items, approvals: approvals.items };
   }, [], { events: relevant, every: 15000 });
-  useEffect(() => { if (data) learnNames(data.queued.map((one) => one.schedule_id)); }, [data]);
+  useEffect(() => { if (data) learnLabels(data.queued); }, [data]);
   if (problem && !data) return html`<section class="card"><header><h2>Waiting</h2></header><${Failed} what="What waits could not be loaded" problem=${problem} again=${again} /></section>`;
   const at = now.value;
   const items = data ? [

@@ -3,9 +3,9 @@ import { html, useMemo, useState } from "../lib.js";
 import { get, may, me } from "../api.js";
 import { useKeys } from "../keys.js";
 import { breakerOf, budgetOf } from "../live.js";
-import { absolute, ago, date, duration, hm, inOwnZone, ms, now, number, percent, relative, ZONE } from "../time.js";
+import { absolute, ago, date, duration, inOwnZone, ms, now, number, ofSchedule, percent, relative, ZONE } from "../time.js";
 import { capital, Glyph, Icon, KIND, Pill, WORD } from "../glyphs.js";
-import { Copy, Empty, Failed, Loading, Menu, noNextRun, pausedBy, plural, ScheduleState, scheduleName, useData, visible } from "../parts.js";
+import { Copy, Empty, Failed, Loading, Menu, noNextRun, pauseText, plural, ScheduleState, scheduleName, useData, visible } from "../parts.js";
 import { approve, BackfillDialog, CancelAllDialog, DeclineDialog, DeleteDialog, PauseDialog, resumeAll, revive, TriggerDialog } from "../actions.js";
 import { useStill } from "../feed.js";
 import { jobName } from "../names.js";
@@ -58,10 +58,10 @@ function Title({ schedule, breaker, budget, setDialog, done }) {
   ];
   const waits = state === "paused" && schedule.paused_by === "approval";
   return html`<div class="title-row"><div class="stack">
-      <div class="row wrap"><h2>${visible(scheduleName(schedule))}</h2><${StatePill} schedule=${schedule} />${breaker && breaker.state !== "closed" ? html`<${Pill} kind="fail">Breaker ${breaker.state === "open" ? "open" : "probes"}<//>` : null}${budget ? html`<${Pill} kind="skip">Budget spent until ${hm(ms(budget.spent_until))}<//>` : null}</div>
+      <div class="row wrap"><h2>${visible(scheduleName(schedule))}</h2><${StatePill} schedule=${schedule} />${breaker && breaker.state !== "closed" ? html`<${Pill} kind="fail">Breaker ${breaker.state === "open" ? "open" : "probes"}<//>` : null}${budget ? html`<${Pill} kind="skip">Budget spent until ${absolute(ms(budget.spent_until), now.value)}<//>` : null}</div>
       <p class="second">${capital(visible(schedule.description_text))}${schedule.jitter ? `, jitter up to ${schedule.jitter}` : ""}${schedule.only_between ? `, ${schedule.only_between}` : ""}${schedule.timezone ? `, ${schedule.timezone}` : ""}</p>
       <p class="row start muted"><${Icon} name="file" /><span><${Source} schedule=${schedule} />, revision ${schedule.revision}; runs ${targetText(schedule)}</span></p>
-      ${schedule.status_reason && schedule.status_reason !== state && state !== "active" ? html`<p class="second">${waits ? capital(visible(schedule.status_reason)) : `${state === "paused" ? pausedBy(schedule) : capital(state)}: ${visible(schedule.status_reason)}`}${schedule.resume_at ? html`; resumes ${absolute(ms(schedule.resume_at), now.value)}` : null}</p>` : null}
+      ${schedule.pause ? html`<p class="second">${pauseText(schedule)}</p>` : schedule.status_reason && schedule.status_reason !== state && state !== "active" ? html`<p class="second">${capital(state)}: ${visible(schedule.status_reason)}</p>` : null}
       ${state === "active" && schedule.last_error && schedule.failed_slots ? html`<p class="problem-line"><${Glyph} kind="fail" /><span class="clip-2">${visible(errorText(schedule.last_error, schedule.last_error_type))}</span></p>` : null}</div>
     ${act ? html`<div class="acts">${waits && mayAnswer ? html`<button class="btn danger" onClick=${() => setDialog("decline")}>Decline…</button><button class="btn primary" onClick=${() => approve(schedule, done)}>Approve revision ${schedule.revision}</button>` : null}
       <button class="btn" onClick=${() => setDialog("trigger")}><${Icon} name="play" />Trigger…</button>
@@ -88,8 +88,8 @@ function Overview({ path, schedule, slots, at, why, id }) {
   const figures = stats.data, currency = figures?.points.findLast((one) => one.cost)?.cost.currency, month = useMemo(() => lastMonth(figures?.days || []), [figures]);
   return html`
     <dl class="facts card">
-      <div><dt>Next run</dt><dd>${schedule.next_run_at ? relative(ms(schedule.next_run_at), now.value) : noNextRun(schedule)[0]}<small>${schedule.next_run_at ? absolute(ms(schedule.next_run_at), now.value) : noNextRun(schedule)[1]}${inOwnZone(ms(schedule.next_run_at) || 0, schedule.next_run_at && schedule.timezone) ? `, ${inOwnZone(ms(schedule.next_run_at), schedule.timezone)}` : ""}</small></dd></div>
-      <div><dt>Last success</dt><dd>${schedule.last_success_at ? ago(ms(schedule.last_success_at), now.value) : "never"}<small>${schedule.last_success_at ? absolute(ms(schedule.last_success_at), now.value) : "no job has succeeded yet"}</small></dd></div>
+      <div><dt>Next run</dt><dd>${schedule.next_run_at ? relative(ms(schedule.next_run_at), now.value) : noNextRun(schedule)[0]}<small>${schedule.next_run_at ? ofSchedule(ms(schedule.next_run_at), now.value, schedule.timezone) : noNextRun(schedule)[1]}</small></dd></div>
+      <div><dt>Last success</dt><dd>${schedule.last_success_at ? ago(ms(schedule.last_success_at), now.value) : "never"}<small>${schedule.last_success_at ? ofSchedule(ms(schedule.last_success_at), now.value, schedule.timezone) : "no job has succeeded yet"}</small></dd></div>
       <div><dt>Last 30 days</dt><dd>${month.ended ? `${percent(month.good / month.ended)} succeeded` : "no job ended"}<small>${plural(month.ended, "job")}, ${number(month.ended - month.good)} failed${month.missed ? `, ${number(month.missed)} missed` : ""}</small></dd></div>
       <div><dt>Usual duration</dt><dd>${figures?.duration_median === null || !figures ? "not known" : duration(figures.duration_median * 1000)}<small>${durationNote(figures)}</small></dd></div></dl>
     <div class="grid-2">
@@ -131,7 +131,7 @@ function Slots({ slots: { data, problem, again }, schedule, at, why, more, limit
   const noteOf = (one) => (one.job ? errorText(one.job.error_message, one.job.error_type) || (one.job.reason ? reasonText(one.job.reason) : one.job.started_at && one.job.ended_at ? `ran ${duration(ms(one.job.ended_at) - ms(one.job.started_at))}` : "") : reasonText(one.reason)) || "";
   return html`<section class="card" ...${held}><header><h2>Slots</h2><span class="end">${news || null}${isAll ? html`<span class="muted">newest first</span>` : html`<a href=${href("schedules", schedule.id, { tab: "slots" })}>All</a>`}</span></header>
     ${problem && !data ? html`<${Failed} what="The slots could not be loaded" problem=${problem} again=${again} />` : !data ? html`<${Loading} rows=${6} />` : !items.length ? html`<${Empty} icon="jobs" title="No slot yet"><p>What becomes of each slot appears here.</p><//>` : html`<div class="table-box"><table class="table slots"><caption class="sr">The last slots with their outcome</caption><tbody>${items.map((one) => html`<tr key=${slotKey(one)} aria-selected=${String(ms(at) === ms(one.slot_at))}>
-      <td class="nowrap">${absolute(ms(one.slot_at), now.value)}</td><td><span class="outcome"><${Glyph} kind=${kindOf(one)} /><span class="two"><span>${capital(WORD[kindOf(one)])}${one.count > 1 ? `, ${number(one.count)} slots` : ""}</span>${noteOf(one) ? html`<small class="clip-2">${visible(noteOf(one))}</small>` : null}</span></span></td>
+      <td class="nowrap"><span class="two"><span>${absolute(ms(one.slot_at), now.value)}</span>${inOwnZone(ms(one.slot_at), schedule.timezone) ? html`<small>${inOwnZone(ms(one.slot_at), schedule.timezone)}</small>` : null}</span></td><td><span class="outcome"><${Glyph} kind=${kindOf(one)} /><span class="two"><span>${capital(WORD[kindOf(one)])}${one.count > 1 ? `, ${number(one.count)} slots` : ""}</span>${noteOf(one) ? html`<small class="clip-2">${visible(noteOf(one))}</small>` : null}</span></span></td>
       ${isAll ? html`<td>${one.job ? html`<a class="mono" href=${href("jobs", one.job.id)}>${jobName(one.job.id)}</a>` : null}</td>` : null}
       <td class="right nowrap">${!isAll && one.job ? html`<a class="btn quiet small" href=${href("jobs", one.job.id)}>Job</a> ` : null}<button class="btn small" aria-label=${`Why, slot ${absolute(ms(one.slot_at), now.value)}`} onClick=${() => why(one.slot_at)}>Why?</button></td></tr>`)}</tbody></table></div>
       ${isAll && data.next_cursor && items.length < 200 ? html`<footer><button class="btn small" onClick=${more}>Show more</button></footer>` : null}`}</section>`;
@@ -145,10 +145,10 @@ function difference(before, after) {
   return Object.keys({ ...before, ...after }).filter((key) => !SAME.has(key) && JSON.stringify(before?.[key]) !== JSON.stringify(after?.[key])).map((key) => [key, before?.[key], after?.[key]]);
 }
 function Revisions({ path, schedule }) {
-  const { data, problem, again } = useData((abort) => get(`${path}revisions/`, null, { signal: abort }), [schedule.id, schedule.revision]);
+  const { data, problem, again } = useData((abort) => get(`${path}revisions/`, { limit: 51 }, { signal: abort }), [schedule.id, schedule.revision]);
   if (problem && !data) return html`<section class="card"><${Failed} what="The revisions could not be loaded" problem=${problem} again=${again} /></section>`;
   if (!data) return html`<section class="card"><${Loading} /></section>`;
-  return html`<div class="stack">${data.items.slice(0, 50).map((one, i) => { const before = data.items[i + 1], changes = before ? difference(before.definition, one.definition) : []; return html`<section class="card" key=${one.revision}><header><h2>Revision ${one.revision}</h2>${one.cause ? html`<span class="tag">${one.cause}</span>` : null}<span class="end muted">in force since ${absolute(ms(one.in_force_at), now.value)}</span></header>
+  return html`<div class="stack">${data.items.slice(0, 50).map((one, i) => { const before = data.items[i + 1], changes = before ? difference(before.definition, one.definition) : []; return html`<section class="card" key=${one.revision}><header><h2>Revision ${one.revision}</h2>${one.cause ? html`<span class="tag">${one.cause}</span>` : null}<span class="end muted">in force since ${ofSchedule(ms(one.in_force_at), now.value, one.definition.timezone)}</span></header>
     <div class="body">${!before ? html`<p class="second">The first on record: ${capital(visible(one.definition.description_text))}.</p>` : changes.length ? html`<div class="diff" role="group" aria-label=${`What revision ${one.revision} changed`}>${changes.flatMap(([key, old, fresh]) => [old === undefined ? null : html`<div class="del" key=${`${key} old`}><span class="sr">before: </span>${key}: ${visible(text(old))}</div>`, fresh === undefined ? null : html`<div class="add" key=${`${key} new`}><span class="sr">after: </span>${key}: ${visible(text(fresh))}</div>`])}</div>` : html`<p class="second">Nothing that is shown here changed.</p>`}</div></section>`; })}</div>`;
 }
 const STATE = /^(id|uid|status|status_reason|paused_by|resume_at|next_|held_|outstanding|running_jobs|current_|failed_slots|run_count|error_count|fire_count|last_|revision|key|created_at|updated_at|source|enabled|recent|usual_)/;

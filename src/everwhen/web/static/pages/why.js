@@ -2,7 +2,7 @@
 import { html, useEffect, useRef } from "../lib.js";
 import { get, may, post } from "../api.js";
 import { useKeys } from "../keys.js";
-import { absolute, fullDay, hm, hms, ms, now, precise, relative, ZONE } from "../time.js";
+import { absolute, fullDay, hm, hms, ms, now, ofSchedule, precise, relative, ZONE, zoneName } from "../time.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
 import { complain, Copy, Failed, Loading, toast, useData, visible } from "../parts.js";
 import { errorText, reasonText } from "../terms.js";
@@ -29,7 +29,7 @@ export function Why({ schedule, at, slots, onStep, onClose, breaker, setDialog, 
     ${problem && !data ? html`<div class="content"><${Failed} what="The explanation could not be loaded" problem=${problem} again=${again} /></div>` : !data ? html`<div class="content"><${Loading} rows=${5} /></div>` : html`<div class="content">
       <p class="sentence ${data.fate === "fired" ? "good" : ""}"><${Sentence} text=${splitSentence(data.sentence)[0]} fate=${data.fate} /></p>
       <div><h3>What led to it, ${ZONE}</h3><ol class="evidence">${evidence(data, zone)}</ol></div>
-      <div><h3>What fires next</h3>${data.next_run_at ? html`<p>The next slot is due <strong>${absolute(ms(data.next_run_at), now.value)}</strong>, ${relative(ms(data.next_run_at), now.value)}.</p>` : html`<p>Nothing, as things stand.</p>`}${splitSentence(data.sentence)[1] ? html`<p class="second">${splitSentence(data.sentence)[1]}</p>` : null}</div>
+      <div><h3>What fires next</h3>${data.next_run_at ? html`<p>The next slot is due <strong>${ofSchedule(ms(data.next_run_at), now.value, zone)}</strong>, ${relative(ms(data.next_run_at), now.value)}.</p>` : html`<p>Nothing, as things stand.</p>`}${splitSentence(data.sentence)[1] ? html`<p class="second">${splitSentence(data.sentence)[1]}</p>` : null}</div>
       <div><h3>On record</h3><dl class="kv"><${Record} data=${data} slot=${slot} zone=${zone} /></dl></div></div>`}
     <footer>${may("operator") ? html`<div class="row">${breaker && breaker.state !== "closed" && data?.reason === "circuit_open" ? html`<button class="btn primary grow" onClick=${reset}><${Icon} name="breakers" />Reset the breaker</button>` : null}<button class="btn grow" onClick=${() => setDialog("trigger")}><${Icon} name="play" />Trigger now…</button></div>` : null}
       ${slot === null ? null : html`<${Command} text=${`everwhen why ${schedule.id} --at ${data.slot_at}`} />`}</footer></aside>`;
@@ -64,7 +64,7 @@ const span = (job) => { const length = ms(job.ended_at) - ms(job.started_at); re
 function Record({ data, slot, zone }) {
   const events = data.evidence.filter((piece) => piece.event), revision = data.evidence.find((piece) => piece.revision), schedulers = data.evidence.filter((piece) => piece.scheduler);
   const rows = [
-    slot === null ? null : ["Slot", html`${fullDay(slot, zone)}, ${precise(slot, zone).replace(".000", "")} ${zone}`],
+    slot === null ? null : ["Slot", html`${fullDay(slot, zone)}, ${precise(slot, zone).replace(".000", "")} ${zoneName(slot, zone)}, ${zone}`],
     events.length ? ["Event", html`<span class="mono">${events.map((one) => `${one.event} ${one.id}`).join(", ")}</span>`] : null,
     data.reason ? ["Reason", html`<span class="mono">${data.reason}</span>`] : null,
     revision ? ["Revision", html`<a href=${href("schedules", data.schedule_id, { tab: "revisions" })}>${revision.revision}${revision.cause ? `, ${revision.cause}` : ""}</a>`] : null,
