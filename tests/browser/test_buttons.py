@@ -135,7 +135,7 @@ def test_a_deletion_that_waits_is_not_sent_under_another_sign_in(timed_page: Pag
 
 REPEATED = """async ([root]) => {
   const { LineModel } = await import(`${root}/line_model.js`);
-  const row = { schedule_id: "a", usual_seconds: null, jitter_seconds: 0 };
+  const row = { schedule_id: "a", is_listed: true, usual_seconds: null, jitter_seconds: 0 };
   const model = new LineModel({ items: [], spans: [], rows: [row] }, 0);
   const at = (seconds) => `2026-11-16T08:00:${seconds}Z`, about = { schedule_id: "a", job_id: "j", slot_at: at("00") };
   const fired = { ...about, type: "schedule.fired", at: at("01"), detail: { origin: "schedule" } };
