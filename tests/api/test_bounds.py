@@ -10,6 +10,7 @@ import pytest
 
 from everwhen.api.batches import MOST_VALUES_OF_MANY
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
+from everwhen.api.rates import Rates
 from everwhen.config.settings import ApiSettings
 from everwhen.model.masks import masked
 from everwhen.targets.secrets import Secrets
@@ -177,6 +178,7 @@ def test_references_that_never_end_are_looked_for_in_linear_time(tmp_path: Path)
 def test_the_revisions_of_a_large_schedule_do_not_stay_in_memory(tmp_path: Path) -> None:
     """Each left more than a megabyte in the caches of a process: forty a second, from one connection."""
     with serving(tmp_path) as service:
+        service.context.lift_rates()
         path = f"/schedules/{service.admin.create()['id']}/"
 
         def edit(number: int) -> None:
@@ -190,3 +192,63 @@ def test_the_revisions_of_a_large_schedule_do_not_stay_in_memory(tmp_path: Path)
         for number in range(50, 150):
             edit(number)
         assert peak_memory() - before < 48 << 20
+
+
+LARGE_RUN = {"http": {"url": "https://example.com/", "body": "x" * 180_000}}
+
+
+@pytest.mark.parametrize("query", ["limit=100", "limit=100&sort=-name"])
+def test_a_page_of_large_schedules_ends_early_and_the_next_one_goes_on(tmp_path: Path, query: str) -> None:
+    """Five hundred of them were one answer of 140 MB, which took gigabytes to make."""
+    with serving(tmp_path) as service:
+        service.context.lift_rates()
+        made = [service.admin.create(name=f"{number:02}", run=LARGE_RUN)["id"] for number in range(50)]
+        small = service.admin.create(name="99")["id"]
+        found, cursor, sizes = [], "", []
+        while True:
+            answer = service.admin.get(f"/schedules/?{query}{cursor}")
+            sizes.append(len(answer.raw))
+            found += [item["id"] for item in answer.fields["items"]]
+            assert answer.fields["total"] == 51
+            if answer.fields["next_cursor"] is None:
+                break
+            cursor = f"&cursor={answer.fields['next_cursor']}"
+        assert found == [small, *reversed(made)]
+        assert len(sizes) > 2 and max(sizes) < 6 << 20
+
+
+def test_revisions_have_pages_and_those_of_a_large_schedule_end_early(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        service.context.lift_rates()
+        path = f"/schedules/{service.admin.create()['id']}/"
+        for number in range(40):
+            assert service.admin.patch(path, {"name": str(number), "run": LARGE_RUN}).status == 200
+        found, cursor, sizes = [], "", []
+        while True:
+            answer = service.admin.get(f"{path}revisions/?limit=41{cursor}")
+            found += [item["revision"] for item in answer.fields["items"]]
+            sizes.append(len(answer.raw))
+            assert answer.fields["total"] == 41
+            if answer.fields["next_cursor"] is None:
+                break
+            cursor = f"&cursor={answer.fields['next_cursor']}"
+        assert found == list(range(41, 0, -1))
+        assert len(sizes) > 1 and max(sizes) < 6 << 20
+
+
+def test_large_bodies_and_large_answers_count_for_the_share_of_a_token(tmp_path: Path) -> None:
+    """They were cheap calls, whatever they had to be read, masked and sent."""
+    with serving(tmp_path) as service:
+        clock = service.runtime.clock.monotonic
+        service.context.shares.costs = Rates(burst=400, per_second=0.01, monotonic=clock)
+        client = service.client()
+        schedule = {"every": "1h", "run": LARGE_RUN}
+        answers = [client.post("/schedules/", schedule) for _ in range(6)]
+        assert [answer.status for answer in answers] == [201] * 3 + [429] * 3  # each by two lengths: 113
+        assert int(answers[-1].headers["retry-after"]) > 100
+        other = service.client()
+        path = f"/schedules/{answers[0].fields['id']}/"
+        statuses = [other.get(path).status for _ in range(100)]
+        assert set(statuses) == {200}  # a call that costs nothing by itself is not refused, but owes
+        assert other.get("/schedules/?limit=100").status == 429
+        assert service.client().get("/schedules/?limit=100").status == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +10,8 @@ import pytest
 
 from everwhen.model.retention import Retention
 from everwhen.operations.maintenance import prune
+from everwhen.store.dialect import Statement
+from everwhen.store.lanes import Lane
 from tests.api.serving import Client, Service
 from tests.api.test_streams import on_each, stream
 
@@ -121,6 +124,28 @@ def test_a_stream_and_what_follows_a_list_name_schedule_and_actor(on_each: Servi
         item = next(item for item in iter(events.next, None) if item.kind == "schedule.paused")
     assert (names(item.fields), item.fields["actor_name"]) == (("streamed", "Streamed", "UTC"), "admin")
     assert item.fields in audit(on_each.admin, f"after={behind}&q=streamed")
+
+
+def test_a_schedule_that_an_earlier_release_deleted_is_found_by_the_name_of_its_revisions(
+    on_each: Service,
+) -> None:
+    made = made_with_key(on_each.admin, "before", name="Old report", timezone="Asia/Kolkata")
+    on_each.admin.call("DELETE", f"/schedules/{made['id']}/")
+    forget = Statement("UPDATE audit_events SET detail = '{}' WHERE type = 'schedule.deleted'")
+    on_each.runtime.catalogue._store.write(Lane.API, lambda tx: tx.run(forget))
+    found = audit(on_each.admin, "q=old+rep")
+    assert {names(event) for event in found} == {(None, "Old report", "Asia/Kolkata")}
+    assert audit(on_each.admin, "q=before") == []  # that release kept no key
+
+
+def test_an_instant_that_a_sentence_shows_is_taken_by_the_call(on_each: Service) -> None:
+    made = on_each.admin.create(every=None, cron="30 * * * *", timezone="Asia/Kolkata")
+    path = f"/schedules/{made['id']}/why/"
+    (shown,) = re.findall(r"\w{3} [\d-]{10} [\d:]{8} IST \+05:30", on_each.admin.get(path).fields["sentence"])
+    found = on_each.admin.get(f"{path}?at={quote(shown)}").fields
+    assert found["slot_at"] == made["next_slot_at"]
+    for text in (shown.removesuffix(" +05:30"), "Mon", "09:00 +05:30"):  # no instant by itself
+        assert on_each.admin.get(f"{path}?at={quote(text)}").status == 422
 
 
 # -- pauses --

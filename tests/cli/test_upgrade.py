@@ -23,7 +23,7 @@ from everwhen.model.schedule import Definition
 from everwhen.model.serialize import text_of
 from everwhen.operations.apply import apply
 from everwhen.operations.maintenance import prove
-from everwhen.operations.record import revisions_of
+from everwhen.operations.record import list_revisions
 from everwhen.operations.schedules import create_declared
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack, open_stack
@@ -113,7 +113,7 @@ def test_stored_schedules_get_the_protection_of_their_target_once_and_it_is_on_r
     assert polls.timeout == MINUTE
     assert definition_of(stack, "nightly").on_exhausted == "continue"
     causes = {
-        name: [one.cause for one in revisions_of(stack.runtime, uid_of(stack, name))]
+        name: [one.cause for one in list_revisions(stack.runtime, uid_of(stack, name), limit=50).revisions]
         for name in ("polls", "nightly", "daily", "report", "call")
     }
     assert causes["polls"] == causes["nightly"] == ["upgraded", None]

@@ -11,10 +11,14 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
+from everwhen.config.sections.notify import rules_in
+from everwhen.engine.notifier import Notifier
 from everwhen.model.events import Event
+from everwhen.model.queries import AlertFilter
 from tests.conformance.tenant import Tenant
 
 _WRITE = "INSERT INTO audit_events (type, at) VALUES ('auth.denied', now()) RETURNING id"
+_CHANGE = "INSERT INTO audit_events (type, at, detail) VALUES (%s, now(), %s)"
 
 
 @contextmanager
@@ -55,6 +59,23 @@ def test_nothing_is_passed_when_numbers_and_transactions_come_in_another_order(r
     assert small < large
     assert after(runtime, large) == [small]
     assert after(runtime, small) == []
+
+
+def test_an_alert_that_was_closed_by_the_older_transaction_stays_closed(runtime: Tenant) -> None:
+    """The one that closes a breaker may have begun first, and waited for the row that the other one had."""
+    rules = rules_in([{"http": {"url": "http://receiver"}, "group_wait": 0}])
+    notifier = Notifier(runtime.runtime, lambda: rules, {}, node=lambda: runtime.node, is_threaded=False)
+    notifier.begin()
+    detail = '{"key": "p:poll"}'
+    with an_open_transaction(runtime) as older, an_open_transaction(runtime) as younger:
+        younger.execute(_CHANGE, ("breaker.opened", detail))
+        younger.commit()
+        older.execute(_CHANGE, ("breaker.closed", detail))
+        older.commit()
+    notifier.step()
+    (alert,) = runtime.runtime.alerts.list(AlertFilter(), limit=9)
+    assert (alert.class_, alert.state) == ("breaker.opened", "resolved")
+    notifier.release()
 
 
 def test_a_stream_in_portions_sees_everything_once(runtime: Tenant) -> None:

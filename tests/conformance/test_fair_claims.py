@@ -67,6 +67,20 @@ def test_an_owner_gets_its_equal_part_of_the_free_workers_also_when_it_has_more_
     assert owners(claim(runtime, 4, running)) == {"ann": 2, "bob": 2}
 
 
+def test_an_owner_gets_its_equal_part_beside_one_with_more_groups(runtime: Tenant) -> None:
+    add_jobs(runtime, "plain", 3, None)
+    for group, count in ((None, 1), ("g", 1), ("h", 3)):
+        add_jobs(runtime, f"ann-{group}", count, "ann", group)
+    assert owners(claim(runtime, 6)) == {None: 3, "ann": 3}
+
+
+def test_an_owner_whose_jobs_are_in_one_of_its_groups_gets_its_equal_part(runtime: Tenant) -> None:
+    add_jobs(runtime, "plain", 60, None)
+    for group, count in ((None, 1), ("g", 1), ("h", 60)):
+        add_jobs(runtime, f"ann-{group}", count, "ann", group)
+    assert owners(claim(runtime, 40)) == {None: 20, "ann": 20}
+
+
 def test_the_groups_of_an_owner_take_turns(runtime: Tenant) -> None:
     add_jobs(runtime, "a", 50, "ann", "first")
     add_jobs(runtime, "b", 1, "ann", "second")

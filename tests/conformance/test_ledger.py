@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from everwhen.model.events import Event
-from everwhen.model.history import Recorded
+from everwhen.model.history import OF_SLOTS, Recorded, ScheduleHistory
 from everwhen.model.instants import HOUR, SECOND
+from everwhen.model.limits import FOR_EVER
 from everwhen.model.queries import EventFilter, JobFilter
+from everwhen.store import ledger
 from tests.conformance.tenant import FAILED, MANY, Tenant, at, clock_of
 
 
@@ -280,6 +284,45 @@ def test_a_history_of_some_is_of_those_alone(runtime: Tenant) -> None:
     with runtime.runtime.ledger.history([uid]) as record:
         ((history, jobs),) = [(history, list(history.jobs)) for history in record.histories]
         assert (history.uid, len(jobs), record.limits) == (uid, 2, None)
+
+
+def test_a_history_of_one_has_what_is_near_an_instant_however_often_it_fired(
+    runtime: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`why` read every job that the schedule ever had: of one that fires each second 160 MB a day."""
+    monkeypatch.setattr(ledger, "MOST_NEAR", 2)
+    runtime.add("a", every="2m", if_running="skip")
+    for _ in range(12):
+        runtime.wait("2m")
+        runtime.tick()
+        runtime.tick(behind=True)
+        runtime.trigger("a")
+    runtime.pause("a")
+    state = runtime.state("a")
+    with runtime.runtime.ledger.history() as record:
+        whole, jobs = next(
+            (history, list(history.jobs)) for history in record.histories if history.uid == state.uid
+        )
+    fired, skipped = [job.slot_at for job in jobs], slots_of(whole)
+    assert len(fired) > 10 and len(skipped) > 5
+    for near in (fired[5], skipped[3], 0, FOR_EVER):
+        with runtime.runtime.ledger.history([state.uid], near=near) as record:
+            (found,) = record.histories
+            nearest = [job.slot_at for job in found.jobs], slots_of(found)
+        for slots, some in zip((fired, skipped), nearest, strict=True):
+            before, after = [slot for slot in slots if slot <= near], [slot for slot in slots if slot > near]
+            assert some == [*before[-2:], *after[:2]]
+        others, some_others = (
+            [one for one in history.events if one.event.type not in OF_SLOTS] for history in (whole, found)
+        )
+        assert others == some_others and len(others) > 1
+        assert (len(found.revisions), found.state) == (len(whole.revisions), whole.state)
+
+
+def slots_of(history: ScheduleHistory) -> list[int]:
+    """Return the slots of the events about slots."""
+    slots = [one.event.slot_at for one in history.events if one.event.type in OF_SLOTS]
+    return [slot for slot in slots if slot is not None]
 
 
 def test_the_uid_behind_an_id_is_that_of_the_newest(runtime: Tenant) -> None:

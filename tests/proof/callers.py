@@ -48,13 +48,14 @@ class Callers:
 
     def __init__(self, world: World, seed: int, *, every: float) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
+        self.unanswered: Counter[str] = Counter()  # by what came in the place of an answer
         self.given = Given()
         self._world, self._every = world, every
         self._draw = Random(f"{seed} callers")
         self._numbers = count(1)
         self._person = self._client("operator")
         self._asker = self._client("operator", TokenLimits(approval="required"))
-        self._unanswered: deque[tuple[str, RestClient, Request]] = deque()
+        self._pending: deque[tuple[str, RestClient, Request]] = deque()
         self._made: list[str] = []
         self._gone = threading.Event()
         self._thread = threading.Thread(target=self._live, name="callers", daemon=True)
@@ -91,9 +92,9 @@ class Callers:
 
     def without_answer(self) -> list[str]:
         """Ask again for everything that has no answer yet; return what still has none."""
-        for _ in range(len(self._unanswered)):
-            self._send(*self._unanswered.popleft())
-        return [f"{name}: {request.method} {request.path}" for name, _, request in self._unanswered]
+        for _ in range(len(self._pending)):
+            self._send(*self._pending.popleft())
+        return [f"{name}: {request.method} {request.path}" for name, _, request in self._pending]
 
     def _client(self, role: AccessRole, limits: TokenLimits = NO_LIMITS) -> RestClient:
         made = create_token(self._world.stack.runtime, f"proof {role}", role, limits=limits)
@@ -102,13 +103,13 @@ class Callers:
     def _live(self) -> None:
         weights = [weight for _, _, weight in self._actions]
         while not self._gone.wait(self._draw.uniform(0.2, 1.8) * self._every):
-            if self._unanswered:
-                self._send(*self._unanswered.popleft())
+            if self._pending:
+                self._send(*self._pending.popleft())
             name, action, _ = self._draw.choices(self._actions, weights)[0]
             try:
                 action()
-            except UnansweredError:
-                self.counts[name, "no answer"] += 1
+            except UnansweredError as error:
+                self._note_silence(name, error)
             except Exception as error:  # of an answer that is not as documented
                 self.given.faults.append(f"{name}: {error!r}")
 
@@ -118,10 +119,10 @@ class Callers:
         """Send one request; one with a key that gets no answer is sent again later."""
         try:
             answer = client.send(request)
-        except UnansweredError:
-            self.counts[name, "no answer"] += 1
+        except UnansweredError as error:
+            self._note_silence(name, error)
             if request.key is not None:
-                self._unanswered.append((name, client, request))
+                self._pending.append((name, client, request))
             return None
         if answer.status >= 500:
             self.given.faults.append(f"{name}: {request.method} {request.path} was answered {answer}")
@@ -131,6 +132,10 @@ class Callers:
         if answer.is_done and client is self._asker and request.key is not None:
             self.given.asked.add(answer.fields["id"])
         return answer
+
+    def _note_silence(self, name: str, error: UnansweredError) -> None:
+        self.counts[name, "no answer"] += 1
+        self.unanswered[error.kind] += 1
 
     def _keep(self, request: Request, answer: Answer) -> None:
         """Keep what an answer promises."""

@@ -94,6 +94,12 @@ def _of(trial: Trial) -> list[str]:
         _actions(trial.users.counts, "database away"),
         "### Calls of the REST API",
         _actions(trial.callers.counts, "no answer"),
+        "In the place of an answer: "
+        + (
+            ", ".join(f"{kind} {count}" for kind, count in trial.callers.unanswered.most_common())
+            or "nothing"
+        )
+        + ".",
         *_starts(trial.world),
     ]
 

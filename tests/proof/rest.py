@@ -13,7 +13,11 @@ PATIENCE = 5.0  # seconds that a client waits for an answer
 
 
 class UnansweredError(Exception):
-    """No answer came, or none that says what was done: the node or the database is away."""
+    """No answer came, or none that says what was done: the node or the database is away. `kind` says which."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class Answer(NamedTuple):
@@ -51,15 +55,28 @@ class RestClient:
         raw = None
         if request.body is not None:
             raw, headers["Content-Type"] = json.dumps(request.body).encode(), "application/json"
-        connection = http.client.HTTPConnection(self.draw.choice(self.addresses), timeout=PATIENCE)
-        try:
-            connection.request(request.method, f"/api/v1{request.path}", raw, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise UnansweredError(str(error)) from error
-        finally:
-            connection.close()
-        if answer.status == 503:
-            raise UnansweredError(text.decode(errors="replace"))
-        return Answer(answer.status, json.loads(text) if text else None)
+        refused: UnansweredError | None = None
+        for address in self.draw.sample(self.addresses, len(self.addresses)):
+            try:
+                return _ask(address, request, raw, headers)
+            except UnansweredError as error:
+                if error.kind != ConnectionRefusedError.__name__:
+                    raise
+                refused = error  # nothing was sent: the next node may be there
+        assert refused is not None
+        raise refused
+
+
+def _ask(address: str, request: Request, raw: bytes | None, headers: Mapping[str, str]) -> Answer:
+    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
+    try:
+        connection.request(request.method, f"/api/v1{request.path}", raw, dict(headers))
+        answer = connection.getresponse()
+        text = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise UnansweredError(type(error).__name__, str(error)) from error
+    finally:
+        connection.close()
+    if answer.status == 503:
+        raise UnansweredError("503", text.decode(errors="replace"))
+    return Answer(answer.status, json.loads(text) if text else None)

@@ -105,6 +105,14 @@ def test_alerts_count_each_event_once(count: int, is_right: bool) -> None:
     assert (faults(*opened, alerts=[alert]) == []) is is_right
 
 
+def test_an_alert_is_open_no_longer_than_what_it_is_about() -> None:
+    alert = Alert.about("breaker.opened", "p:poll", 1)
+    assert faults(alerts=[alert], states={"p:poll": "open"}) == []
+    (said,) = faults(alerts=[alert], states={"p:poll": "closed"})
+    assert said == "alerts: breaker.opened p:poll is open, and p:poll is closed"
+    assert faults(alerts=[alert._replace(state="resolved")], states={"p:poll": "closed"}) == []
+
+
 # -- webhooks and listeners --
 
 CREATED = {"id": 1, "type": "schedule.created", "job_id": None}

@@ -81,6 +81,7 @@ class WatchRecord:
     graces: Mapping[str, int] = field(
         default_factory=dict
     )  # of schedules from which a success is expected, by uid
+    states: Mapping[str, str] = field(default_factory=dict)  # of breakers by key, and of schedules by uid
 
     @property
     def recent(self) -> Iterator[Recorded]:
@@ -92,8 +93,12 @@ def record_of(
 ) -> WatchRecord:
     runtime = store_of(open_runtime)
     graces: dict[str, int] = {}
+    states: dict[str, str] = {}
     with runtime.ledger.history() as record:
+        for breaker in record.breakers.rows if record.breakers is not None else ():
+            states[breaker.key] = breaker.state
         for history in record.histories:
+            states[history.uid] = "deleted" if history.state is None else history.state.status
             for revision in history.revisions:
                 definition = revision.plan.definition
                 if definition.is_expected:
@@ -108,6 +113,7 @@ def record_of(
         said=[message.event_id for message in runtime.messages.after(0, limit=MOST)],
         entries=read_entries(runs),
         graces=graces,
+        states=states,
     )
 
 
@@ -159,6 +165,7 @@ def broken_watches(record: WatchRecord) -> list[str]:
     return [
         *_alerts(record),
         *_uncounted_alerts(record),
+        *_stale_alerts(record),
         *_webhook(record),
         *_listener(record),
         *_messages(record),
@@ -200,6 +207,15 @@ def _uncounted_alerts(record: WatchRecord) -> Iterator[str]:
         most = count + before[kind, subject]
         if not count <= counted[kind, subject] <= most:
             yield f"lost: alerts count {counted[kind, subject]} events {kind} about {subject}, and there are {count}"
+
+
+def _stale_alerts(record: WatchRecord) -> Iterator[str]:
+    """Yield alerts that are open although what they are about is over."""
+    for alert in record.alerts:
+        over = {"breaker.opened": ("closed",), "schedule.died": ("active", "paused", "done", "deleted")}
+        subject = alert.key.partition(" ")[2]
+        if alert.state == "open" and record.states.get(subject) in over.get(alert.class_, ()):
+            yield f"alerts: {alert.key} is open, and {subject} is {record.states[subject]}"
 
 
 def _subject(event: Event) -> str:
@@ -302,7 +318,8 @@ def _silences(record: WatchRecord) -> Iterator[str]:
             successes[job.uid].append(job.ended_at)
     is_stepped = any(one.event.type == "scheduler.clock_stepped" for one in record.events)
     last: dict[str, int] = {}  # the silence that nothing has ended, by uid
-    for _, event in record.events:
+    # Of one schedule the numbers are in the order of its changes; the order of the feed is that of transactions.
+    for _, event in sorted(record.events, key=lambda one: one.id):
         if event.type == "system.resumed":
             last.clear()
         elif event.uid is not None and event.type in RESTARTS:

@@ -105,8 +105,10 @@ async def parse_body(request: Request, raw: bytes, most_values: int = MOST_VALUE
     """Return the body and its data; a large one is parsed on a thread, when it is its sender's turn."""
     if len(raw) <= LARGE:
         return Body(raw, parse_json(raw, most_values))
-    asker = getattr(request.state, TOKEN, ANONYMOUS)
-    async with context_of(request).shares.admit(asker, 0):
+    asker, shares = getattr(request.state, TOKEN, ANONYMOUS), context_of(request).shares
+    if asker is not ANONYMOUS:  # all of those have one share: one of them must not use it up
+        shares.take_body(asker, len(raw))
+    async with shares.admit(asker, 0):
         return Body(raw, await run_sync(parse_json, raw, most_values))
 
 

@@ -42,8 +42,11 @@ def cheap(endpoint: Endpoint) -> Endpoint:
 
     @wraps(endpoint)
     async def take_turn(**arguments: Any) -> Response:
-        async with _context_in(arguments).shares.admit(_asker_in(arguments), CHEAP):
-            return await run_sync(partial(endpoint, **arguments))
+        shares, asker = _context_in(arguments).shares, _asker_in(arguments)
+        async with shares.admit(asker, CHEAP):
+            response: Response = await run_sync(partial(endpoint, **arguments))
+        shares.charge_answer(asker, len(response.body))
+        return response
 
     _declared[take_turn] = CHEAP
     return cast("Endpoint", take_turn)
@@ -75,11 +78,13 @@ def expensive(
                 cost = cost(arguments, await context.count_schedules(caller.token.owner))
             try:
                 async with context.shares.admit(caller.token, cost):
-                    return await run_sync(partial(_give_way, endpoint, **arguments))
+                    response = await run_sync(partial(_give_way, endpoint, **arguments))
             except RefusedError as error:
                 if error.status == 429:
                     context.charge_refusal(caller.token.token_id)
                 raise
+            context.shares.charge_answer(caller.token, len(response.body))
+            return response
 
         _declared[take_turn] = estimate
         return take_turn
@@ -117,8 +122,12 @@ def job_page_cost(arguments: Arguments, schedules: int) -> float:
 
 
 def event_page_cost(arguments: Arguments, schedules: int) -> float:
-    """Estimate a page of the audit, which merges events with firings, and counts them up to a bound."""
-    return 20 + page_cost(arguments, schedules)
+    """Estimate a page of the audit, which merges events with firings, and counts them up to a bound.
+
+    A search by name looks at all schedules, and at those that were deleted: taken to be as many.
+    """
+    search = 2 * schedules / SCANNED if arguments["q"] else 0
+    return 20 + search + page_cost(arguments, schedules)
 
 
 def schedule_page_cost(arguments: Arguments, schedules: int) -> float:

@@ -30,6 +30,7 @@ from everwhen.model.fields import Field as FieldOfSchedule
 from everwhen.model.kinds import MOST_UNKNOWN, Kind, Record
 from everwhen.model.kinds import Object as ObjectKind
 from everwhen.model.scalars import Flag, Number, Word
+from everwhen.timetable.instant_text import as_rfc3339
 from everwhen.views.schedules import ListedSchedule, Schedule
 from everwhen.views.shape import Object, View, key_of
 
@@ -48,10 +49,11 @@ Duration = Annotated[str | int, documented_as("Duration")]
 
 
 def _written(value: object) -> object:
-    """Refuse a bare number, which could be anything: an instant is written out."""
-    if not isinstance(value, str) or "t" not in value.lower():
+    """Return an instant as RFC 3339, also from the form in which sentences show it; a bare number could be anything."""
+    written = as_rfc3339(value) if isinstance(value, str) else ""
+    if "t" not in written.lower():
         raise ValueError("must be an instant with its zone, such as 2026-01-05T09:00:00Z")
-    return value
+    return written
 
 
 def _tellable(moment: datetime) -> datetime:

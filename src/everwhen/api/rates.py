@@ -48,7 +48,7 @@ class Rates:
         wait = self.take(asker.token_id, amount)
         return wait or (0.0 if asker.owner is None else self.take(f"owner:{asker.owner}", amount / OF_OWNER))
 
-    def charge(self, key: str, amount: int) -> None:
+    def charge(self, key: str, amount: float) -> None:
         """Take more for a request that was answered; at most a whole burst is owed."""
         left, at = self._buckets.pop(key, (self._burst, self._monotonic()))
         self._buckets[key] = (max(left - amount, -self._burst), at)

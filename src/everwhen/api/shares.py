@@ -25,6 +25,8 @@ from everwhen.api.rates import Asker, Rates
 EXPENSIVE = 5  # what costs less takes the place of a cheap call
 MOST_COST = 1_000  # of one call
 MOST_WAITING = 16  # expensive calls of one token
+SMALL = 64 << 10  # bytes of a body, or of an answer, that costs nothing by itself
+BYTES_OF_BODY, BYTES_OF_ANSWER = 2_000, 8_000  # for a unit of cost
 MOST_LONG = 8  # long requests of one token
 PATIENCE = 5.0  # seconds
 AGAIN = 2  # seconds until a call that found no place may be repeated
@@ -207,6 +209,15 @@ class Shares:
         self._take_costs(asker, cost)
         async with self.messages.hold(asker):
             yield
+
+    def take_body(self, asker: Asker, length: int) -> None:
+        """Count a body that is large: reading, checking, storing and showing it cost by its length."""
+        self._take_costs(asker, length / BYTES_OF_BODY if length > SMALL else 0)
+
+    def charge_answer(self, asker: Asker, length: int) -> None:
+        """Count an answer that turned out large; what is owed is taken from the calls to come."""
+        if length > SMALL:
+            self.costs.charge(asker.token_id, length / BYTES_OF_ANSWER)
 
     def _take_costs(self, asker: Asker, cost: float) -> None:
         if cost and (wait := self.costs.take_of(asker, min(cost, MOST_COST))):

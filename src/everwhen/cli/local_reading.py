@@ -151,7 +151,7 @@ def _schedules(asked: Asked) -> Object:
     )
     limit = asked.limit(50)
     page = list_entries(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before())
-    return schedules_page(page, _places(asked.runtime), limit=limit)
+    return schedules_page(page, _places(asked.runtime))
 
 
 def _schedule(asked: Asked) -> Object:

@@ -127,7 +127,9 @@ class Notifier:
             now,
             self._rules(),
             self._runtime.timezone,
-            entries=entries,
+            # The feed is in the order of transactions. Of one schedule, or one breaker, the numbers are in the order of
+            # its changes: the one that closes it may have begun before the one that opened it, and waited for its row.
+            entries=sorted(entries, key=lambda entry: entry.id),
             is_late=self._is_late,
             feed_delay=store.feed_delays.look(),
         )

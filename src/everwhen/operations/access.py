@@ -7,7 +7,9 @@ read import this module, so what only changes need is imported when it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from everwhen.errors import AccessError, LimitError, SubmissionError, UnknownScheduleError, shown
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from everwhen.runtime import Runtime
 
 COUNTED = 10_000
+PORTION, MOST_OF_PAGE = 100, 4 << 20  # schedules that are read at once, and characters of a page of them
 MCP = "mcp"
 PRIVATE_URLS = "api.allow_private_urls: true"
 
@@ -302,12 +305,16 @@ FacetCounts = dict[str, dict[str, int]]  # numbers of schedules by column and va
 
 @dataclass(frozen=True, slots=True)
 class SchedulePage:
-    """Some of many schedules; `total` is counted up to a bound, and is an estimate beyond it."""
+    """Some of many schedules; `total` is counted up to a bound, and is an estimate beyond it.
+
+    `has_more`: the page is full, or ends early because its schedules are large.
+    """
 
     entries: list[Entry]
     total: int
     is_approximate: bool = False
     facets: FacetCounts | None = None
+    has_more: bool = False
 
 
 def list_entries(
@@ -329,26 +336,55 @@ def list_entries(
         return SchedulePage([], 0, facets=counted)
     catalogue = store_of(runtime).catalogue
     if order is None:
-        entries = catalogue.entries(visible, limit=limit, before=before, offset=offset)
+        read = partial(catalogue.entries, visible)
+        entries = _entries_within(read, limit=limit, before=before, offset=offset)
     else:
-        entries = catalogue.ordered_entries(
-            visible, order[0], is_descending=order[1], limit=limit, offset=offset
-        )
+        read = partial(catalogue.ordered_entries, visible, order[0], is_descending=order[1])
+        entries = _cut(read(limit=limit, offset=offset))
+    page = SchedulePage(entries, len(entries), facets=counted, has_more=_is_cut(entries, limit))
     if (
-        before is None and not offset and len(entries) < limit
+        before is None and not offset and not page.has_more
     ):  # all of them: a filter that matches rarely is a scan
-        return SchedulePage(entries, len(entries), facets=counted)
+        return page
     total = _total_in(counted, visible)
     if total is None:
         total = catalogue.count(visible, most=COUNTED + 1)
     if total <= COUNTED:
-        return SchedulePage(entries, total, facets=counted)
+        return replace(page, total=total)
     if visible != ScheduleFilter():
-        return SchedulePage(entries, COUNTED, is_approximate=True, facets=counted)
+        return replace(page, total=COUNTED, is_approximate=True)
     newest = catalogue.entries(visible, limit=1)
-    return SchedulePage(
-        entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True, facets=counted
-    )
+    return replace(page, total=max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
+
+
+def _entries_within(
+    read: Callable[..., list[Entry]], *, limit: int, before: int | None, offset: int
+) -> list[Entry]:
+    """Read a page in portions, so that of large schedules no more are read than a page has."""
+    entries: list[Entry] = []
+    while len(entries) < limit:
+        wanted = min(limit - len(entries), PORTION)
+        portion = read(limit=wanted, before=before, offset=offset)
+        entries = _cut([*entries, *portion])
+        if len(portion) < wanted or _size_of(entries) > MOST_OF_PAGE:
+            break
+        before, offset = portion[-1].schedule.state.row_id, 0
+    return entries
+
+
+def _cut(entries: list[Entry]) -> list[Entry]:
+    """Return the first of them, up to the one with which the page is large."""
+    sizes = accumulate(entry.schedule.definition.size for entry in entries)
+    large = next((number for number, size in enumerate(sizes, 1) if size > MOST_OF_PAGE), len(entries))
+    return entries[:large]
+
+
+def _is_cut(entries: list[Entry], limit: int) -> bool:
+    return len(entries) == limit or _size_of(entries) > MOST_OF_PAGE
+
+
+def _size_of(entries: list[Entry]) -> int:
+    return sum(entry.schedule.definition.size for entry in entries)
 
 
 def _total_in(counted: FacetCounts | None, wanted: ScheduleFilter) -> int | None:

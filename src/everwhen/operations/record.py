@@ -17,6 +17,7 @@ from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter, ScheduleFilter
 from everwhen.model.schedule import Schedule, State
 from everwhen.model.slot_range import SlotRange
+from everwhen.operations.access import MOST_OF_PAGE
 from everwhen.operations.timeline_bars import (
     MOST_RANGES,
     NOT_FIRED,
@@ -172,8 +173,16 @@ def figures_of(jobs: Sequence[Job]) -> Figures:
     )
 
 
-def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:
-    """Return the revisions of a definition, newest first."""
-    with store_of(runtime).ledger.history([uid]) as record:
-        history = next(iter(record.histories))
-        return list(reversed(history.revisions))
+class RevisionPage(NamedTuple):
+    """Some of the revisions of a definition, newest first; `next_before`: where the next page begins, if any."""
+
+    revisions: list[Revision]
+    total: int
+    next_before: int | None
+
+
+def list_revisions(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> RevisionPage:
+    """Return a page of the revisions of a definition; one of large ones ends early."""
+    found, total = store_of(runtime).ledger.revisions(uid, limit=limit, before=before, most=MOST_OF_PAGE)
+    has_more = bool(found) and found[-1].revision > 1 and len(found) < total
+    return RevisionPage(found, total, found[-1].revision if has_more else None)

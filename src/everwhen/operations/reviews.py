@@ -24,7 +24,6 @@ from everwhen.model.spending import BudgetKind, Usage
 from everwhen.model.token import Token, TokenLimits, refuse_beyond
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.apply import KeyChange, compare_keys
-from everwhen.operations.record import revisions_of
 from everwhen.operations.upcoming import UpcomingSlot, conditions_of, upcoming_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -149,7 +148,7 @@ def _last_in_force(
     if first is None:
         return None, None
     number = int(str(first.detail["of_revision"])) - 1
-    found = [one for one in revisions_of(runtime, schedule.state.uid) if one.revision <= number]
+    found, _ = store_of(runtime).ledger.revisions(schedule.state.uid, limit=1, before=number + 1)
     is_approval = approved is not None and approved.detail.get("of_revision") == number
     return found[0] if found else None, approved.at if approved is not None and is_approval else None
 

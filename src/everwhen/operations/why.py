@@ -48,7 +48,7 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
     uid = ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
-    with ledger.history([uid]) as record:
+    with ledger.history([uid], near=FOR_EVER if at is None else at) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
         slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)

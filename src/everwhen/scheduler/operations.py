@@ -62,6 +62,7 @@ from everwhen.scheduler.requests import RequestHandle
 from everwhen.scheduler.zone_notice import ZoneNotice
 from everwhen.targets.arguments import Arguments
 from everwhen.timetable.civil_time import zone
+from everwhen.timetable.instant_text import read_instant
 from everwhen.timetable.trigger import parse_instant
 
 if TYPE_CHECKING:
@@ -506,7 +507,7 @@ class SchedulerOperations:
             )
             for entry in page.entries:
                 yield entry_info(entry)
-            if len(page.entries) < _PAGE:
+            if not page.has_more:
                 return
             before = page.entries[-1].schedule.state.row_id
 
@@ -598,8 +599,9 @@ class SchedulerOperations:
             where = operations.get_schedule(runtime, schedule_id).definition.zone
         except UnknownScheduleError:  # deleted; its record goes on answering
             where = zone(runtime.timezone)
-        text = moment.isoformat() if isinstance(moment, datetime) else moment
-        return parse_instant(text, where) * SECOND
+        if isinstance(moment, datetime):
+            return parse_instant(moment.isoformat(), where) * SECOND
+        return read_instant(moment, where, to_datetime(runtime.clock.now())) * SECOND
 
 
 def _function_and_id(first: Any, second: Any, id: str | None) -> tuple[Function | None, str | None]:

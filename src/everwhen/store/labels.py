@@ -40,7 +40,7 @@ _SYSTEM_PAUSE = Statement(f"""
 SELECT {_PAUSE} FROM audit_events WHERE uid IS NULL AND type = 'system.paused' ORDER BY id DESC LIMIT 1""")
 # The primary key of tokens.
 _TOKENS = Statement("SELECT token_id, name FROM tokens WHERE token_id = ANY(:ids::texts)")
-# A pass over schedules, one over revisions, one over the audit: a person asks for them.
+# A pass over schedules, and two over revisions, with idx_audit_schedule: a person asks for them.
 _NAMED = Statement("""
 SELECT uid FROM schedules WHERE strpos(lower(name || '
 ' || schedule_id || '
@@ -50,9 +50,11 @@ SELECT uid, schedule_id, words FROM schedule_revisions
 WHERE (strpos(lower(words), :json::text) > 0 OR strpos(lower(schedule_id), :text::text) > 0)
     AND uid NOT IN (SELECT uid FROM schedules) ORDER BY uid, revision""")
 _DELETED_KEYS = Statement("""
-SELECT uid, CAST(detail AS text) FROM audit_events
-WHERE type = 'schedule.deleted' AND (strpos(lower(CAST(detail AS text)), :json::text) > 0
-    OR strpos(lower(CAST(detail AS text)), :text::text) > 0)""")
+SELECT e.uid, CAST(e.detail AS text) FROM schedule_revisions r
+JOIN audit_events e ON e.uid = r.uid AND e.slot_at IS NULL AND e.type = 'schedule.deleted'
+WHERE r.revision = 1 AND r.uid NOT IN (SELECT uid FROM schedules)
+    AND (strpos(lower(CAST(e.detail AS text)), :json::text) > 0
+    OR strpos(lower(CAST(e.detail AS text)), :text::text) > 0)""")
 # The primary key of schedules.
 _KEY_OF = Statement("SELECT key FROM schedules WHERE row_id = :row_id")
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from itertools import groupby
+from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -35,7 +36,7 @@ from everwhen.model.queries import (
     SpanCount,
     TimelineJob,
 )
-from everwhen.model.schedule import State
+from everwhen.model.schedule import Plan, State
 from everwhen.model.spending import spending_of
 from everwhen.store.dialect import Statement, Stream, composed, last_committed
 from everwhen.store.job_pages import (
@@ -51,7 +52,7 @@ from everwhen.store.job_pages import (
 )
 from everwhen.store.job_rows import JOB
 from everwhen.store.job_spans import JobSpan
-from everwhen.store.load import Policies, missing_plan, read_plans, read_policies
+from everwhen.store.load import Key, Policies, missing_plan, read_plans, read_policies
 from everwhen.store.schedule_rows import STATE
 from everwhen.store.skip_spans import SkipSpan
 from everwhen.store.system_rows import SPENDINGS
@@ -66,6 +67,7 @@ def event_columns(of: str = "") -> str:
 
 
 EVENT = event_columns()
+MOST_NEAR = 1_000  # jobs, and events, before and after the slot in question
 
 # -- histories --
 
@@ -90,6 +92,29 @@ SELECT floor(extract(epoch FROM slot_at - :since::instant) * 1000000 / :width)::
 FROM jobs WHERE {_SPAN_OF_UID} GROUP BY 1, 2""",
 )
 JOBS_OF = Statement(f"SELECT {JOB} FROM jobs WHERE {_OF_UID} ORDER BY row_id")
+
+
+def _nearest(of_uid: str, key: str) -> str:
+    """Return a query for the keys of so many rows of a uid on each side of an instant, by slot.
+
+    Materialized, because the indexes on slots lead through those of all schedules.
+    """
+    return f"""
+WITH own AS MATERIALIZED ({of_uid}),
+before AS (SELECT {key} FROM own WHERE slot_at <= :near::instant ORDER BY slot_at DESC, {key} DESC LIMIT :most),
+after AS (SELECT {key} FROM own WHERE slot_at > :near::instant ORDER BY slot_at, {key} LIMIT :most)
+SELECT {key} FROM before UNION ALL SELECT {key} FROM after"""
+
+
+_JOBS_NEAR = Statement(f"""
+SELECT {JOB} FROM jobs
+WHERE row_id IN ({_nearest(f"SELECT row_id, slot_at FROM jobs WHERE {_OF_UID}", "row_id")}) ORDER BY row_id""")
+_SLOT_EVENTS = "type IN ('schedule.skipped', 'schedule.missed', 'schedule.caught_up')"
+_SLOT_EVENTS_OF_UID = f"SELECT id, slot_at FROM audit_events WHERE uid = :uid::text AND {_SLOT_EVENTS}"
+# idx_audit_schedule finds them: all but those about slots, and of these the nearest.
+_EVENTS_NEAR = Statement(f"""
+SELECT id, {EVENT} FROM audit_events
+WHERE uid = :uid::text AND (NOT {_SLOT_EVENTS} OR id IN ({_nearest(_SLOT_EVENTS_OF_UID, "id")})) ORDER BY id""")
 # The unique key on uid.
 _STATE_OF = Statement(f"SELECT {STATE} FROM schedules WHERE uid = :uid::text")
 # idx_audit_schedule: events of no schedule are at one of its ends.
@@ -209,8 +234,12 @@ class Ledger(StorePart):
     # -- histories --
 
     @contextmanager
-    def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
-        """Yield whole histories, one by one, inside the block; None: of all schedules, deleted ones included."""
+    def history(self, uids: Sequence[str] | None = None, *, near: int = 0) -> Iterator[History]:
+        """Yield histories, one by one, inside the block; None: of all schedules, deleted ones included, and whole.
+
+        Of single schedules, which may have fired millions of times, they have the jobs, skips and misses whose slots
+        are the nearest to an instant, `MOST_NEAR` on each side.
+        """
         with self._store.read() as tx:
             tx.expect_long_statements()  # sorting millions of jobs takes its time
             policies = read_policies(tx)  # the checker must not trust a cache of what it checks
@@ -218,8 +247,7 @@ class Ledger(StorePart):
             if uids is None:
                 histories = _all_histories(tx, policies)
             else:
-                chosen = ((uid, tx.many(Job._make, JOBS_OF, uid=uid)) for uid in uids)
-                histories = (_history(tx, policies, uid, jobs) for uid, jobs in chosen)
+                histories = (_history_near(tx, policies, uid, near) for uid in uids)
             yield History(
                 histories,
                 tx.many(recorded, SYSTEM_EVENTS),
@@ -232,6 +260,27 @@ class Ledger(StorePart):
                 spendings=tx.many(spending_of, SPENDINGS) if uids is None else None,
                 circumstances=_circumstances(tx) if uids is None else None,
             )
+
+    def revisions(
+        self, uid: str, *, limit: int, before: int | None = None, most: float = inf
+    ) -> tuple[list[Revision], int]:
+        """Return so many revisions of a definition, newest first, and how many there are in all.
+
+        `before`: of a lower number only; `most`: no more behind those that have so many characters.
+        """
+        found: list[Revision] = []
+        size = 0
+        with self._store.read() as tx:
+            policies, rows = read_policies(tx), tx.rows(_REVISIONS, uid=uid)
+            for number, _, at, cause in reversed(rows):
+                if len(found) == limit or size > most:
+                    break
+                if before is not None and number >= before:
+                    continue
+                key = (uid, number)
+                found.append(Revision(number, at, _known_plan(read_plans(tx, [key], policies), key), cause))
+                size += found[-1].plan.definition.size
+        return found, len(rows)
 
     # -- jobs --
 
@@ -471,20 +520,35 @@ def _all_histories(tx: Snapshot, policies: Policies) -> Iterator[ScheduleHistory
         last = uid
 
 
-def _history(tx: Snapshot, policies: Policies, uid: str, jobs: Iterable[Job]) -> ScheduleHistory:
+def _history_near(tx: Snapshot, policies: Policies, uid: str, near: int) -> ScheduleHistory:
+    around = {"uid": uid, "near": near, "most": MOST_NEAR}
+    jobs, events = tx.many(Job._make, _JOBS_NEAR, **around), tx.many(recorded, _EVENTS_NEAR, **around)
+    return _history(tx, policies, uid, jobs, events)
+
+
+def _history(
+    tx: Snapshot,
+    policies: Policies,
+    uid: str,
+    jobs: Iterable[Job],
+    events: Sequence[Recorded] | None = None,
+) -> ScheduleHistory:
     rows = tx.rows(_REVISIONS, uid=uid)
     known = read_plans(tx, [(uid, row[0]) for row in rows], policies)
     return ScheduleHistory(
         uid=uid,
         schedule_id=rows[0][1] if rows else uid,
         revisions=[
-            Revision(number, at, known.get((uid, number)) or missing_plan((uid, number)), cause)
-            for number, _, at, cause in rows
+            Revision(number, at, _known_plan(known, (uid, number)), cause) for number, _, at, cause in rows
         ],
-        events=tx.many(recorded, EVENTS_OF_UID, uid=uid),
+        events=tx.many(recorded, EVENTS_OF_UID, uid=uid) if events is None else events,
         jobs=jobs,
         state=tx.one(State._make, _STATE_OF, uid=uid),
     )
+
+
+def _known_plan(plans: Mapping[Key, Plan], key: Key) -> Plan:
+    return plans.get(key) or missing_plan(key)
 
 
 def recorded(row: Sequence[Any]) -> Recorded:

@@ -7,16 +7,18 @@ however many jobs stand before them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from everwhen.decide.turns import choose_shares
 from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
-from everwhen.model.share import WorkersInUse, parse_share, share_key
+from everwhen.model.share import Share, WorkersInUse, parse_share, share_key
 from everwhen.store.records import LockHint, ReadyQuery
 from everwhen.store.transaction import Snapshot
 
+MOST_LOOKED_AT = 5_000  # jobs of all shares, beside the equal part of each
 MOST_SHARES = 1_000  # that one claim compares; where there are more, the next claim goes on behind them
 FAR_AHEAD = 10 * 366 * 24 * HOUR
 
@@ -61,7 +63,19 @@ def look_for_ready(tx: Snapshot, query: ReadyQuery, in_use: WorkersInUse, window
     if len(chosen) == len(ready) == 1:
         return look
     shares = [share_key(*share) for share in chosen]
-    return _look(tx, query._replace(shares=shares, limit=-(-query.limit // max(len(shares), 1))))
+    return _look(tx, query._replace(shares=shares, limit=_most_of_each(chosen, query.limit)))
+
+
+def _most_of_each(chosen: Sequence[Share], limit: int) -> int:
+    """Return how many jobs of each share are looked at, so that every owner can begin its equal part.
+
+    Each share has one ready job at least. An owner with few shares may have all others of its part in one of them.
+    """
+    counts = Counter(share.owner for share in chosen)
+    part = -(-limit // max(len(counts), 1))
+    most = max((part - count + 1 for count in counts.values()), default=1)
+    shares = max(len(chosen), 1)
+    return max(-(-limit // shares), min(most, MOST_LOOKED_AT // shares))
 
 
 def _look(tx: Snapshot, query: ReadyQuery) -> SeenReady:

@@ -73,6 +73,20 @@ def read_instant(text: str, zone: Zone, now: datetime) -> int:
     return _named_instant(wall, typed.name, zone)
 
 
+def as_rfc3339(text: str) -> str:
+    """Return an instant in the form of `format_datetime` as RFC 3339; any other text stays as it is.
+
+    >>> as_rfc3339("Mon 2026-11-16 09:00:00 CET +01:00"), as_rfc3339("Mon 2026-11-16 08:00:00 UTC"), as_rfc3339("noon")
+    ('2026-11-16T09:00:00+01:00', '2026-11-16T08:00:00Z', 'noon')
+    """
+    match = _TYPED.fullmatch(text)
+    typed = None if match is None else _Typed(**match.groupdict())
+    if typed is None or typed.day is None or typed.clock is None:
+        return text
+    offset = typed.offset or ("Z" if (typed.name or "").upper() in _OF_UTC else "")
+    return f"{typed.day}T{typed.clock}{offset}" if offset else text
+
+
 def _today(offset: str, zone: Zone, now: datetime) -> str:
     if offset:
         local = now.astimezone(datetime.fromisoformat(f"2000-01-01T00:00{offset}").tzinfo)

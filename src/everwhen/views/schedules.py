@@ -231,12 +231,11 @@ def schedules_page(
     page: SchedulePage,
     place_of: Callable[[Entry], str | None],
     *,
-    limit: int,
     fields: Collection[str] | None = None,
     following: int | None = None,
     recent: Mapping[str, Recent] | None = None,
 ) -> Object:
-    """Return a page of schedules that was asked for with that limit, each with these fields; None: with all.
+    """Return a page of schedules, each with these fields; None: with all.
 
     `following`: where the next page begins, if that is not the last row_id.
     """
@@ -251,7 +250,7 @@ def schedules_page(
         "items": items,
         "total": page.total,
         "total_is_approximate": page.is_approximate,
-        "next_cursor": cursor_of(last or 0) if len(page.entries) == limit else None,
+        "next_cursor": cursor_of(last or 0) if page.has_more else None,
     }
     return found if page.facets is None else {**found, "facets": page.facets}
 
@@ -333,8 +332,11 @@ class Revision(View):
 
 
 class RevisionList(View):
-    items: list[Revision]
+    """A page of revisions, newest first. While `next_cursor` is there, there are more, also behind a short page."""
+
+    items: list[Revision] = field("revisions", via=each(Revision.of))
     total: int
+    next_cursor: str | None = field("next_before", via=cursor_of)
 
 
 # -- actions --

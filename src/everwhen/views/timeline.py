@@ -11,7 +11,7 @@ from everwhen.operations.recent import SlotOutcome
 from everwhen.operations.timeline_bars import Kind
 from everwhen.operations.timeline_spans import SpanKind
 from everwhen.timetable.describe import describe
-from everwhen.views.schedules import recent_to_json
+from everwhen.views.schedules import Pause, recent_to_json
 from everwhen.views.shape import Object, View, When, each, field, when_text
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class TimelineRow(View):
     timezone: str = field("entry.schedule.definition.zone.name")
     status: Status = field("entry.schedule.state.status")
     paused_by: str | None = field("entry.schedule.state.paused_by")
+    pause: Pause | None = field(
+        "entry.pause",
+        via=Pause.of,
+        about="While it is paused: who paused it, since when, until when, and why.",
+    )
     failed_slots: int = field("entry.schedule.state.failed_slots")
     running_jobs: int = field("entry.schedule.state.running_jobs")
     next_run_at: When | None = field("entry.schedule.state.next_run_at")

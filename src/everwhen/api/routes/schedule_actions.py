@@ -348,7 +348,7 @@ def list_agent_schedules(
     page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
-    return answer(schedules_page(page, context.place_of, limit=limit, fields=names))
+    return answer(schedules_page(page, context.place_of, fields=names))
 
 
 @agents_router.post(

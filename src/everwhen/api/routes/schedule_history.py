@@ -22,7 +22,7 @@ from everwhen.api.calls import (
     request_body,
     row_in,
 )
-from everwhen.api.costs import cheap, expensive, job_page_cost, slots_cost, statistics_cost
+from everwhen.api.costs import expensive, job_page_cost, page_cost, slots_cost, statistics_cost
 from everwhen.api.payloads import SCHEDULE_BODY, AwareInstant
 from everwhen.config.submission import read_submission
 from everwhen.model.limits import FOR_EVER
@@ -31,8 +31,7 @@ from everwhen.operations import record, submissions, upcoming, why
 from everwhen.operations.access import get_entry, uid_for, visible_to
 from everwhen.operations.context import prospect_of
 from everwhen.views import slots as view
-from everwhen.views.schedules import Revision, RevisionList, Stats, StatsDay, StatsPoint
-from everwhen.views.shape import list_to_json
+from everwhen.views.schedules import RevisionList, Stats, StatsDay, StatsPoint
 
 router = make_router("history")
 Count = Annotated[int, Query(ge=1, le=500, description="The number of slots.")]
@@ -176,9 +175,15 @@ def get_schedule_stats(
     "/schedules/{schedule_id}/revisions/",
     **described("List the revisions of a schedule", RevisionList, "Newest first.", 404),
 )
-@cheap
-def list_schedule_revisions(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
-    """Every definition of the schedule, with the time since when it was in force."""
+@expensive(page_cost)
+def list_schedule_revisions(
+    context: Context,
+    caller: Viewer,
+    schedule_id: ScheduleId,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Response:
+    """The definitions of the schedule, with the time since when each was in force."""
     uid = uid_for(context.runtime, schedule_id, caller)
-    found = [Revision.of(one) for one in record.revisions_of(context.runtime, uid)]
-    return answer(list_to_json(found))
+    page = record.list_revisions(context.runtime, uid, limit=limit, before=row_in(cursor))
+    return answer(RevisionList.of(page))

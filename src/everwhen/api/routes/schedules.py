@@ -146,9 +146,8 @@ def list_schedules(
         schedules_page(
             page,
             context.place_of,
-            limit=limit,
             fields=shown_fields,
-            following=None if order is None else skipped + limit,
+            following=None if order is None else skipped + len(page.entries),
             recent=recent_of(context.runtime, states) if recent else None,
         )
     )

@@ -35,7 +35,8 @@ from everwhen.model.queries import MessageFilter
 from everwhen.model.token import Token
 from everwhen.operations import audit, event_feed
 from everwhen.operations.access import Caller
-from everwhen.operations.labels import names_of_events, uids_named
+from everwhen.operations.event_feed import names_of_events
+from everwhen.operations.labels import uids_named
 from everwhen.views.record import AuditList, MessageList, event_to_json, message_to_json
 from everwhen.views.shape import cursor_of, numbers_of
 
@@ -66,10 +67,9 @@ def list_audit(
     type: Annotated[list[EventWord], Query(description="Only events of these types.")] = NOTHING_CHOSEN,
     schedule_id: Word = None,
     q: Annotated[
-        str | None,
+        Word,
         Query(
-            description="Only events of schedules whose id, key or name contains this text, also of deleted ones.",
-            max_length=200,
+            description="Only events of schedules whose id, key or name contains this text, also of deleted ones."
         ),
     ] = None,
     job_id: Word = None,
@@ -88,7 +88,7 @@ def list_audit(
     _refuse_unknown(type or ())
     types, since, until = frozenset(type or ()), instant_in(from_), instant_in(to)
     wanted = event_feed.Wanted(types, job_id=job_id, owner=owner, since=since, until=until)
-    if q:
+    if q is not None:
         uids = uids_named(context.runtime, q)
         if not uids:
             return _nothing(context)

@@ -4,7 +4,7 @@ import { get, me, post, Problem, remove } from "./api.js";
 import { capital } from "./glyphs.js";
 import { Ask, complain, Failed, Field, Loading, plural, scheduleName, toast, useData, visible } from "./parts.js";
 import { reasonText } from "./terms.js";
-import { absolute, DAY, HOUR, MINUTE, ms, now, number, offsetOf, startOfDay, typedIn, ZONE } from "./time.js";
+import { absolute, DAY, HOUR, MINUTE, ms, now, number, offsetOf, startOfDay, ZONE } from "./time.js";
 
 const DELAY = 10000; // how long a deletion waits in the page
 
@@ -93,6 +93,13 @@ export function TriggerDialog({ schedule, onClose, done }) {
     ${isOwn ? html`<${Field} id="trigger-payload" label="Payload"><textarea id="trigger-payload" class="area mono" rows="6" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)}></textarea><//>` : null}<//>`;
 }
 
+// The instant at which the clocks of a zone show a time of an input ("2026-11-16T09:00"), as RFC 3339; null: none is typed.
+function typedIn(text, zone) {
+  const wall = Date.parse(`${text}Z`);
+  if (Number.isNaN(wall)) return null;
+  const guess = wall - offsetOf(wall, zone) * MINUTE;
+  return new Date(wall - offsetOf(guess, zone) * MINUTE).toISOString();
+}
 const local = (at, zone) => new Date(at + offsetOf(at, zone) * MINUTE).toISOString().slice(0, 16);
 export function BackfillDialog({ schedule, onClose, done }) {
   const [from, setFrom] = useState(local(startOfDay(now.value, -1, schedule.timezone), schedule.timezone)), [to, setTo] = useState(local(startOfDay(now.value, 0, schedule.timezone), schedule.timezone)), [dry, setDry] = useState(null);

@@ -13,7 +13,7 @@ export const actorOf = (event) => event.actor_name || event.actor || "";
 export const jobName = (id) => (id.match(/n\d+(-rc[1-9]\d*)?/) || [id])[0];
 // The names that rows of an answer have beside the id: of deleted schedules, too, and without a further request.
 export function learnLabels(rows) {
-  const labels = rows.filter((one) => one.schedule_id && isGenerated(one.schedule_id) && (one.schedule_name || one.schedule_key)).map((one) => [one.schedule_id, one.schedule_name || one.schedule_key]);
+  const labels = rows.map((one) => [one.schedule_id, one.schedule_name || one.schedule_key]).filter(([id, name]) => name && isGenerated(id));
   if (labels.some(([id, name]) => names.value.get(id) !== name)) names.value = new Map([...names.value, ...labels]);
 }
 export async function learnNames(ids) {

@@ -45,9 +45,8 @@ export function ScheduleState({ schedule, breaker, budget }) {
 export const pausedBy = (schedule) => (schedule.pause?.name && schedule.paused_by !== "approval" ? `Paused by ${visible(schedule.pause.name)}` : {  approval: "Waits for approval", config: "Paused by its file", token: "Paused by a token", person: "Paused" }[schedule.paused_by] || "Paused");
 // Who paused a schedule, since when, until when and with what note.
 export function pauseText(schedule) {
-  const { pause, timezone } = schedule, asked = schedule.paused_by === "approval" && pause.name ? `, asked for by ${visible(pause.name)}` : "";
-  const since = pause.at ? ` since ${ofSchedule(ms(pause.at), now.value, timezone)}` : "", until = pause.until ? `, until ${ofSchedule(ms(pause.until), now.value, timezone)}` : "";
-  return `${pausedBy(schedule)}${since}${asked}${until}${pause.note ? `: ${visible(pause.note)}` : ""}`;
+  const { by, name, at, until, note } = schedule.pause, part = (word, instant) => (instant ? `${word} ${ofSchedule(ms(instant), now.value, schedule.timezone)}` : "");
+  return `${pausedBy(schedule)}${part(" since", at)}${by === "approval" && name ? `, asked for by ${visible(name)}` : ""}${part(", until", until)}${note ? `: ${visible(note)}` : ""}`;
 }
 export const KindTag = ({ target }) => (["plugin", "agent", "workflow"].includes(target) ? html`<span class="tag">${target}</span>` : null);
 export const scheduleName = (schedule) => (schedule.source === "api" && schedule.name ? schedule.name : schedule.id);

@@ -34,16 +34,15 @@ const abbreviations = new Map();
 function abbreviation(at, zone) {
   const key = `${zone} ${offsetOf(at, zone)}`;
   if (!abbreviations.has(key)) {
-    const names = PLACES.map((place) => new Intl.DateTimeFormat(place, { timeZone: known(zone), timeZoneName: "short" }).formatToParts(at).find((part) => part.type === "timeZoneName").value);
-    abbreviations.set(key, names.find((name) => /^[A-Z]+$/.test(name)) || "");
+    const timeZone = formatter(zone, {}).resolvedOptions().timeZone, inPlace = (place) => new Intl.DateTimeFormat(place, { timeZone, timeZoneName: "short" }).formatToParts(at).find(({ type }) => type === "timeZoneName").value;
+    abbreviations.set(key, PLACES.map(inPlace).find((name) => !/\d/.test(name)) || "");
   }
   return abbreviations.get(key);
 }
-const known = (zone) => formatter(zone, {}).resolvedOptions().timeZone;
 // "CET +01:00"; UTC needs no offset.
 export function zoneName(at, zone = ZONE) {
-  const offset = offsetOf(at, zone), name = abbreviation(at, zone), size = Math.abs(offset), two = (value) => String(value).padStart(2, "0");
-  return name === "UTC" ? name : `${name ? `${name} ` : ""}${offset < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+  const offset = offsetOf(at, zone), name = abbreviation(at, zone);
+  return name === "UTC" ? name : `${name} ${offset < 0 ? "-" : "+"}${new Date(Math.abs(offset) * MINUTE).toISOString().slice(11, 16)}`.trim();
 }
 const isoDay = (at, zone) => new Intl.DateTimeFormat("en-CA", { timeZone: zone || ZONE, year: "numeric", month: "2-digit", day: "2-digit" }).format(at);
 export const dayKey = isoDay;
@@ -89,16 +88,6 @@ export function inOwnZone(at, zone, from = now.value) {
   return absolute(at, from, zone);
 }
 // An instant of a schedule on one line: for the viewer, and in its own zone where that differs.
-export function ofSchedule(at, from, zone) {
-  const own = inOwnZone(at, zone, from);
-  return `${absolute(at, from)}${own ? ` (${own})` : ""}`;
-}
-// The instant at which the clocks of a zone show a time of an input ("2026-11-16T09:00"), as RFC 3339; null: none is typed.
-export function typedIn(text, zone) {
-  const wall = Date.parse(`${text}Z`);
-  if (Number.isNaN(wall)) return null;
-  const guess = wall - offsetOf(wall, zone) * MINUTE;
-  return new Date(wall - offsetOf(guess, zone) * MINUTE).toISOString();
-}
+export const ofSchedule = (at, from, zone) => absolute(at, from) + inOwnZone(at, zone, from).replace(/.+/, " ($&)");
 export const number = (value) => new Intl.NumberFormat("en-GB").format(value);
 export const percent = (share) => `${(Math.floor(share * 1000) / 10).toLocaleString("en-GB")} %`;

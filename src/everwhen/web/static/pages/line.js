@@ -6,11 +6,11 @@ import { arrange, LineModel, stretchesOf } from "../line_model.js";
 import { labelOf } from "../names.js";
 import { epoch, lostSince, onEvents } from "../live.js";
 import { capital, Glyph, Icon, KIND, WORD } from "../glyphs.js";
-import { AddressField, Failed, Field, Loading, pausedBy, plural, Seg, sentence, useData, visible } from "../parts.js";
+import { AddressField, Failed, Field, Loading, pauseText, plural, Seg, sentence, useData, visible } from "../parts.js";
 import { reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { colours } from "../shell.js";
-import { absolute, DAY, dayKey, duration, elapsed, exactNow, frozen, HOUR, hm, hms, MINUTE, ms, now, number, relative, startOfDay, zoneName } from "../time.js";
+import { absolute, DAY, dayKey, duration, elapsed, exactNow, frozen, HOUR, hms, MINUTE, ms, now, number, ofSchedule, relative, startOfDay } from "../time.js";
 import { drawDay, LONGEST, NOW_AT, SHORTEST, Timeline } from "../timeline.js";
 
 const SPANS = [["1 min", MINUTE], ["15 min", 15 * MINUTE], ["1 h", HOUR], ["6 h", 6 * HOUR], ["1 d", DAY], ["1 w", 7 * DAY], ["1 mo", 31 * DAY]];
@@ -66,7 +66,7 @@ export function Line() {
   };
   const show = () => {
     const { answer } = model.current, list = arrange([...model.current.rows.values()], answer.schedule_count);
-    for (const row of list) if (row.status === "paused") row.pausedText = `${pausedBy(row)}${row.pausedTimes[0]?.[0] > loaded.current.from ? ` since ${hm(row.pausedTimes[0][0])}` : ""}`;
+    for (const row of list) if (row.status === "paused") row.pausedText = pauseText(row);
     setRows(list);
     timeline.current?.setData({
       rows: list,
@@ -217,7 +217,7 @@ function Card({ card: { hit, isPinned }, line, close }) {
   }
   const word = capital(WORD[bar.kind]), name = bar.kind === "next" && bar.is_skipped ? "Will be skipped" : word;
   return html`<div class="tip" role="status" style=${place}>
-    <div class="row between"><span class="outcome strong"><${Glyph} kind=${bar.kind === "next" && bar.is_skipped ? "skip" : bar.kind} />${name}</span><span class="muted">slot ${hms(bar.slot)} ${zoneName(bar.slot)}</span></div>
+    <div class="row between"><span class="outcome strong"><${Glyph} kind=${bar.kind === "next" && bar.is_skipped ? "skip" : bar.kind} />${name}</span><span class="muted">slot ${ofSchedule(bar.slot, now.value, row.timezone)}</span></div>
     <p class="tip-name mono clip">${visible(row.label)}</p><p>${story(bar)}</p>
     <div class="row tip-foot"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })}>Why?</a>${bar.job_id ? html`<a class="btn small" href=${href("jobs", bar.job_id)}>Job</a>` : null}<span class="muted">${isPinned ? html`<button class="btn quiet small" onClick=${close}>Close</button>` : "click to pin, Enter to open"}</span></div></div>`;
 }
@@ -242,7 +242,7 @@ function AsTable({ bars, window: [a, b], rows, answer }) {
   useEffect(() => { const row = box.current?.querySelectorAll("tbody tr")[Math.max(0, at - first)]; if (row) box.current.scrollTop = row.offsetTop - 160; }, []);
   return html`<div class="as-rows" tabindex="0" ref=${box} role="region" aria-label="The slots of the time line"><table class="table slots"><caption class="sr">The slots in sight, newest first</caption>
     <thead><tr>${["Slot", "Schedule", "Outcome", "Reason or duration", ""].map((text, i) => html`<th scope="col" key=${i}>${text || html`<span class="sr">Why?</span>`}</th>`)}</tr></thead>
-    <tbody>${list.map((bar) => html`<tr key=${bar.job_id || `${bar.kind} ${bar.schedule_id} ${bar.slot_at}`}><td class="nowrap">${absolute(bar.slot, now.value)}</td><td><a href=${href("schedules", bar.schedule_id)}>${visible(labelOf(rows.get(bar.schedule_id)))}</a></td><td><span class="outcome"><${Glyph} kind=${bar.kind} />${bar.kind === "next" && bar.is_skipped ? "will be skipped" : WORD[bar.kind]}${bar.count > 1 ? ` × ${number(bar.count)}` : ""}</span></td><td class="muted">${bar.reason || bar.is_caught_up ? noteOf(bar) : bar.end !== null && bar.start !== null ? duration(bar.end - bar.start) : relative(bar.from, now.value)}</td><td class="right"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })} aria-label=${`Why, ${labelOf(rows.get(bar.schedule_id))}, slot ${hms(bar.slot)}`}>Why?</a></td></tr>`)}</tbody></table>
+    <tbody>${list.map((bar) => html`<tr key=${bar.job_id || `${bar.kind} ${bar.schedule_id} ${bar.slot_at}`}><td class="nowrap">${ofSchedule(bar.slot, now.value, rows.get(bar.schedule_id)?.timezone)}</td><td><a href=${href("schedules", bar.schedule_id)}>${visible(labelOf(rows.get(bar.schedule_id)))}</a></td><td><span class="outcome"><${Glyph} kind=${bar.kind} />${bar.kind === "next" && bar.is_skipped ? "will be skipped" : WORD[bar.kind]}${bar.count > 1 ? ` × ${number(bar.count)}` : ""}</span></td><td class="muted">${bar.reason || bar.is_caught_up ? noteOf(bar) : bar.end !== null && bar.start !== null ? duration(bar.end - bar.start) : relative(bar.from, now.value)}</td><td class="right"><a class="btn small" href=${href("schedules", bar.schedule_id, { at: bar.slot_at })} aria-label=${`Why, ${labelOf(rows.get(bar.schedule_id))}, slot ${hms(bar.slot)}`}>Why?</a></td></tr>`)}</tbody></table>
     ${seen.length > list.length ? html`<p class="body muted">${number(list.length)} of ${number(seen.length)} slots, around now.</p>` : null}
     ${answer.unlisted_slots ? html`<p class="body muted">${notListed(answer)}</p>` : null}</div>`;
 }

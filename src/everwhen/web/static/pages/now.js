@@ -9,7 +9,7 @@ import { Empty, Failed, Loading, plural, scheduleName, useData, visible } from "
 import { reasonAhead, reasonText } from "../terms.js";
 import { go, href, route, setQuery } from "../router.js";
 import { Page } from "../shell.js";
-import { absolute, ago, duration, elapsed, frozen, hm, ms, now, number, ofSchedule, relative } from "../time.js";
+import { absolute, ago, duration, elapsed, frozen, ms, now, number, ofSchedule, relative } from "../time.js";
 import { FirstRun } from "./first_run.js";
 import { Line } from "./line.js";
 
@@ -35,7 +35,7 @@ function Verdict() {
   const open = found.breakers.filter((breaker) => breaker.state !== "closed"), failing = (bad || []).filter((one) => !open.some((breaker) => breaker.key === one.id)).slice(0, 4);
   return html`<section class="verdict" aria-live="polite" aria-label="How everything stands">
     <p class="say"><${Glyph} kind=${kind} /><strong>${text}</strong> <span class="second">${number(total)} ${total === 1 ? "schedule" : "schedules"}${next && kind === "ok" ? html`, next <${NextIn} at=${next} />` : null}.</span></p>
-    ${open.length || failing.length || found.spent_budgets.length ? html`<div class="row wrap needs">${open.slice(0, 4).map((breaker) => html`<a class="chip" key=${breaker.key} href=${href("breakers", null, { key: breaker.key })}><${Glyph} kind="fail" /><b>${visible(nameOf(breaker.key))}</b> breaker ${breaker.state === "open" ? `open${breaker.probes_at ? `, probes at ${hm(ms(breaker.probes_at))}` : ""}` : "probes"}</a>`)}${open.length > 4 ? html`<a class="chip" href=${href("breakers")}>${open.length - 4} more</a>` : null}${found.spent_budgets.slice(0, 4).map((one) => html`<a class="chip" key=${one.kind + one.name} href=${href("budgets")}><${Glyph} kind="skip" /><b>${visible(one.name)}</b> spent its budget until ${hm(ms(one.spent_until))}</a>`)}${failing.map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> ${one.status === "dead" ? "died" : `failed ${plural(one.failed_slots, "slot")} in a row`}</a>`)}</div>` : null}</section>`;
+    ${open.length || failing.length || found.spent_budgets.length ? html`<div class="row wrap needs">${open.slice(0, 4).map((breaker) => html`<a class="chip" key=${breaker.key} href=${href("breakers", null, { key: breaker.key })}><${Glyph} kind="fail" /><b>${visible(nameOf(breaker.key))}</b> breaker ${breaker.state === "open" ? `open${breaker.probes_at ? `, probes at ${absolute(ms(breaker.probes_at), now.value)}` : ""}` : "probes"}</a>`)}${open.length > 4 ? html`<a class="chip" href=${href("breakers")}>${open.length - 4} more</a>` : null}${found.spent_budgets.slice(0, 4).map((one) => html`<a class="chip" key=${one.kind + one.name} href=${href("budgets")}><${Glyph} kind="skip" /><b>${visible(one.name)}</b> spent its budget until ${absolute(ms(one.spent_until), now.value)}</a>`)}${failing.map((one) => html`<a class="chip" key=${one.id} href=${href("schedules", one.id)}><${Glyph} kind="fail" /><b>${visible(scheduleName(one))}</b> ${one.status === "dead" ? "died" : `failed ${plural(one.failed_slots, "slot")} in a row`}</a>`)}</div>` : null}</section>`;
 }
 // A token with an owner is not told how the system stands, only how its schedules do.
 function OwnVerdict({ bad }) {
@@ -62,7 +62,7 @@ function Tiles() {
     ["Overdue", number(found.overdue), found.overdue ? "by more than a minute" : "none by a minute", found.overdue ? "fail" : ""],
     ["Breakers open", number(found.breakers.length), found.breakers.length ? nameOf(found.breakers[0].key) : "all closed", found.breakers.length ? "fail" : "", "breakers"],
     ["Open alerts", number(found.unanswered_alerts), answered(found) || (found.unanswered_alerts ? "told by notify" : "none is open"), found.unanswered_alerts ? "fail" : "", "alerts"],
-    ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${hm(ms(found.spent_budgets[0].spent_until))}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
+    ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${absolute(ms(found.spent_budgets[0].spent_until), now.value)}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
   ];
   const act = (filter) => (LINKS[filter] ? go(href(filter)) : setQuery({ running: null, held: null, failing: null, ...(query.get(filter) ? {} : { [filter]: "true" }) }, { replace: false }));
   return html`<ul class="tiles card" aria-label="Health">${tiles.map(([name, value, hint, tone, filter]) => {

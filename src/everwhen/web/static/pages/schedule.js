@@ -3,7 +3,7 @@ import { html, useMemo, useState } from "../lib.js";
 import { get, may, me } from "../api.js";
 import { useKeys } from "../keys.js";
 import { breakerOf, budgetOf } from "../live.js";
-import { absolute, ago, date, duration, hm, inOwnZone, ms, now, number, ofSchedule, percent, relative, ZONE } from "../time.js";
+import { absolute, ago, date, duration, inOwnZone, ms, now, number, ofSchedule, percent, relative, ZONE } from "../time.js";
 import { capital, Glyph, Icon, KIND, Pill, WORD } from "../glyphs.js";
 import { Copy, Empty, Failed, Loading, Menu, noNextRun, pauseText, plural, ScheduleState, scheduleName, useData, visible } from "../parts.js";
 import { approve, BackfillDialog, CancelAllDialog, DeclineDialog, DeleteDialog, PauseDialog, resumeAll, revive, TriggerDialog } from "../actions.js";
@@ -58,7 +58,7 @@ function Title({ schedule, breaker, budget, setDialog, done }) {
   ];
   const waits = state === "paused" && schedule.paused_by === "approval";
   return html`<div class="title-row"><div class="stack">
-      <div class="row wrap"><h2>${visible(scheduleName(schedule))}</h2><${StatePill} schedule=${schedule} />${breaker && breaker.state !== "closed" ? html`<${Pill} kind="fail">Breaker ${breaker.state === "open" ? "open" : "probes"}<//>` : null}${budget ? html`<${Pill} kind="skip">Budget spent until ${hm(ms(budget.spent_until))}<//>` : null}</div>
+      <div class="row wrap"><h2>${visible(scheduleName(schedule))}</h2><${StatePill} schedule=${schedule} />${breaker && breaker.state !== "closed" ? html`<${Pill} kind="fail">Breaker ${breaker.state === "open" ? "open" : "probes"}<//>` : null}${budget ? html`<${Pill} kind="skip">Budget spent until ${absolute(ms(budget.spent_until), now.value)}<//>` : null}</div>
       <p class="second">${capital(visible(schedule.description_text))}${schedule.jitter ? `, jitter up to ${schedule.jitter}` : ""}${schedule.only_between ? `, ${schedule.only_between}` : ""}${schedule.timezone ? `, ${schedule.timezone}` : ""}</p>
       <p class="row start muted"><${Icon} name="file" /><span><${Source} schedule=${schedule} />, revision ${schedule.revision}; runs ${targetText(schedule)}</span></p>
       ${schedule.pause ? html`<p class="second">${pauseText(schedule)}</p>` : schedule.status_reason && schedule.status_reason !== state && state !== "active" ? html`<p class="second">${capital(state)}: ${visible(schedule.status_reason)}</p>` : null}
@@ -147,7 +147,7 @@ function difference(before, after) {
   return Object.keys({ ...before, ...after }).filter((key) => !SAME.has(key) && JSON.stringify(before?.[key]) !== JSON.stringify(after?.[key])).map((key) => [key, before?.[key], after?.[key]]);
 }
 function Revisions({ path, schedule }) {
-  const { data, problem, again } = useData((abort) => get(`${path}revisions/`, null, { signal: abort }), [schedule.id, schedule.revision]);
+  const { data, problem, again } = useData((abort) => get(`${path}revisions/`, { limit: 51 }, { signal: abort }), [schedule.id, schedule.revision]);
   if (problem && !data) return html`<section class="card"><${Failed} what="The revisions could not be loaded" problem=${problem} again=${again} /></section>`;
   if (!data) return html`<section class="card"><${Loading} /></section>`;
   return html`<div class="stack">${data.items.slice(0, 50).map((one, i) => { const before = data.items[i + 1], changes = before ? difference(before.definition, one.definition) : []; return html`<section class="card" key=${one.revision}><header><h2>Revision ${one.revision}</h2>${one.cause ? html`<span class="tag">${one.cause}</span>` : null}<span class="end muted">in force since ${ofSchedule(ms(one.in_force_at), now.value, one.definition.timezone)}</span></header>
