@@ -115,7 +115,8 @@ class JobInDetail(ListedJob):
     )
     delivery: int | None = field(about="The number of that message.")
     reserved: JobCost | None = field(
-        JobCost.reserved_by, about="What its budgets hold for it until it ends; null: none counts cost, or it has ended."
+        JobCost.reserved_by,
+        about="What its budgets hold for it until it ends; null: none counts cost, or it has ended.",
     )
 
 
