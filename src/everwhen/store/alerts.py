@@ -62,8 +62,8 @@ _COUNT = Statement(f"SELECT count(*) FROM (SELECT 1 {_WANTED} LIMIT :limit) AS f
 # The open ones, by their partial index; alert_silences, whole, for each: there are few.
 _COUNT_UNANSWERED = Statement("""
 SELECT count(*) FROM (SELECT 1 FROM alerts a WHERE state = 'open' AND acked_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM alert_silences s WHERE s.until > :now::instant
-        AND s.subject = CASE s.kind WHEN 'schedule' THEN a.schedule_id ELSE a."group" END)
+    AND NOT EXISTS (SELECT 1 FROM alert_silences silence WHERE silence.until > :now::instant
+        AND silence.subject = CASE silence.kind WHEN 'schedule' THEN a.schedule_id ELSE a."group" END)
     LIMIT :limit) AS found""")
 # The primary key of alert_deliveries, backwards; idx_deliveries_rule where a rule is given.
 _OF_DELIVERIES = """
