@@ -53,6 +53,18 @@ NAMES_OTHERS = (
 VARIADIC = {"pack", "assemble"}
 # Django looks for `Command`, `Text` is rich's name, and `Target` is both what is declared and what runs it.
 SHARED = {"Command", "Target", "Text"}
+# Modules that write parts of dates themselves: everything else takes `timetable.instant_text`.
+DATE_WRITERS = {
+    "everwhen/timetable/instant_text.py",
+    "everwhen/timetable/jitter.py",  # what is hashed
+    "everwhen/timetable/describe.py",  # readings of a clock change
+    "everwhen/decide/outlook.py",  # the time of day beside a window, and the weekday
+    "everwhen/views/system.py",  # a weekday
+    "everwhen/mcp/results.py",  # the sentence that is read to a person, with the name of the zone
+    "everwhen/cli/node_log.py",  # when a line was written
+    "everwhen/compat/importers/apscheduler_triggers.py",  # a time of day
+}
+DATE_PART = re.compile(r"%[aAbBdHIjmMpSyY]")
 # What a tuple with named fields is called; the fields of any other sequence have no names to read them by.
 RECORDS = {
     "self",
@@ -235,6 +247,21 @@ def test_no_program_tells_hears_or_speaks_in_a_docstring(trees: list[tuple[str, 
 def without_doctests(text: str) -> list[str]:
     """Return the lines of a docstring before its first doctest."""
     return text.partition(">>>")[0].splitlines()
+
+
+def test_an_instant_is_formatted_in_one_place(trees: list[tuple[str, ast.Module]]) -> None:
+    """Otherwise one surface would show it without its zone, or in another form than that which is read."""
+    writers = {
+        path
+        for path, tree in trees
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.FormattedValue)
+            and DATE_PART.search(ast.unparse(node.format_spec or ast.Constant("")))
+        )
+        or (isinstance(node, ast.Attribute) and node.attr == "strftime")
+    }
+    assert writers == DATE_WRITERS
 
 
 def test_no_message_names_a_file_of_this_repository(trees: list[tuple[str, ast.Module]]) -> None:

@@ -487,9 +487,32 @@ def test_the_text_tells_what_the_job_cost_and_what_is_left_of_its_budgets() -> N
             "budget": "owner:team",
             "limit": "cost_per_day",
             "used": 0.42,
+            "estimated": 0,
             "most": 5,
             "unit": "USD",
         }
+
+
+def test_the_text_tells_what_is_estimated_of_costs_apart_from_what_was_reported() -> None:
+    with watched({"on": ["schedule.failing", "budget.warning"], **URGENT}) as world:
+        limits = {"cost_per_day": "3 USD", "cost_per_run": "1 USD"}
+        world.scheduler.add("s", every="1h", owner="team", budgets={"owner:team": limits})
+        outcomes = [Outcome("failed", error="no", cost=parse_cost("1.60 USD")), Outcome("failed", error="no")]
+        world.scheduler.outcome = lambda job: outcomes[job.job.number - 1]
+        world.pass_time(10)
+        world.pass_time(3_600)
+        failing, warned = world.inbox.messages
+        assert "cost 1.6 USD, cost today 1.6 of 3 USD" in failing["text"]
+        assert "most of a budget is used: 1.6 reported and 1 estimated of 3 USD" in warned["title"]
+    with watched({"on": ["schedule.failing"], **URGENT}) as world:
+        world.scheduler.add("s", every="1h", owner="team", budgets={"owner:team": limits})
+        world.scheduler.outcome = lambda _job: outcomes[1]
+        world.pass_time(10)
+        (message,) = world.inbox.messages
+        assert "cost 1 USD estimated, cost today 1 estimated of 3 USD" in message["text"]
+        evidence = message["evidence"]
+        assert (evidence["cost"], evidence["cost_estimated"]) == ("1 USD", "1 USD")
+        assert (evidence["budgets"][0]["used"], evidence["budgets"][0]["estimated"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from everwhen.model.cost import parse_cost
 from everwhen.model.group import needs_max_cost
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.store.opened import store_of
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Client, Service, serving
@@ -65,9 +65,12 @@ def test_budgets_tell_what_is_used_what_is_left_and_when_they_refill(service: Se
     (point, _) = service.admin.get(f"/schedules/{made['id']}/stats/?points=5").fields["points"]
     assert point["cost"] == {"amount": 4.2, "currency": "USD"}
     (event,) = service.admin.get("/audit/?type=budget.reached").fields["items"]
-    shown = {key: event["detail"][key] for key in ("used", "most", "unit", "window", "refill_at")}
+    shown = {
+        key: event["detail"][key] for key in ("used", "estimated", "most", "unit", "window", "refill_at")
+    }
     assert shown == {
         "used": 5.2,
+        "estimated": 1,
         "most": 5,
         "unit": "USD",
         "window": "2026-11-17T00:00:00Z",
@@ -185,6 +188,36 @@ def test_the_cost_of_budgets_is_a_metric(service: Service) -> None:
     text = metrics.text()[0].decode()
     assert 'everwhen_cost_total{budget="reviewer",currency="USD"} 4.25' in text
     assert 'everwhen_cost_total{budget="owner:ada",currency="USD"} 4.25' in text
+
+
+def test_an_estimate_stands_nowhere_as_if_it_were_spent(service: Service) -> None:
+    made = of_agent(service.admin, owner="ada")
+    reported, silent, lost = (triggered(service.admin, made)["id"] for _ in range(3))
+    for job, outcome in ((reported, costing("0.25 USD")), (silent, SUCCEEDED)):
+        ran(service, job, outcome)
+    claim = claimed(service, lost)
+    one, quarter = ({"amount": amount, "currency": "USD"} for amount in (1, 0.25))
+
+    def costs(job: str) -> list[Any]:
+        fields = service.admin.get(f"/jobs/{job}/").fields
+        return [fields[name] for name in ("cost", "reported_cost", "estimated_cost", "reserved")]
+
+    assert costs(reported) == [quarter, quarter, None, None]
+    assert costs(silent) == [one, None, one, None]
+    assert costs(lost) == [None, None, None, one]
+    points = service.admin.get(f"/schedules/{made['id']}/stats/?points=5").fields["points"]
+    assert [(point["cost"], point["estimated_cost"]) for point in points[:2]] == [(quarter, None), (one, one)]
+    (_, reviewer, _) = service.admin.get("/budgets/").fields["items"]
+    assert (reviewer["total_cost"], reviewer["total_estimated"], reviewer["reserved"]) == (1.25, 1, 1)
+    (_, cost) = reviewer["limits"]
+    assert (cost["used"], cost["reported"], cost["estimated"]) == (2.25, 0.25, 2)
+    metrics = service.context.metrics
+    assert metrics is not None
+    text = metrics.text()[0].decode()
+    assert 'everwhen_cost_total{budget="reviewer",currency="USD"} 1.25' in text
+    assert 'everwhen_estimated_cost_total{budget="reviewer",currency="USD"} 1.0' in text
+    end(service, claim, costing("0.25 USD"))
+    assert costs(lost) == [quarter, quarter, None, None]
 
 
 def test_a_deleted_schedule_leaves_no_reports(service: Service) -> None:

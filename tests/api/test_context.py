@@ -56,7 +56,31 @@ def test_a_token_with_a_budget_learns_what_is_left_of_its_cost(service: Service)
     left = agent.get("/me/").fields["left"]
     assert (left["cost_today"], left["cost_this_month"]) == ("4.5 USD", "19.5 USD")
     preview = agent.post("/preview/", {"every": "1h", "run": HTTP_RUN}).fields
-    assert preview["cost_per_day"] == {"amount": 12, "currency": "USD"}
+    assert preview["cost_per_day"] == preview["most_cost_per_day"] == {"amount": 12, "currency": "USD"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "mean", "most"),
+    [
+        ({"cron": "0 9 * * mon"}, 0.5 * 52 / 365, 0.5),  # never less than a run on the day on which it fires
+        ({"cron": "0 9-17 * * 1-5"}, 0.5 * 9 * 261 / 365, 0.5 * 9),
+        ({"cron": "0 9 * * mon", "max_retries": 3}, 0.5 * 52 / 365, 0.5 * 4),
+        (
+            {"cron": "*/30 * 25 10 *", "timezone": "Europe/Berlin"},
+            0.5 * 48 / 365,
+            0.5 * 44,
+        ),  # two days of UTC
+        ({"every": "7h"}, 0.5 * 24 / 7, 0.5 * 4),
+        ({"every": "monthly"}, 0.5 * 12 / 365, 0.5),
+    ],
+)
+def test_the_most_that_a_day_may_cost_is_that_of_its_busiest_day(
+    service: Service, fields: dict[str, Any], mean: float, most: float
+) -> None:
+    agent = service.client(cost_per_month="999 USD", cost_per_run="0.5 USD")
+    preview = agent.post("/preview/", {**fields, "run": HTTP_RUN}).fields
+    assert preview["cost_per_day"]["amount"] == pytest.approx(mean, rel=1e-3)
+    assert preview["most_cost_per_day"] == {"amount": most, "currency": "USD"}
 
 
 def test_a_preview_tells_what_the_token_could_not_make(service: Service) -> None:

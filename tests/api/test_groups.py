@@ -292,11 +292,11 @@ schedules: [{id: given, every: 1h, owner: team-b, run: {agent: {name: bot}}}]
 def test_nobody_approves_what_runs_a_group_that_is_not_there_for_them(tmp_path: Path) -> None:
     put_plugins(tmp_path)
     with serving(tmp_path, file=FILE) as service:
-        query_connection, approving = (
+        asking, approving = (
             service.client(owner="team-b", approval="required"),
             service.client(owner="team-b"),
         )
-        made = query_connection.create(run={"agent": {"name": "ag-ours"}})
+        made = asking.create(run={"agent": {"name": "ag-ours"}})
         file = FILE.replace("owner: team-b", "owner: team-a")
         around = around_of(configuration_of(tmp_path, file), service.runtime)
         service.context.rules = lambda: around

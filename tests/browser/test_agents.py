@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from everwhen.model.cost import parse_cost
+from everwhen.model.outcome import Outcome
 from everwhen.operations.tokens import create_token
+from everwhen.testing.manual import ManualClock
+from everwhen.web.routes import dashboard_routes
+from tests.api.serving import serving
+from tests.api.working import ran, triggered
 from tests.browser.conftest import opened
-from tests.browser.scene import Scene, played, token_of
+from tests.browser.scene import NOW, Scene, played, token_of
 from tests.browser.test_pages import confirm, press, show
 
 MARKUP = '<img src=x onerror="window.hit=1">'
@@ -101,6 +108,43 @@ def test_cards_are_answered_by_keys_and_a_decline_takes_a_note(page: Page, scene
     expect(decided).to_contain_text("by-key, revision 1approved by mira")
     assert scene.service.admin.get(f"/schedules/{wanted[0]['id']}/").fields["status"] == "active"
     scene.service.admin.call("DELETE", f"/schedules/{wanted[0]['id']}/")
+
+
+def test_a_key_that_is_pressed_again_or_held_does_not_approve_the_next_card(page: Page, scene: Scene) -> None:
+    agent = token_of(scene.service, "mcp-twice", "support", approval="required")
+    names = ("first-card", "second-card", "third-card")
+    made = [agent.create(name=name, every="1h", run={"message": {"text": name}}) for name in names]
+    answers: list[Route] = []
+
+    def hold(route: Route) -> None:
+        answers.append(route)
+
+    page.route("**/approve/", hold)
+    show(page, scene, "/approvals")
+    expect(page.get_by_role("article")).to_have_count(5)
+    card_of(page, "first-card").focus()
+    expect(card_of(page, "first-card")).to_have_attribute("aria-current", "true")
+    page.keyboard.down("a")
+    page.keyboard.down("a")  # held: the browser repeats it
+    page.keyboard.up("a")
+    card_of(page, "second-card").focus()
+    page.keyboard.press("a")  # pressed again, before the first answer is there
+    page.evaluate("fetch('/healthz').then((answer) => answer.ok)")  # what was sent before has arrived by now
+    (sent,) = answers
+    sent.continue_()
+    page.unroute_all()
+    expect(card_of(page, "first-card")).to_have_count(0)
+    expect(card_of(page, "second-card")).to_have_attribute("aria-current", "true")
+    page.keyboard.down("a")  # the second one, deliberately
+    expect(card_of(page, "second-card")).to_have_count(0)
+    page.keyboard.down("a")  # still held
+    page.keyboard.up("a")
+    expect(card_of(page, "third-card").get_by_role("button", name="Approve revision 1")).to_be_enabled()
+    admin = scene.service.admin
+    found = [admin.get(f"/schedules/{one['id']}/").fields["status"] for one in made]
+    assert found == ["active", "active", "paused"]
+    for one in made:
+        admin.call("DELETE", f"/schedules/{one['id']}/")
 
 
 def test_what_an_agent_writes_comes_by_itself_and_is_text(page: Page, scene: Scene) -> None:
@@ -202,6 +246,51 @@ def test_the_cost_of_runs_is_on_the_pages_of_the_schedule_and_the_job(page: Page
     (running,) = scene.service.admin.get("/jobs/?status=running&group=reviewer").fields["items"]
     show(page, scene, f"/jobs/{running['id']}")
     expect(page.get_by_role("region", name="Cost")).to_contain_text("until it ends")
+
+
+def test_an_estimate_stands_on_no_page_as_if_it_were_spent(browser: Browser, tmp_path: Path) -> None:
+    file = """
+agents: {writer: {command: [agent]}}
+budgets: {writer: {cost_per_day: 20 USD, cost_per_run: 0.60 USD}}
+"""
+    with (
+        serving(
+            tmp_path, file=file, url="sqlite://", clock=ManualClock(NOW), further=dashboard_routes()
+        ) as service,
+        opened(browser, service.url, service.admin.secret) as context,
+    ):
+        made = service.admin.create(name="silent", run={"agent": {"name": "writer", "prompt": "hush"}})
+        loud, silent = (triggered(service.admin, made)["id"] for _ in range(2))
+        ran(service, loud, Outcome("succeeded", cost=parse_cost("0.25 USD")))
+        ran(service, silent)
+        page = context.new_page()
+        page.goto(f"{service.url}/jobs/{silent}")
+        region = page.get_by_role("region", name="Cost")
+        expect(region).to_contain_text("0.60 USD estimated")
+        expect(region.get_by_text("Reported", exact=True)).to_have_count(0)
+        expect(region.get_by_text("Reserved", exact=True)).to_have_count(0)  # it has ended
+        page.goto(f"{service.url}/jobs/{loud}")
+        expect(region).to_contain_text("Reported0.25 USD by the run")
+        expect(region.get_by_text("Estimated", exact=True)).to_have_count(0)
+        page.goto(f"{service.url}/jobs?status=succeeded")
+        expect(page.get_by_role("row").filter(has_text="0.60 USD estimated")).to_have_count(1)
+        expect(page.get_by_role("row").filter(has_text="estimated")).to_have_count(1)
+        page.goto(f"{service.url}/budgets")
+        writer = page.get_by_role("listitem").filter(has_text="writer")
+        expect(writer).to_contain_text("0.25 reported, 0.60 estimated of 20 USD")
+        expect(writer).to_contain_text("0.25 USD reported, 0.60 USD estimated since it exists")
+        page.goto(f"{service.url}/schedules/{made['id']}")
+        expect(page.get_by_text("as reported; 1 estimate left out")).to_be_visible()
+
+
+def test_the_most_that_a_day_may_cost_is_no_mean(page: Page, scene: Scene) -> None:
+    agent = token_of(scene.service, "weekly", None, approval="required")
+    run = {"agent": {"name": "reviewer", "prompt": "weekly"}}
+    made = agent.create(name="weekly-look", every=None, cron="0 9 * * mon", run=run)
+    show(page, scene, "/approvals")
+    card = card_of(page, "weekly-look")
+    expect(card).to_contain_text("at most 0.60 USD on one day, 0.0855 USD a day on average")
+    scene.service.admin.post(f"/schedules/{made['id']}/decline/", {"note": "no"})
 
 
 def test_a_viewer_only_looks_and_another_owner_sees_nothing_of_it(browser: Browser, scene: Scene) -> None:

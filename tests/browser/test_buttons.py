@@ -18,6 +18,7 @@ from everwhen.model.fields import GENERAL
 from everwhen.model.instants import rfc3339_text
 from everwhen.model.outcome import Outcome
 from everwhen.model.reasons import BRIEF
+from everwhen.operations.tokens import create_token
 from everwhen.wiring import plugins_in
 from tests.api.test_system import on_a_file
 from tests.api.working import claimed, end, ran, said, triggered
@@ -108,6 +109,55 @@ def test_a_deletion_waits_ten_seconds_and_can_be_kept_until_it_is_sent(
     expect(toast(page, "Deleted short-lived.")).to_be_visible()
     expect(page).to_have_url(re.compile("/audit$"))
     assert scene.service.admin.get(f"{path}/").status == 404
+
+
+def test_a_deletion_that_waits_is_not_sent_under_another_sign_in(timed_page: Page, scene: Scene) -> None:
+    page, service = timed_page, scene.service
+    other = create_token(service.runtime, "somebody else", "admin")
+    made = service.admin.create(name="not-theirs")
+    show(page, scene, f"/schedules/{made['id']}")
+    choose(page, "Delete…")
+    page.clock.pause_at(page.evaluate("new Date(Date.now() + 1_200_000).toISOString()"))
+    confirm(page, "Delete not-theirs")
+    expect(toast(page, "Deleting not-theirs.")).to_be_visible()
+    press(page, "Sign out")
+    page.get_by_label("Token").fill(other.secret)
+    press(page, "Sign in")
+    expect(page.get_by_text("somebody else · admin")).to_be_visible()
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method))
+    page.clock.run_for(20_000)
+    expect(toast(page, "Deleting not-theirs.")).to_have_count(0)  # its time is over
+    assert "DELETE" not in sent
+    assert fields_of(scene, f"/schedules/{made['id']}/")["status"] == "active"
+    service.admin.call("DELETE", f"/schedules/{made['id']}/")
+
+
+REPEATED = """async ([root]) => {
+  const { LineModel } = await import(`${root}/line_model.js`);
+  const row = { schedule_id: "a", is_listed: true, usual_seconds: null, jitter_seconds: 0 };
+  const model = new LineModel({ items: [], spans: [], rows: [row] }, 0);
+  const at = (seconds) => `2026-11-16T08:00:${seconds}Z`, about = { schedule_id: "a", job_id: "j", slot_at: at("00") };
+  const fired = { ...about, type: "schedule.fired", at: at("01"), detail: { origin: "schedule" } };
+  const started = { ...about, type: "job.started", at: at("02"), detail: { origin: "schedule", attempt: 1 } };
+  const ended = { ...about, type: "job.succeeded", at: at("30"), detail: { attempt: 1, seconds: 28 } };
+  const again = { ...started, at: at("40"), detail: { attempt: 2 } }, states = [];
+  for (const event of [fired, started, fired, started, ended, fired, started, again]) {
+    model.apply([event]);
+    const { status, started_at, ended_at } = model.items.get("j");
+    states.push(`${status} from ${started_at} to ${ended_at}`);
+  }
+  return states;
+}"""
+
+
+def test_a_repeated_event_resets_no_bar_that_runs_or_is_over(page: Page, scene: Scene) -> None:
+    show(page, scene, "/")
+    states = page.evaluate(REPEATED, [root_of(page)])
+    at = "2026-11-16T08:00:"
+    queued, running = "queued from null to null", f"running from {at}02Z to null"
+    over, again = f"succeeded from {at}02Z to {at}30Z", f"running from {at}40Z to null"
+    assert states == [queued, running, running, running, over, over, over, again]
 
 
 def test_undo_touches_only_what_was_changed(page: Page, scene: Scene) -> None:

@@ -53,6 +53,7 @@ def test_a_page_says_that_it_is_cut_off_and_goes_on_when_the_service_is_back(
             page.bring_to_front()
             expect(page.get_by_text("Disconnected since")).to_be_visible()
             expect(page.get_by_role("link", name="recount")).to_be_visible()  # what is known stays
+            expect(page.locator(".stale").first).to_be_visible()  # and is not taken for what is so now
             again = ApiServer(
                 create_app(_renewed(context_of_api), dashboard_routes()), settings, stop_within=1
             )
@@ -69,6 +70,37 @@ def test_a_page_says_that_it_is_cut_off_and_goes_on_when_the_service_is_back(
                 expect(other.get_by_role("button", name="Resume")).to_be_visible()
             finally:
                 again.stop()
+
+
+def test_a_page_that_reconnects_asks_for_everything_again_although_no_event_tells_of_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        serving(tmp_path, file="", url="sqlite://", further=dashboard_routes()) as service,
+        # No page tries again by itself before it is told to.
+        opened(browser, service.url, service.admin.secret, longer=3_600) as context,
+    ):
+        service.admin.create(name="recount")
+        page = context.new_page()
+        over = {
+            "status": 200,
+            "content_type": "text/event-stream",
+            "body": ": a stream that ends at once\n\n",
+        }
+        page.route("**/events/stream/*", lambda route: route.fulfill(**over))
+        page.goto(f"{service.url}/schedules")
+        expect(page.get_by_role("link", name="recount")).to_be_visible()
+        expect(page.get_by_text("Disconnected since")).to_be_visible()
+        expect(page.locator(".stale").first).to_be_visible()
+        page.unroute_all()
+        # With the clock stopped but for a moment, nothing asks because of an event, or once in a while.
+        page.clock.pause_at(page.evaluate("new Date(Date.now() + 600_000).toISOString()"))
+        with page.expect_response(lambda answer: "recent=true" in answer.url):  # the list itself
+            page.get_by_role("button", name="Try now").click()
+            expect(page.get_by_text("Disconnected since")).to_have_count(0)
+            page.clock.run_for(500)
+        expect(page.get_by_text("Disconnected since")).to_have_count(0)
+        expect(page.locator(".stale")).to_have_count(0)
 
 
 def test_a_page_that_opens_while_nothing_answers_says_so_and_begins_when_asked(

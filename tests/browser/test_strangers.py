@@ -17,6 +17,9 @@ from tests.browser.conftest import opened
 
 MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>'
 NAME = f"evil {MARKUP} \x1b[31m \u202e"
+# Marks of direction, and separators of lines that are no line breaks: shown as text, so that nothing is read backwards.
+MARKS = "user\u061c\u200e\u200f\u202e\u2067\u2028\u2029exe"
+SHOWN_MARKS = "user\\x61c\\x200e\\x200f\\x202e\\x2067\\x2028\\x2029exe"
 START = "2026-01-05T08:00:00Z"
 # Addresses of strangers are text: no link leads away, or runs anything.
 STRANGE_LINKS = """[...document.querySelectorAll("a[href], [src], form[action]")]
@@ -33,7 +36,7 @@ def test_nothing_of_a_stranger_is_taken_as_markup(browser: Browser, tmp_path: Pa
         path = f"/schedules/{made['id']}/"
         job = triggered(service.admin, made, payload={"text": MARKUP})
         claim = claimed(service, job["id"])
-        said(service, job["id"], f"{MARKUP}\x1b]0;title\x07\x1b[2J\x00\n".encode())
+        said(service, job["id"], f"{MARKUP}\x1b]0;title\x07\x1b[2J\x00\n{MARKS}\n".encode())
         end(service, claim, Outcome("failed", error=f"{MARKUP}\x07"))
         service.admin.post(f"{path}pause/", {"note": MARKUP})
         service.client("viewer", owner=MARKUP)
@@ -70,6 +73,7 @@ def test_nothing_of_a_stranger_is_taken_as_markup(browser: Browser, tmp_path: Pa
         assert seen >= 9
         page.goto(f"{service.url}/jobs/{job['id']}")
         expect(page.get_by_role("log")).to_contain_text("\\x1b]0;title\\x07\\x1b[2J")
+        expect(page.get_by_role("log")).to_contain_text(SHOWN_MARKS)
         page.goto(f"{service.url}/schedules")
         expect(page.get_by_role("link", name="evil")).to_contain_text("\\x1b[31m")
         # Dialogs, messages and the list to jump to.

@@ -198,6 +198,9 @@ def test_a_backfill_a_pause_and_a_simulation_show_and_read_the_same_zone(machine
     until = [row.partition(", until ")[2] for row in paused.splitlines()]
     assert until[0].startswith("Sat 2090-07-01 09:00:00 IST +05:30 (tea break)")
     assert until[1].startswith("Sat 2090-07-01 09:00:00 EDT -04:00 (tea break)")
+    listed = machine.text("schedules", "list", "--status", "paused").splitlines()[-2:]
+    assert sorted(row.partition(": ")[0] for row in listed) == ["coffee", "tea"]
+    assert all(SHOWN.search(row) and row.endswith("(tea break)") for row in listed)
     simulated = machine.text("simulate", "--from", "2026-12-01", "--to", "2026-12-02")
     assert simulated.startswith("Tue 2026-12-01 00:00:00 EST -05:00  →  Wed 2026-12-02 00:00:00 EST -05:00")
     again = machine.text("simulate", "--from", "2026-12-01", "--to", "2026-12-02", "--tz", "Asia/Kolkata")

@@ -125,13 +125,14 @@ def test_the_checker_finds_sums_that_the_jobs_do_not_make(runtime: Tenant) -> No
 
 def ended_by_release_0_1(runtime: Tenant, job: Job, amount: int) -> None:
     """Bring the rows to what release 0.1 leaves when it ends a run: the cost is not noted, the budget not touched."""
-    forget = "cost_amount = NULL, cost_unit = NULL, cost_source = NULL"
+    forget = "cost_amount = NULL, cost_estimated = NULL, cost_unit = NULL, cost_source = NULL"
     tamper(runtime, f"UPDATE jobs SET {forget} WHERE job_id = '{job.job_id}'")
     caught_up = amount if job.origin == "catch_up" else 0
     sums = f"day_cost = day_cost - {amount}, month_cost = month_cost - {amount}, total_cost = total_cost - {amount}"
     more = "caught_up_day_cost = caught_up_day_cost - {0}, caught_up_month_cost = caught_up_month_cost - {0}"
     sums += f", estimated_day_cost = estimated_day_cost - {amount}"
     sums += f", estimated_month_cost = estimated_month_cost - {amount}"
+    sums += f", estimated_total_cost = estimated_total_cost - {amount}"
     held = f"reserved = reserved + {amount}, caught_up_reserved = caught_up_reserved + {caught_up}"
     tamper(runtime, f"UPDATE budgets SET {sums}, {more.format(caught_up)}, {held}")
 
@@ -157,7 +158,8 @@ def test_what_release_0_1_ended_gives_back_its_reservation_and_counts_as_its_est
         changed = threads.map(lambda node: give_back_leftovers(node.runtime), nodes)
         assert max(changed) == 1
     assert spending(runtime)._replace(announced="", refill_at=None) == expected._replace(reserved=USD)
-    assert (runtime.job(job.job_id).cost_amount, runtime.job(job.job_id).cost_source) == (USD, "estimated")
+    ended = runtime.job(job.job_id)
+    assert (ended.cost_amount, ended.cost_estimated, ended.cost_source) == (USD, USD, "estimated")
     assert runtime.check().is_clean
     assert give_back_leftovers(runtime.runtime) == 0
     runtime.run()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.cost import Cost
 from everwhen.operations.jobs import backfill
 from tests.conformance.tenant import FAILED, Tenant, clock_of, end_of, names
 
@@ -372,6 +373,27 @@ def test_two_retries_of_one_schedule_that_a_budget_refuses_in_one_claim_are_both
     state = runtime.state("a")
     assert (state.outstanding, state.waiting, state.retries_waiting, state.failed_slots) == (0, 0, 0, 2)
     assert [job.reason for job in runtime.jobs() if job.origin == "retry"] == ["budget", "budget"]
+
+
+def test_a_chain_goes_on_behind_the_last_of_two_retries_that_no_refill_lets_begin(runtime: Tenant) -> None:
+    """A grid with two retries is edited into a chain, whose next slot follows from the end of the last."""
+    keys: dict[str, Any] = {
+        "every": "10m",
+        "max_retries": 1,
+        "retry_delay": "15m",
+        "budgets": {"a": {"cost_per_day": "5 USD"}},
+    }
+    runtime.add("a", if_running="allow", **keys)
+    runtime.step()
+    runtime.wait_and_step("10m")
+    runtime.settle(*runtime.claim(), outcome=FAILED._replace(cost=Cost(6_000_000, "USD")))
+    runtime.edit("a", interval_from="completion", **keys)
+    assert (runtime.state("a").retries_waiting, runtime.state("a").next_slot_at) == (2, None)
+    runtime.wait("30m")
+    assert runtime.claim() == []
+    state = runtime.state("a")
+    assert (state.outstanding, state.failed_slots) == (0, 2)
+    assert state.next_slot_at is not None and state.next_slot_at > runtime.now
 
 
 # -- what a claim returns --

@@ -276,8 +276,16 @@ def test_a_webhook_that_is_switched_on_again_starts_with_a_clean_count(runtime: 
         assert off is not None and off.state == "off" and off.attempts > 20
         runtime.wait("2h")
         change_webhook(runtime.runtime, webhook.webhook_id, WebhookChanges(active=True), caller)
-        began = runtime.now
+        began, asked = runtime.now, len(server.seen)
+        on = webhooks.find(webhook.webhook_id)
+        assert on is not None and (on.attempts, on.failing_since, on.next_at, on.error) == (
+            0,
+            None,
+            None,
+            None,
+        )
         deliver(sender, runtime)
+        assert len(server.seen) == asked + 1  # at once
         found = webhooks.find(webhook.webhook_id)
         assert found is not None and found.state != "off"  # a day of failures begins anew
         assert found.attempts == 1

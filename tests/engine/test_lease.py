@@ -219,7 +219,7 @@ def test_a_worker_whose_heartbeat_is_old_is_not_ready() -> None:
     assert worker.unreadiness() == "the last heartbeat is 31s old: other nodes may take its jobs"
 
 
-def test_a_worker_with_an_old_heartbeat_says_so_without_query_connection_the_database() -> None:
+def test_a_worker_with_an_old_heartbeat_says_so_without_asking_the_database() -> None:
     """A silent one would keep whoever asks waiting."""
     clock = ManualClock(START)
     stack = open_stack("sqlite://", clock=clock)

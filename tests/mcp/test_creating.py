@@ -316,6 +316,9 @@ def test_the_cost_of_a_day_and_what_is_left_of_the_budget_are_shown(service: Ser
     found = agent("preview_schedule", **{**INBOX, "days": ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]})
     assert found["cost_per_day"] == {"amount": "0.05", "currency": "USD"}
     assert found["say"].endswith("; about 0.05 USD a day.")
+    weekly = agent("preview_schedule", **{**INBOX, "days": ["mon"]})
+    assert weekly["most_cost_per_day"] == {"amount": "0.05", "currency": "USD"}
+    assert weekly["say"].endswith("; about 0.007123 USD a day, at most 0.05 USD on one day.")
     assert (found["left"]["cost_today"], found["left"]["cost_this_month"]) == ("5 USD", None)
 
 

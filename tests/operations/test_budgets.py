@@ -310,6 +310,7 @@ def test_a_lost_attempt_counts_as_its_estimate_and_the_rescue_as_a_further_firin
     s.settle(claimed, costs("0.25 USD"))
     (job,) = s.jobs("a")
     assert (job.cost_amount, job.cost_source) == (1_250_000, "reported")
+    assert job.estimated_cost == 1_000_000  # of the attempt that was lost
     assert s.check().is_clean
 
 

@@ -17,7 +17,7 @@ from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons
 from everwhen.model.changes import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.limits import Shared
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
@@ -133,6 +133,113 @@ def test_a_fired_slot_says_how_its_job_ended() -> None:
         " Next: Mon 2026-01-05 10:00:00 CET +01:00."
     )
     assert (answer.fate, answer.job and answer.job.status) == ("fired", "succeeded")
+
+
+def test_a_slot_that_fired_late_through_an_outage_says_by_how_much_and_why() -> None:
+    s = scheduler("07:59:00")
+    s.add("a", cron="0 8 * * *")
+    s.beat()
+    s.sleep("262s")
+    s.step()
+    s.beat()
+    assert said(s, "a").startswith(
+        "Mon 2026-01-05 08:00:00 UTC fired 3 min 22 s late, because no scheduler ran from "
+        "Mon 2026-01-05 07:59:00 UTC to Mon 2026-01-05 08:03:22 UTC; its job succeeded ("
+    )
+
+
+def test_a_slot_that_was_caught_up_says_by_how_much_it_was_late_and_why() -> None:
+    s = scheduler("07:59:00")
+    s.add("a", cron="0 8 * * *", catch_up="run_once")
+    s.beat()
+    s.sleep("5h")
+    s.step()
+    s.beat()
+    assert (
+        "was caught up 4 h 59 min late, because no scheduler ran from Mon 2026-01-05 07:59:00 UTC to "
+        "Mon 2026-01-05 12:59:00 UTC; its job succeeded" in said(s, "a")
+    )
+
+
+def test_a_slot_that_fired_late_beside_a_scheduler_blames_no_outage() -> None:
+    s = scheduler("07:59:00")
+    s.add("a", cron="0 8 * * *")
+    s.sleep("3m")
+    s.beat()  # the same node: it was there, and behind
+    s.step()
+    assert "fired 2 min late, because a scheduler was running and came to it late; its job" in said(s, "a")
+
+
+def test_another_scheduler_that_starts_is_not_taken_for_the_end_of_an_outage() -> None:
+    s = scheduler("07:59:00")
+    s.add("a", cron="0 8 * * *")
+    s.beat()
+    s.clock.advance("3m")
+    store = store_of(s.runtime)
+    started = Event("scheduler.started", s.clock.now(), detail={"last_heartbeat_at": at("07:59:00")})
+    store.slots.record([started])
+    s.clock.advance("10s")
+    s.beat()
+    s.step()
+    assert "because a scheduler was running and came to it late" in said(s, "a")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(9, "fired; its job"), (10, "fired 10 s late, because")])
+def test_a_slot_is_called_late_from_ten_seconds_on_after_it_was_due(seconds: int, words: str) -> None:
+    """Its jitter is not lateness."""
+    s = scheduler("07:59:00")
+    s.add("a", cron="0 8 * * *", jitter="30s")
+    (slot,) = s.upcoming("a", 1)
+    assert slot.due_at > slot.slot_at
+    s.clock.set(to_datetime(slot.due_at))
+    s.clock.advance(seconds)
+    s.beat()
+    s.step()
+    assert words in said(s, "a")
+
+
+def test_a_slot_that_was_held_for_a_place_says_so_where_it_can_be_nothing_else() -> None:
+    s = scheduler()
+    s.add("a", every="30m", max_outstanding=1, if_running="allow")
+    s.step(work=False)
+    s.advance("45m", work=False)
+    s.step()
+    s.step()
+    limit = "1 job of its kind may be outstanding, and that many were (max_outstanding)"
+    assert f"fired 15 min late, because it was held: {limit}; its job" in said(s, "a", "08:30:00")
+    s.advance("15m", work=False)
+    s.advance("30m", work=False)
+    s.clock.advance("60s")
+    s.step()
+    s.step()
+    unsure = (
+        f"fired 1 min late, because a scheduler was running and came to it late, or it was held: {limit}; its"
+    )
+    assert unsure in said(s, "a", "09:30:00")
+
+
+def test_a_slot_that_quiet_hours_held_until_they_ended_says_so() -> None:
+    s = scheduler("05:00:00")
+    nights = QuietHoursPolicy(
+        "q", "nights", QuietHours(zone("UTC"), (QuietWindow(Window(1_320, 420)),)), "defer"
+    )
+    create_quiet_hours(s.runtime, nights)
+    s.add("a", cron="30 * * * *", quiet_hours="q")
+    s.advance("3h")
+    held = "fired 30 min late, because quiet hours nights (22:00-07:00 UTC) were in force; its job succeeded"
+    assert held in said(s, "a", "06:30:00")
+
+
+def test_a_slot_that_a_step_of_the_clock_made_late_says_so() -> None:
+    s = scheduler("07:58:00")
+    s.add("a", cron="0 8 * * *")
+    s.beat()
+    s.clock.step("5m")
+    s.step()
+    assert (
+        "fired 3 min late, because the clock was set from Mon 2026-01-05 07:58:00 UTC to Mon 2026-01-05 08:03:00 UTC;"
+        in said(s, "a")
+    )
 
 
 def test_a_slot_that_is_due_and_not_decided_yet_says_so() -> None:

@@ -17,7 +17,7 @@ from everwhen.runtime import Runtime
 from everwhen.target_registry import open_target_registry
 from everwhen.wiring import build_service, open_stack
 from tests.api.serving import serving
-from tests.rows.ductile import POLLS, DuctileNode, load_file
+from tests.rows.ductile import POLLS, DuctileNode, load_file, requests_to
 from tests.servers.everwhen_database import PostgresDatabase
 from tests.targets.plugins import put_plugin
 from tests.targets.running import until
@@ -85,6 +85,31 @@ def test_d2_each_entry_is_tracked_by_itself_so_that_catch_up_and_next_run_are_st
     node.restart()
     node.scheduler.step()
     assert len(node.reported()) == 2 + 20  # what was caught up stays so
+
+
+SAME_COMMAND = """
+plugins:
+  withings:
+    schedules:
+    - {id: ada, every: 10m, payload: {user: ada}}
+    - {id: bob, every: 10m, payload: {user: bob}}
+"""
+
+
+def test_d46_by_a_file_that_sets_no_guard_one_poll_at_a_time_and_each_entry_with_its_own_payload(
+    make_node: MakeNode, url: str
+) -> None:
+    node = make_node(SAME_COMMAND, url=url)
+    s, names = node.scheduler, ("withings.ada", "withings.bob")
+    s.step(work=False)
+    held = [name for name in names if s.state(name).held_reason == "outstanding_limit"]
+    assert (len(s.jobs()), len(held)) == (1, 1)
+    s.advance("25m")
+    for name in names:
+        assert node.slots(name) == ["08:00", "08:10", "08:20"]
+        assert s.events(name, "schedule.skipped", "schedule.missed") == []
+    users = [request["payload"]["user"] for request in requests_to(node.plugins, "withings")]
+    assert sorted(users) == ["ada"] * 3 + ["bob"] * 3
 
 
 def test_d12_after_is_a_delay_from_creation_which_no_restart_and_no_reload_begins_anew(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from typing import Any
 
 import pytest
 
 from everwhen.clock import SystemClock
+from everwhen.engine.loop import Wake
 from everwhen.engine.service import Service, ServiceOptions
 from everwhen.errors import StoreError
 from everwhen.model.outcome import Outcome
@@ -20,6 +22,7 @@ from everwhen.target import Run
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import Stack, open_stack
 from tests.submissions import Submission, create_schedule
+from tests.targets.running import until
 
 AGENT = {"interval_from": "completion", "max_concurrent": 1}
 
@@ -103,13 +106,26 @@ def test_h2_an_error_in_a_check_is_logged_and_the_loop_goes_on(caplog: pytest.Lo
     assert "Error during schedule check: the disk is full" in caplog.messages
 
 
-def test_h3_stop_does_not_wait_out_the_interval() -> None:
-    gate = Gate()
-    stack, service = a_service(gate, check_interval=3_600.0)
+def test_h3_h26_stop_wakes_every_loop_and_does_not_wait_out_the_interval() -> None:
+    before = set(threading.enumerate())
+    # Nothing else wakes a loop: no heartbeat is written within an hour, and no slot is due.
+    stack, service = a_service(Gate(), check_interval=3_600.0, lease=3 * 3_600.0)
     service.start()
-    service.stop()  # an hour would be longer than a test may take
+    until(lambda: is_asleep("everwhen-scheduler") and is_asleep("everwhen-worker"))
+    service.stop()
     assert service.status == "stopped"
+    # One that is still asleep is left behind after ten seconds.
+    assert {thread.name for thread in set(threading.enumerate()) - before} == set()
     stack.close()
+
+
+def is_asleep(name: str) -> bool:
+    """Whether a thread waits to be woken, by where it is."""
+    thread = next(one for one in threading.enumerate() if one.name == name)
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code is not Wake.wait.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def test_h7_an_interval_runs_from_completion() -> None:

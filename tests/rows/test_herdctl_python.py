@@ -161,12 +161,12 @@ def test_h5_start_status_state_set_agents_and_stop(gate: Gate) -> None:
 def test_h13_an_agents_schedule_is_passed_over_for_exactly_five_reasons(url: str, gate: Gate) -> None:
     scheduler = Scheduler(url, on_trigger=gate)
     schedules = {"check": CHECK, "report": REPORT, "push": {"type": "webhook"}, "ask": {"type": "chat"}}
-    query_connection = Scheduler(url, name="asking")  # it is never started: it sees what is on disk
+    observer = Scheduler(url, name="asking")  # it is never started: it sees what is on disk
     answers: dict[str, set[str | None]] = {name: set() for name in schedules}
 
     def ask() -> None:
         for name, found in answers.items():
-            found.add(query_connection.check_schedule(f"reviewer.{name}").skip_reason)
+            found.add(observer.check_schedule(f"reviewer.{name}").skip_reason)
 
     scheduler.start({"reviewer": {"schedules": schedules, "max_concurrent": 1}})
     assert gate.begun.wait(30)
@@ -184,7 +184,7 @@ def test_h13_an_agents_schedule_is_passed_over_for_exactly_five_reasons(url: str
         "ask": {"unsupported_type"},
     }
     scheduler.close()
-    query_connection.close()
+    observer.close()
 
 
 def test_h21_idle_running_idle_after_success_and_error_and_disabled_survives_a_restart(url: str) -> None:

@@ -143,7 +143,8 @@ def test_p15_the_eight_endpoints(service: Service) -> None:
 def test_p15_patch_changes_each_of_the_nine_keys_and_no_other(
     service: Service, key: str, value: object, repeated_as: str
 ) -> None:
-    before = create(service, description="For the team")
+    # No value is the one that the key would have by default.
+    before = create(service, description="For the team", total_repeats=9, max_retries=4, timeout_seconds=120)
     path = f"/schedules/{before['id']}/"
     patched = service.admin.patch(path, {key: value})
     assert patched.status == 200, patched.raw

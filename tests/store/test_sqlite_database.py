@@ -248,7 +248,7 @@ def test_the_log_stays_bounded_however_much_a_burst_writes(database: SqliteDatab
     assert Path(f"{path}-wal").stat().st_size < 70 * MEGABYTE
 
 
-def test_a_checkpoint_that_fails_does_not_fail_the_write_and_is_kept_for_the_query_connection(
+def test_a_checkpoint_that_fails_does_not_fail_the_write_and_its_error_is_kept_until_one_succeeds(
     database: SqliteDatabase,
 ) -> None:
     cursors = []

@@ -152,35 +152,57 @@ BUDGET = Budget("budget:agent:a", per_hour=99, per_day=999, cost_per_day=9_000_0
 
 
 def a_budgeted_hour() -> ScheduleHistory:
-    """Each of its runs cost 5. The world does not apply the budget, which refuses nothing."""
+    """Each of its runs cost 5, by an estimate in the first ten minutes. The world does not apply the budget, which
+    refuses nothing."""
     history = an_hour()
-    cost: dict[str, Any] = {"cost_amount": 5, "cost_unit": "USD", "cost_source": "reported"}
+    cost: dict[str, Any] = {"cost_amount": 5, "cost_unit": "USD"}
     reserved = f'{{"{BUDGET.key}": [5, "USD"]}}'
-    jobs = [job._replace(**cost, cost_reserved=reserved) for job in jobs_of(history)]
+    jobs = [
+        job._replace(**cost, cost_source="estimated" if number < 10 else "reported", cost_reserved=reserved)
+        for number, job in enumerate(jobs_of(history))
+    ]
     (revision,) = history.revisions
     return replace(history, jobs=jobs, revisions=[revision._replace(plan=a_plan(budgets=(BUDGET,)))])
 
 
-def check_budget(*, fires: int = 0, day_fires: int = 0, spent: int = 0) -> LedgerReport:
-    """The hour of START has 60 slots, and the following one has begun with one."""
-    history = a_budgeted_hour()
+def check_budget(**wrong: int) -> LedgerReport:
+    """The hour of START has 60 slots, and the following one has begun with one, whose run is in flight."""
     now = START + HOUR
     day, hour = now - now % DAY, now - now % HOUR
-    month = day - 27 * DAY
-    limit = Limit(BUDGET.key, 0, 0, hour, 1 + fires, day, 61 + day_fires)
-    cost = 60 * 5 + spent  # the last run is in flight
+    limit = Limit(BUDGET.key, 0, 0, hour, 1, day, 61)
     row = Spending(BUDGET.key)._replace(
-        unit="USD", reserved=5, day=day, day_cost=cost, month=month, month_cost=cost, total_cost=cost
+        unit="USD",
+        reserved=5,
+        day=day,
+        day_cost=300,
+        month=day - 27 * DAY,
+        month_cost=300,
+        total_cost=300,
+        estimated_day_cost=50,
+        estimated_month_cost=50,
     )
-    return check_ledger(History([history], limits=[limit], spendings=[row]), now)
+    limit = limit._replace(
+        **{key: value + wrong[key] for key, value in limit._asdict().items() if key in wrong}
+    )
+    row = row._replace(**{key: value + wrong[key] for key, value in row._asdict().items() if key in wrong})
+    return check_ledger(History([a_budgeted_hour()], limits=[limit], spendings=[row]), now)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"fires": -1}, {"fires": 2}, {"day_fires": -1}, {"day_fires": 1}, {"spent": -1}, {"spent": 1}]
+    ("column", "difference"),
+    [
+        *(("hour_fires", -1), ("hour_fires", 2)),  # the run in flight may have begun in the hour before
+        *(("day_fires", -1), ("day_fires", 1), ("reserved", -1), ("reserved", 1), ("caught_up_reserved", 1)),
+        *(("day_cost", -1), ("day_cost", 1), ("month_cost", -1), ("month_cost", 1)),
+        *(("estimated_day_cost", -1), ("estimated_day_cost", 1)),
+        *(("estimated_month_cost", -1), ("estimated_month_cost", 1)),
+    ],
 )
-def test_a_budget_that_counts_other_than_the_jobs_is_found_in_both_directions(wrong: dict[str, int]) -> None:
+def test_a_budget_that_counts_other_than_the_jobs_is_found_in_both_directions(
+    column: str, difference: int
+) -> None:
     assert check_budget().of("counter") == []
-    assert check_budget(**wrong).of("counter")
+    assert check_budget(**{column: difference}).of("counter")
 
 
 # -- edges: what lies exactly on them --

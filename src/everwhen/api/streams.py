@@ -28,7 +28,7 @@ from everwhen.model.events import event_of_hold
 from everwhen.model.token import Token
 from everwhen.operations import event_feed
 from everwhen.operations.audit import held_slots
-from everwhen.operations.labels import EventNames, names_of_events
+from everwhen.operations.event_feed import EventNames, names_of_events
 from everwhen.operations.tokens import find_session, list_tokens
 from everwhen.runtime import Runtime
 from everwhen.views.record import event_to_json, message_to_json

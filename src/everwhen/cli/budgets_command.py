@@ -24,7 +24,10 @@ def command() -> None:
 @tz_option
 @answering
 def list_(client: Client, tz: str | None) -> Answers:
-    """List every budget: what is used of each limit, what is left, and when it refills."""
+    """List every budget: what is used of each limit, what is left, and when it refills.
+
+    Of a cost, `used` is what runs reported, and beside it stands what is estimated, also for runs that go on.
+    """
     display = InstantDisplay(tz)
     found = client.get("/budgets/")["items"]
     yield found
@@ -56,8 +59,9 @@ def _row(
     name: Text, budget: dict[str, Any], limit: dict[str, Any], display: InstantDisplay
 ) -> tuple[str | Text, ...]:
     unit = f" {budget['currency']}" if budget["currency"] else ""
-    unit = unit if limit["limit"].startswith("cost") else ""
-    keys = ("used", "estimated", "most", "left")
+    is_cost = limit["limit"].startswith("cost")
+    unit = unit if is_cost else ""
+    keys = ("reported" if is_cost else "used", "estimated", "most", "left")
     numbers = [
         "" if limit[key] is None else f"{limit[key]:.6f}".rstrip("0").rstrip(".") + unit for key in keys
     ]

@@ -80,6 +80,9 @@ def list_(client: Client, limit: int, waiting: bool, tz: str | None, **filters: 
     stopped = client.get("/upcoming/", limit=1).get("sentence")
     columns = ("schedule", "status", "when", "next", "", ">succeeded", ">failed", "last")
     print_table(columns, [_row(one, display, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
+    for one in found:
+        if text := pause_text(one, display):
+            print_text(Text.assemble((f"{_called(one)}: ", "bold"), text))
     display.tell_zone()
     if stopped:
         echo(stopped, err=True)
@@ -89,8 +92,6 @@ def _row(one: dict[str, Any], display: InstantDisplay, *, is_stopped: bool) -> t
     held = f"held: {one['held_reason']}" if one["held_reason"] else display.of(one, "next_run_at")
     if is_stopped and one["status"] == "active":
         held = "none: the system is paused"
-    elif paused := pause_text(one, display):
-        held = paused
     distance = "" if is_stopped else away(one["next_run_at"])
     failed = Text(f"{one['error_count']:,}", "red" if one["error_count"] else "dim")
     name, status = Text(_called(one), "bold"), status_text(one["status"])

@@ -71,10 +71,11 @@ class Facts(NamedTuple):
 
 
 class AlertCosts(NamedTuple):
-    """What the job of an alert cost, and what its schedule's budgets have spent."""
+    """What the job of an alert cost, what of that is estimated, and what its schedule's budgets have spent."""
 
     job: Cost | None = None
     budgets: tuple[BudgetCost, ...] = ()
+    job_estimated: int = 0
 
 
 NO_COSTS = AlertCosts()
@@ -251,7 +252,7 @@ def _slowness(details: Mapping[str, Any]) -> str:
 
 
 def _figures(details: Mapping[str, Any]) -> str:
-    """Return how much of a budget is used, with its unit.
+    """Return how much of a budget is used, with its unit; what is estimated stands apart from what runs reported.
 
     >>> _figures({"used": 4_200_000, "most": 5_000_000, "unit": "USD"}), _figures({"used": 8, "most": 10})
     (': 4.2 of 5 USD', ': 8 of 10')
@@ -259,7 +260,22 @@ def _figures(details: Mapping[str, Any]) -> str:
     used, most, unit = details.get("used"), details.get("most"), details.get("unit")
     if not isinstance(used, int) or not isinstance(most, int):
         return ""
-    return f": {used} of {most}" if unit is None else f": {amount_text(used)} of {Cost(most, unit)}"
+    if unit is None:
+        return f": {used} of {most}"
+    estimated = details.get("estimated")
+    return f": {_amounts(used, estimated if isinstance(estimated, int) else 0)} of {Cost(most, unit)}"
+
+
+def _amounts(amount: int, estimated: int) -> str:
+    """Return an amount, or what of it was reported and what is estimated.
+
+    >>> _amounts(1_840_000, 0), _amounts(1_840_000, 500_000), _amounts(500_000, 500_000)
+    ('1.84', '1.34 reported and 0.5 estimated', '0.5 estimated')
+    """
+    if not estimated:
+        return amount_text(amount)
+    reported = f"{amount_text(amount - estimated)} reported and " if amount > estimated else ""
+    return f"{reported}{amount_text(estimated)} estimated"
 
 
 def _details(alert: Alert, facts: Facts, now: int, costs: AlertCosts) -> list[str]:
@@ -287,6 +303,8 @@ def _request(details: Mapping[str, Any], facts: ScheduleFacts, where: Zone) -> l
     asked = [one_line(details["words"])] if details.get("words") else []
     if details.get("cost_per_day"):
         asked.append(f"about {one_line(details['cost_per_day'], 50)} a day")
+        if details.get("most_cost_per_day") not in (None, details["cost_per_day"]):
+            asked.append(f"at most {one_line(details['most_cost_per_day'], 50)} on one day")
     if details.get("purpose"):
         asked.append(f'"{one_line(details["purpose"])}"')
     revision = one_line(details.get("of_revision", facts.revision), 20)
@@ -320,23 +338,29 @@ def _cost_parts(costs: AlertCosts) -> list[str]:
     >>> _cost_parts(AlertCosts(Cost(420_000, "USD"), (BudgetCost("reviewer", usage, "USD"),)))
     ['cost 0.42 USD', 'cost today 1.84 of 5 USD']
     """
-    found = [] if costs.job is None else [f"cost {costs.job}"]
+    found = []
+    if costs.job is not None:
+        amounts = _amounts(costs.job.amount, costs.job_estimated).replace(" ", f" {costs.job.unit} ", 1)
+        found.append(f"cost {amounts if costs.job_estimated else costs.job}")
     are_several = len({one.budget for one in costs.budgets}) > 1
     for one in costs.budgets:
         of = f" ({one_line(one.budget, 100)})" if are_several else ""
-        used, most = amount_text(one.usage.used), Cost(one.usage.most, one.unit)
+        used, most = _amounts(one.usage.used, one.usage.estimated), Cost(one.usage.most, one.unit)
         found.append(f"cost {_WINDOWS[one.usage.limit]} {used} of {most}{of}")
     return found
 
 
 def _costs_to_json(costs: AlertCosts) -> dict[str, Any]:
-    found: dict[str, Any] = {} if costs.job is None else {"cost": str(costs.job)}
+    found: dict[str, Any] = {}
+    if costs.job is not None:
+        found = {"cost": str(costs.job), "cost_estimated": str(Cost(costs.job_estimated, costs.job.unit))}
     if costs.budgets:
         found["budgets"] = [
             {
                 "budget": one.budget,
                 "limit": one.usage.limit,
                 "used": amount_number(one.usage.used),
+                "estimated": amount_number(one.usage.estimated),
                 "most": amount_number(one.usage.most),
                 "unit": one.unit,
             }

@@ -120,7 +120,7 @@ def _requested(state: State, plan: Plan, now: int, actor: str | None) -> Event:
         "next": _next_slots(state, plan, now),
     }
     if (cost := cost_per_day(definition, now)) is not None:
-        detail["cost_per_day"] = str(cost)
+        detail |= {"cost_per_day": str(cost.mean), "most_cost_per_day": str(cost.most)}
     if definition.description:
         detail["purpose"] = definition.description
     prompt = json.loads(definition.target.spec).get("prompt") if definition.target.kind == "agent" else None

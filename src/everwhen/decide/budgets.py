@@ -30,7 +30,7 @@ from everwhen.model.limits import Shared
 from everwhen.model.policy import BUDGET, Budget
 from everwhen.model.schedule import Definition, State
 from everwhen.model.spending import Announcement, Level, Spending, Usage, month_after
-from everwhen.timetable.cautions import fires_per_day
+from everwhen.timetable.cautions import fires_per_day, most_fires_per_day
 
 OWNER_BUDGET = "budget:owner:"
 
@@ -150,10 +150,27 @@ def lacks_max_cost(definition: Definition) -> bool:
     return asks_for_max_cost(definition.target) and max_cost(definition) is None
 
 
-def cost_per_day(definition: Definition, now: int) -> Cost | None:
-    """Return what the slots of a day cost when every run takes all that it may; None when a run has no limit."""
-    most, fires = max_cost(definition), fires_per_day(definition.trigger, to_datetime(now).year)
-    return None if most is None or fires is None else Cost(round(most.amount * fires), most.unit)
+class DailyCost(NamedTuple):
+    """What the slots of a schedule cost a day when every run takes all that it may.
+
+    `mean`: on average over a year, each slot once; `most`: on its busiest day, in UTC, each slot with all its retries.
+    """
+
+    mean: Cost
+    most: Cost
+
+
+def cost_per_day(definition: Definition, now: int) -> DailyCost | None:
+    """Return what a schedule costs a day; None when a run has no limit, or it does not repeat."""
+    limit, trigger = max_cost(definition), definition.trigger
+    mean = fires_per_day(trigger, to_datetime(now).year)
+    most = most_fires_per_day(trigger, definition.zone, definition.dst, now // SECOND)
+    if limit is None or mean is None or most is None:
+        return None
+    attempts = 1 + (definition.max_retries or 0)
+    return DailyCost(
+        Cost(round(limit.amount * mean), limit.unit), Cost(limit.amount * most * attempts, limit.unit)
+    )
 
 
 # -- whether an attempt fits --
@@ -280,7 +297,7 @@ def _event(attempt: Attempt, budget: Budget, usage: Usage, level: Level, now: in
         "refill_at": usage.ends_at,
     }
     if usage.is_cost:
-        detail["unit"] = budget.unit
+        detail |= {"unit": budget.unit, "estimated": usage.estimated}
     if level == "reached":
         detail["on_reached"] = budget.on_reached
     return Event(kind, now, *attempt[:3], job_id=attempt.job_id, detail=detail)

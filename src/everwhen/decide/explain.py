@@ -20,7 +20,7 @@ from everwhen.decide.outlook import (
 )
 from everwhen.model.events import NOTHING
 from everwhen.model.history import Recorded, Revision
-from everwhen.model.instants import MINUTE, format_instant
+from everwhen.model.instants import MINUTE, SECOND, format_duration, format_instant
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.limits import Transition
 from everwhen.model.node import Node
@@ -44,6 +44,7 @@ from everwhen.timetable.trigger import OnRequest
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held", "pending", "span", "no_slot", "unknown"]
 
+LATE = 10 * SECOND  # what is less is the pace of a busy machine
 MOST_AHEAD = 1_000  # how many slots are searched for the next one that can fire
 DELETED = "deleted"  # in place of a span's reason: a deleted schedule has none
 
@@ -66,6 +67,7 @@ class Evidence:
     # The last heartbeat of a scheduler before the slot was due, or before its opening.
     heard_before: int | None = None
     started_after: int | None = None  # when the next scheduler started after that
+    clock_steps: Sequence[tuple[int, int]] = ()  # forwards, over the instant at which the slot was due
     on_its_way: Delivery | None = None  # the message in a queue that the last job waits for
     retained_from: int = 0  # retention may have deleted the records of earlier slots
     present: Plan | None = None  # the revision in force now; None when the schedule is deleted
@@ -179,7 +181,7 @@ def _fated(plan: Plan, outlook: Outlook, due_at: int) -> str:
 
 def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.jobs:
-        return _Verdict("fired", _fired(evidence.jobs, _waiting(evidence)) + _given_up(evidence))
+        return _Verdict("fired", _fired(evidence) + _given_up(evidence))
     found = _on_record(evidence) or _on_the_row(evidence)
     if found is not None:
         return found
@@ -349,15 +351,16 @@ def _waiting(evidence: Evidence) -> str:
     return f'its job waits for a worker of the queue "{sent.queue}", which has it since {since}{again}'
 
 
-def _fired(jobs: Sequence[Job], waiting: str) -> str:
+def _fired(evidence: Evidence) -> str:
+    jobs = evidence.jobs
     first, last = jobs[0], jobs[-1]
-    word = "was caught up" if first.origin == "catch_up" else "fired"
+    word = f"was caught up{_late(evidence)}" if first.origin == "catch_up" else f"fired{_late(evidence)}"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
         error = _error_of(jobs[-2])
         return f"{word}; its job failed {times} ({error}) and waits for its retry ({last.job_id})"
     ended = {
-        "queued": waiting,
+        "queued": _waiting(evidence),
         "running": "its job is running",
         "succeeded": "its job succeeded",
         "failed": f"its job failed: {_error_of(last)}",
@@ -367,6 +370,46 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
     }[last.status]
     attempts = f" after {len(jobs)} attempts" if len(jobs) > 1 else ""
     return f"{word}; {ended}{attempts} ({last.job_id})"
+
+
+def _late(evidence: Evidence) -> str:
+    """Say by how much the slot fired late, and why; nothing where it was on time."""
+    delay = lateness(evidence.jobs, evidence.due_at)
+    if delay < LATE:
+        return ""
+    return f" {format_duration(delay)} late, {_cause_of_delay(evidence, delay)}"
+
+
+def lateness(jobs: Sequence[Job], due_at: int) -> int:
+    """Return for how long the first job of a slot, the oldest first, was not there although the slot was due."""
+    return jobs[0].created_at - due_at if jobs else 0
+
+
+def _cause_of_delay(evidence: Evidence, delay: int) -> str:
+    plan, zone = evidence.plan, evidence.zone
+    silence = (evidence.heard_before, evidence.started_after)
+    for verb, (before, after) in (
+        ("no scheduler ran", silence),
+        *(("the clock was set", step) for step in evidence.clock_steps),
+    ):
+        if before is not None and after is not None:
+            return f"because {verb} from {format_instant(before, zone)} to {format_instant(after, zone)}"
+    calendar = plan.calendar(evidence.slot_at)  # whose grid the slot is on
+    closed = calendar.closed_reason(evidence.due_at)
+    if closed is not None:
+        return f"because {cause(CLOSED, closed, plan, evidence.due_at)}"
+    limits = [cause(HELD, reason, plan, evidence.due_at, are="were") for reason in _limits_of(plan)]
+    held = f"it was held: {' or '.join(limits)}" if limits else ""
+    # A slot that is not held is missed where it is so late.
+    if held and delay > plan.grace_of(evidence.slot_at, calendar.next_after(evidence.slot_at)):
+        return f"because {held}"
+    return "because a scheduler was running and came to it late" + (f", or {held}" if held else "")
+
+
+def _limits_of(plan: Plan) -> list[str]:
+    """Return the reasons for which the slots of a schedule may be held until there is a place."""
+    limits = {"outstanding_limit": plan.definition.guard, "at_capacity": plan.definition.capacity}
+    return [reason for reason, limit in limits.items() if limit is not None]
 
 
 def _error_of(job: Job) -> str:

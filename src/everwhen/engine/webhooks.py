@@ -40,8 +40,7 @@ from everwhen.model.webhooks import (
     rule_of_webhook,
     types_of,
 )
-from everwhen.operations.event_feed import FeedEntry, facts_of
-from everwhen.operations.labels import names_of_events
+from everwhen.operations.event_feed import FeedEntry, facts_of, names_of_events
 from everwhen.operations.listening import FeedPosition, FeedStep, outstanding_jobs, position_of, steps_after
 from everwhen.operations.webhooks import HEARD, follows
 from everwhen.runtime import Runtime

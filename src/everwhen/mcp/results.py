@@ -113,6 +113,7 @@ def outcome(
         "ends": None if last is None else format_datetime(last),
         "fires_per_day": preview["fires_per_day"] and round(preview["fires_per_day"], 2),
         "cost_per_day": _cost_to_json(preview["cost_per_day"]),
+        "most_cost_per_day": _cost_to_json(preview["most_cost_per_day"]),
         "left": me["left"],
         "warnings": _warnings(preview),
         "similar": similar or [],
@@ -169,6 +170,8 @@ def say(found: Fields, kind: str, last: datetime | None) -> str:
         text += f" {last.year}" if first is not None and last.year != first.year else ""
     if (cost := found["cost_per_day"]) is not None:
         text += f"; about {amount_text(float(cost['amount']))} {cost['currency']} a day"
+        if (most := found["most_cost_per_day"]["amount"]) != cost["amount"]:
+            text += f", at most {amount_text(float(most))} {cost['currency']} on one day"
     return f"{text}."
 
 

@@ -72,6 +72,10 @@ _CREATION: Schema = {
 }
 _OPTIONAL_TEXT = {"type": ["string", "null"]}
 _NUMBER = {"type": ["integer", "null"]}
+_COST = {
+    "type": ["object", "null"],
+    "properties": {"amount": {"type": "string"}, "currency": {"type": "string"}},
+}
 _SLOT = {
     "type": "object",
     "required": ["at", "local", "weekday", "in"],
@@ -95,10 +99,8 @@ OUTCOME: Schema = {
         "next": {"type": "array", "items": _SLOT},
         "ends": _OPTIONAL_TEXT,
         "fires_per_day": {"type": ["number", "null"]},
-        "cost_per_day": {
-            "type": ["object", "null"],
-            "properties": {"amount": _TEXT, "currency": _TEXT},
-        },
+        "cost_per_day": _COST,
+        "most_cost_per_day": _COST,
         "left": {
             "type": "object",
             "properties": {

@@ -479,7 +479,13 @@ async def _previewed_change(rest: Rest, one: Fields, body: Fields, given: Fields
         raise _taught(error, {"timezone": one["timezone"], **given}, me) from None
     if is_idle:
         as_it_is = {"sentence": one["description_text"], "type": one["type"]}
-        preview |= {**as_it_is, "items": [], "fires_per_day": None, "cost_per_day": None}
+        preview |= {
+            **as_it_is,
+            "items": [],
+            "fires_per_day": None,
+            "cost_per_day": None,
+            "most_cost_per_day": None,
+        }
     return preview, me
 
 

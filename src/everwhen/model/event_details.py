@@ -12,7 +12,7 @@ from everwhen.model.cost import amount_number
 
 # The instants in details, beside all that end in `_at`.
 _INSTANTS = frozenset(("expected_by", "first", "from", "last", "to", "until", "window"))
-_AMOUNTS = frozenset(("most", "used"))
+_AMOUNTS = frozenset(("estimated", "most", "used"))
 
 
 def readable_details(

@@ -50,6 +50,20 @@ def format_instant(instant: int, zone: Zone) -> str:
     return format_datetime(zone.localized(to_datetime(instant)))
 
 
+def format_duration(microseconds: int) -> str:
+    """Return a duration as people read it, in its two largest units.
+
+    >>> format_duration(202 * SECOND), format_duration(7_205 * SECOND), format_duration(49 * HOUR)
+    ('3 min 22 s', '2 h', '2 d 1 h')
+    """
+    seconds, parts = microseconds // SECOND, []
+    for unit, size in _UNITS:
+        count, seconds = divmod(seconds, size)
+        parts.append(f"{count} {'min' if unit == 'm' else unit}" if count else "")
+    first = next((number for number, part in enumerate(parts) if part), len(parts) - 1)
+    return " ".join(part for part in parts[first : first + 2] if part) or "0 s"
+
+
 def duration_text(microseconds: int | None) -> str | None:
     """Format a duration as it is written in a file.
 

@@ -111,6 +111,16 @@ class Job(NamedTuple):
     cost_source: CostSource | None = None
     is_result_json: bool | None = None  # the result is an object or a list, written as JSON
     error_type: str | None = None  # of the exception whose traceback `error` is
+    cost_estimated: int | None = (
+        None  # what of `cost_amount` is; None: release 0.2 wrote it, or there is none
+    )
+
+    @property
+    def estimated_cost(self) -> int:
+        """Return what of its cost is estimated: of attempts that reported none."""
+        if self.cost_estimated is not None:
+            return self.cost_estimated
+        return self.cost_amount or 0 if self.cost_source == "estimated" else 0
 
     @property
     def error_message(self) -> str | None:

@@ -104,6 +104,7 @@ class Spending(NamedTuple):
     refill_at: int | None = None  # the end of the first window that was announced
     estimated_day_cost: int = 0
     estimated_month_cost: int = 0
+    estimated_total_cost: int = 0
 
     def at(self, now: int) -> Spending:
         """Return the sums of the windows at an instant: those of windows that are over are zero."""
@@ -144,6 +145,7 @@ class Spending(NamedTuple):
             total_cost=0,
             estimated_day_cost=0,
             estimated_month_cost=0,
+            estimated_total_cost=0,
         )
 
     def caught_up(self, count: int = 1) -> Spending:
@@ -183,6 +185,7 @@ class Spending(NamedTuple):
             caught_up_month_cost=_sum(self.caught_up_month_cost, month if is_catch_up else 0),
             estimated_day_cost=_sum(self.estimated_day_cost, day if is_estimate else 0),
             estimated_month_cost=_sum(self.estimated_month_cost, month if is_estimate else 0),
+            estimated_total_cost=_sum(self.estimated_total_cost, amount if is_estimate else 0),
         )
 
     # -- what was announced --

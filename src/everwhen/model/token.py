@@ -294,15 +294,12 @@ def _refuse_too_many(most: int, plan: Plan, now: int) -> None:
 
 def _fires_in_a_day(plan: Plan, now: int, most: int) -> int:
     """Return the slots of the first day in a week that has too many, or the most that a day has."""
-    calendar, found = plan.calendar(None), 0
+    slots, fires = plan.calendar(None).slots, 0
     for day in range(now - now % DAY, now + 8 * DAY, DAY):
-        count, slot_at = 0, calendar.next_after(max(now, day) - 1)
-        while slot_at is not None and slot_at < day + DAY:
-            count, slot_at = count + 1, calendar.next_after(slot_at)
-        found = max(found, count)
-        if found > most:
+        fires = max(fires, slots.count_between(-(-max(now, day) // SECOND), (day + DAY) // SECOND))
+        if fires > most:
             break
-    return found
+    return fires
 
 
 def _smallest_gap(plan: Plan, now: int, least: int) -> float:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from everwhen.decide.budgets import OWNER_BUDGET, usages
 from everwhen.errors import CostError
@@ -89,14 +90,24 @@ def give_back_leftovers(runtime: Runtime) -> int:
     return changed
 
 
-def costs_by_budget(runtime: Runtime) -> dict[tuple[str, str], int]:
+class CostSum(NamedTuple):
+    """A sum of costs, in millionths of their unit, and what of it is estimated."""
+
+    amount: int = 0
+    estimated: int = 0
+
+
+def costs_by_budget(runtime: Runtime) -> dict[tuple[str, str], CostSum]:
     """Return what was ever spent, by the name of a group or owner, and its unit; tokens are added up."""
-    costs: dict[tuple[str, str], int] = {}
+    costs: dict[tuple[str, str], CostSum] = {}
     for spending in store_of(runtime).catalogue.spendings():
         name = spending.key.removeprefix(BUDGET)
         label = "token" if name.startswith("token:") else name
         if spending.unit is not None:
-            costs[label, spending.unit] = costs.get((label, spending.unit), 0) + spending.total_cost
+            amount, estimated = costs.get((label, spending.unit), CostSum())
+            costs[label, spending.unit] = CostSum(
+                amount + spending.total_cost, estimated + spending.estimated_total_cost
+            )
     return costs
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from everwhen.decide.budgets import cost_per_day, usages
+from everwhen.decide.budgets import DailyCost, cost_per_day, usages
 from everwhen.errors import QuotaError, SchedulerError
 from everwhen.model.cost import Cost
 from everwhen.model.declare import Declared
@@ -118,7 +118,7 @@ class Prospect(NamedTuple):
     needs_approval: bool
     refusal: str | None
     refused_by: str | None  # the limit of the token
-    cost_per_day: Cost | None  # at most; None: not known
+    cost_per_day: DailyCost | None  # None: not known
 
 
 def prospect_of(runtime: Runtime, declared: Declared, caller: Caller) -> Prospect:

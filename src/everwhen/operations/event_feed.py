@@ -8,7 +8,7 @@ nothing twice. Holds are on the rows of schedules and have no sequence, so the f
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, get_args
@@ -25,7 +25,9 @@ from everwhen.model.events import (
 )
 from everwhen.model.history import Recorded
 from everwhen.model.message import Message
+from everwhen.model.pause import actor_in, name_in
 from everwhen.operations.access import Caller
+from everwhen.operations.labels import LabelsByUid, labels_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -149,6 +151,24 @@ def narrowed(runtime: Runtime, wanted: Wanted, caller: Caller, schedule_id: str 
     if owner is not None and wanted.owner not in (None, owner):
         return None
     return replace(wanted, owner=owner or wanted.owner)
+
+
+class EventNames(NamedTuple):
+    """The names that events need: of their schedules, by uid, and of those who did something, by what is recorded."""
+
+    labels: LabelsByUid
+    actors: Mapping[str, str]
+
+
+def names_of_events(runtime: Runtime, entries: Iterable[FeedEntry]) -> EventNames:
+    """Return the names of all schedules, tokens, users and programs that these events mention."""
+    found = [facts_of(entry) for entry in entries]
+    labels = labels_of(runtime, (facts.uid for facts in found))
+    actors = {actor for facts in found if isinstance(facts, Event) and (actor := actor_in(facts)) is not None}
+    names = {actor: name for actor in actors if (name := name_in(actor)) is not None and name != actor}
+    ids = {actor.removeprefix("token:") for actor in actors - names.keys() if actor.startswith("token:")}
+    tokens = store_of(runtime).tokens.some(ids) if ids else ()
+    return EventNames(labels, names | {f"token:{token.token_id}": token.name for token in tokens})
 
 
 # Starts and ends of jobs, computed only while a client watches: jobs pay for no index and no row for them.

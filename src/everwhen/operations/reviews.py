@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from everwhen.decide import approval, edit
-from everwhen.decide.budgets import OWNER_BUDGET, cost_per_day, estimate, usages
+from everwhen.decide.budgets import OWNER_BUDGET, DailyCost, cost_per_day, estimate, usages
 from everwhen.decide.reconcile import FiringTimes, firings
 from everwhen.errors import LimitError, StatusError
-from everwhen.model.cost import Cost
 from everwhen.model.events import Event
 from everwhen.model.fields import answer_to_json
 from everwhen.model.history import Revision
@@ -79,7 +78,7 @@ class Review:
     firings: int
     firings_before: int | None
     busiest_day: int
-    cost_per_day: Cost | None
+    cost_per_day: DailyCost | None
     budgets: Sequence[BudgetRequest]
     limits: Sequence[LimitCheck]
     warnings: Sequence[str]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from everwhen.decide.explain import DELETED, explain_slot, no_slot, no_slot_yet
+from everwhen.decide.explain import DELETED, LATE, explain_slot, lateness, no_slot, no_slot_yet
 from everwhen.decide.explain import Evidence as Evidence
 from everwhen.decide.explain import Explanation as Explanation
 from everwhen.decide.explain import Fate as Fate
@@ -84,7 +84,9 @@ def _evidence(
     cited = [] if stopped is None or jobs or events else [stopped.recorded]
     passed_at = _passed_at(events, due_at)
     heard_before, started_after = (None, None)
-    if passed_at is not None:
+    if lateness(jobs[::-1], due_at) >= LATE:
+        heard_before, started_after = _silence_until(runtime, schedulers, due_at, jobs[-1].created_at)
+    elif passed_at is not None:
         heard_before, started_after = _silence(runtime, schedulers, passed_at)
     moves = [] if breaker is None else store.ledger.transitions(breaker.key, limit=200)
     is_queued = bool(jobs) and jobs[0].status == "queued"
@@ -103,6 +105,7 @@ def _evidence(
         last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
         heard_before=heard_before,
         started_after=started_after,
+        clock_steps=[step for step in _steps(system) if step[0] <= due_at < step[1]],
         on_its_way=store.outbox.on_its_way(jobs[0].job_id) if is_queued else None,
     )
 
@@ -141,6 +144,30 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
     before = [node.heartbeat_at for node in schedulers if node.heartbeat_at <= due_at]
     after = [node.started_at for node in schedulers if node.started_at > due_at]
     return max(before, default=None), min(after, default=None)
+
+
+def _silence_until(
+    runtime: Runtime, schedulers: Sequence[Node], due_at: int, fired_at: int
+) -> tuple[int | None, int | None]:
+    """Return the same where no scheduler ran when a slot was due, and one that started later fired it."""
+    heard_at, started_at = _silence(runtime, schedulers, due_at)
+    if heard_at is None or started_at is None or started_at > fired_at:
+        return None, None
+    is_known = any(
+        node.started_at <= due_at and (node.stopped_at or node.heartbeat_at) >= started_at
+        for node in schedulers
+    )
+    return (None, None) if is_known else (heard_at, started_at)
+
+
+def _steps(system: Sequence[Recorded]) -> Iterator[tuple[int, int]]:
+    """Yield from when to when clocks were set forward."""
+    for recorded in system:
+        ends = (recorded.event.detail.get("from"), recorded.event.detail.get("to"))
+        if recorded.event.type == "scheduler.clock_stepped":
+            before, after = ends
+            if isinstance(before, int) and isinstance(after, int):
+                yield before, after
 
 
 def _revision_at(history: ScheduleHistory, instant: int) -> Revision:

@@ -130,7 +130,8 @@ SELECT job_id, started_at FROM jobs
 WHERE job_id = ANY(:ids::texts) AND status = 'running' AND started_at IS NOT NULL""")
 _ENDED = Statement("SELECT job_id, slot_at, origin, status FROM jobs WHERE job_id = ANY(:ids::texts)")
 _COST_OF = Statement("""
-SELECT cost_amount, cost_unit FROM jobs WHERE job_id = :job_id::text AND cost_amount IS NOT NULL""")
+SELECT cost_amount, cost_unit, coalesce(cost_estimated, CASE cost_source WHEN 'estimated' THEN cost_amount ELSE 0 END)
+FROM jobs WHERE job_id = :job_id::text AND cost_amount IS NOT NULL""")
 _INSERT_DELIVERIES = Insert(
     "alert_deliveries", tuple(name.removesuffix("_") for name in AlertDelivery._fields if name != "id")
 )
@@ -415,9 +416,11 @@ def _facts_for(
 def _costs_of(tx: Snapshot, alert: Alert, facts: Facts, now: int) -> AlertCosts:
     """Return what the job of an alert cost, and how much its schedule's budgets have spent."""
     job_id, about = alert.details.get("job_id"), facts.about(alert)
-    cost = tx.one(Cost._make, _COST_OF, job_id=job_id) if job_id is not None else None
+    cost, estimated = None, 0
+    for amount, unit, guessed in tx.rows(_COST_OF, job_id=job_id) if job_id is not None else ():
+        cost, estimated = Cost(amount, unit), guessed
     if about is None:
-        return AlertCosts(cost)
+        return AlertCosts(cost, job_estimated=estimated)
     plan = tx.load_plans([(about.uid, about.revision)])[about.uid, about.revision]
     counted = [(one, one.unit) for one in plan.definition.budgets if one.unit is not None]
     spendings = tx.spendings([budget.key for budget, _ in counted]) if counted else {}
@@ -426,7 +429,7 @@ def _costs_of(tx: Snapshot, alert: Alert, facts: Facts, now: int) -> AlertCosts:
         for budget, unit in counted
         for usage in cost_usages(_spending(spendings, budget.key, unit, now), budget)
     ]
-    return AlertCosts(cost, tuple(found))
+    return AlertCosts(cost, tuple(found), estimated)
 
 
 def _spending(spendings: Mapping[str, Spending], key: str, unit: str, now: int) -> Spending:

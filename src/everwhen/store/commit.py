@@ -41,8 +41,10 @@ UPDATE jobs AS j SET cost_reserved = v.cost_reserved FROM batch AS v(cost_reserv
 WHERE j.row_id = v.row_id""")
 _ADD_COSTS = Statement("""
 UPDATE jobs AS j SET cost_amount = v.cost_amount + CASE WHEN j.cost_unit = v.cost_unit THEN j.cost_amount ELSE 0 END,
+    cost_estimated = v.cost_estimated + CASE WHEN j.cost_unit = v.cost_unit
+        THEN coalesce(j.cost_estimated, CASE j.cost_source WHEN 'estimated' THEN j.cost_amount ELSE 0 END) ELSE 0 END,
     cost_unit = v.cost_unit, cost_source = v.cost_source
-FROM batch AS v(cost_amount, cost_unit, cost_source, row_id) WHERE j.row_id = v.row_id""")
+FROM batch AS v(cost_amount, cost_estimated, cost_unit, cost_source, row_id) WHERE j.row_id = v.row_id""")
 _PUT_COSTS = Insert("schedule_costs", ("uid", "reports", "unreported"), replaces="uid")
 PUT_LAST_FIRINGS = Insert("last_firings", LastFiring._fields, replaces="key, uid")
 _PUT_SPENDINGS = Insert("budgets", Spending._fields, replaces="key")
@@ -93,7 +95,13 @@ def put_costs(tx: Transaction, ended: Iterable[tuple[Job, Cost | None]]) -> None
     """Write what attempts cost, as they reported or as it was estimated; those of one job add up."""
     costs = [(cost_of_run(job, reported), job.row_id) for job, reported in ended]
     batch = [
-        (cost.amount, cost.unit, "reported" if cost.is_reported else "estimated", row_id)
+        (
+            cost.amount,
+            0 if cost.is_reported else cost.amount,
+            cost.unit,
+            "reported" if cost.is_reported else "estimated",
+            row_id,
+        )
         for cost, row_id in costs
         if cost is not None
     ]

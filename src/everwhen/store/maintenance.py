@@ -367,8 +367,9 @@ class Vitals(StorePart):
             crowds = [Crowd._make(row) for row in tx.rows(_SCHEDULES)]
             jobs = dict(tx.rows(_JOBS_SINCE))
             breakers = dict(tx.rows(_BREAKERS))
-            overdue = tx.value(_OVERDUE, since=overdue_since, most=most_overdue)
             paused = tx.value(_IS_PAUSED)
+            # Nothing is overdue while the system is paused.
+            overdue = 0 if paused else tx.value(_OVERDUE, since=overdue_since, most=most_overdue)
             alerts, undelivered = dict(tx.rows(_OPEN_ALERTS)), tx.value(_UNDELIVERED)
         found = signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
         return found._replace(alerts=alerts, undelivered=undelivered)

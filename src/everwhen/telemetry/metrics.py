@@ -30,7 +30,7 @@ from everwhen.model.limits import BreakerState
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
 from everwhen.model.vitals import FeedDelay, Signs, Tally
-from everwhen.operations.budgets import costs_by_budget
+from everwhen.operations.budgets import CostSum, costs_by_budget
 from everwhen.operations.system import (
     LoopFigures,
     current_condition,
@@ -112,7 +112,13 @@ METRICS: Mapping[str, MetricKind] = {
     ),
     "cost": MetricKind(
         _Counter,
-        "What runs cost, by budget (a group, owner:NAME, or token for all tokens together) and currency.",
+        "What runs cost, reported and estimated, by budget (a group, owner:NAME, or token for all tokens together) and "
+        "currency.",
+        {"budget": (), "currency": ()},
+    ),
+    "estimated_cost": MetricKind(
+        _Counter,
+        "What of everwhen_cost_total is estimated, for runs that reported nothing.",
         {"budget": (), "currency": ()},
     ),
     "loop_checks": MetricKind(_Counter, "Evaluations of the loop of this process."),
@@ -131,7 +137,7 @@ class _Look(NamedTuple):
     signs: Signs | None = None
     lag: float = 0.0
     heartbeat_at: int | None = None
-    costs: Mapping[tuple[str, str], int] = {}
+    costs: Mapping[tuple[str, str], CostSum] = {}
     feed_delay: FeedDelay | None = None
 
 
@@ -181,7 +187,9 @@ class Metrics(Collector):
         yield _metric("jobs", fired)
         if look.signs is not None:
             yield from _state_metrics(look.signs, look)
-            yield _metric("cost", {labels: amount / MILLION for labels, amount in look.costs.items()})
+            costs = look.costs.items()
+            yield _metric("cost", {labels: cost.amount / MILLION for labels, cost in costs})
+            yield _metric("estimated_cost", {labels: cost.estimated / MILLION for labels, cost in costs})
         yield from self._own()
 
     def _own(self) -> Iterator[Metric]:

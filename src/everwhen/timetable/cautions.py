@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from everwhen.timetable.civil_time import DstRule, Zone
+from everwhen.timetable.cron_series import CronSeries
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 
 DAY = 86_400
@@ -35,6 +37,21 @@ def fires_per_day(trigger: Trigger, year: int) -> float | None:
             expression = trigger.expression
             times = expression.minutes.bit_count() * expression.hours.bit_count()
             return times * expression.days.days_of_year(year).bit_count() / 365
+        case _:
+            return None
+
+
+def most_fires_per_day(trigger: Trigger, zone: Zone, rule: DstRule, start: int) -> int | None:
+    """Return how many slots the day of UTC has that has the most, of a year; None for what does not repeat."""
+    match trigger:
+        case Every():
+            return -(-DAY // trigger.seconds)
+        case EveryMonth():
+            return 1
+        case Cron():
+            series, first = CronSeries(trigger.expression, zone, rule), start - start % DAY
+            days = range(first, first + 366 * DAY, DAY)
+            return max(series.count_between(day, day + DAY) for day in days)
         case _:
             return None
 

@@ -36,14 +36,25 @@ class JobCost(View):
 
     @classmethod
     def of_job(cls, job: model.Job) -> Object | None:
-        if job.cost_amount is None or job.cost_unit is None:
-            return None
-        return cls.of_cost(Cost(job.cost_amount, job.cost_unit))
+        return cls._of_amount(job, job.cost_amount)
+
+    @classmethod
+    def reported_of_job(cls, job: model.Job) -> Object | None:
+        return cls._of_amount(job, (job.cost_amount or 0) - job.estimated_cost or None)
+
+    @classmethod
+    def estimated_of_job(cls, job: model.Job) -> Object | None:
+        return cls._of_amount(job, job.estimated_cost or None)
+
+    @classmethod
+    def _of_amount(cls, job: model.Job, amount: int | None) -> Object | None:
+        return None if amount is None or job.cost_unit is None else cls.of_cost(Cost(amount, job.cost_unit))
 
     @classmethod
     def reserved_by(cls, job: model.Job) -> Object | None:
         """Return the estimate that its budgets hold for a job that has not ended; each holds the same in its unit."""
-        return cls.of_cost(max(reserved_in(job.cost_reserved).values(), default=None))
+        reserved = reserved_in(job.cost_reserved).values() if job.is_outstanding else ()
+        return cls.of_cost(max(reserved, default=None))
 
     @classmethod
     def of_cost(cls, cost: Cost | None) -> Object | None:
@@ -78,9 +89,17 @@ class Job(View):
     error_type: str | None = field(about="Of that exception, such as `ValueError`; null: it is none.")
     error_message: str | None = field(about="The error without type and traceback.")
     result: str | None
-    cost: JobCost | None = field(JobCost.of_job, about="What all its attempts cost; null: not known.")
+    cost: JobCost | None = field(
+        JobCost.of_job, about="What all its attempts cost, reported and estimated; null: not known."
+    )
+    reported_cost: JobCost | None = field(
+        JobCost.reported_of_job, about="What of it runs reported; null: nothing."
+    )
+    estimated_cost: JobCost | None = field(
+        JobCost.estimated_of_job, about="What of it is estimated, for attempts that reported nothing."
+    )
     cost_source: CostSource | None = field(
-        about="reported by the run, or estimated where it reported nothing."
+        about="Of its last attempt: reported by the run, or estimated where it reported nothing."
     )
 
 
@@ -96,7 +115,8 @@ class JobInDetail(ListedJob):
     )
     delivery: int | None = field(about="The number of that message.")
     reserved: JobCost | None = field(
-        JobCost.reserved_by, about="What its budgets hold for it until it ends; null: none counts cost."
+        JobCost.reserved_by,
+        about="What its budgets hold for it until it ends; null: none counts cost, or it has ended.",
     )
 
 

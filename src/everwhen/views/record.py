@@ -11,8 +11,7 @@ from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.model.masks import masked
 from everwhen.model.pause import actor_in, name_in
-from everwhen.operations.event_feed import FeedEntry, facts_of
-from everwhen.operations.labels import EventNames
+from everwhen.operations.event_feed import EventNames, FeedEntry, facts_of
 from everwhen.views.labels import Labelled, label_to_json
 from everwhen.views.shape import Object, View, When, field, when_text
 

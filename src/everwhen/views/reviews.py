@@ -23,6 +23,10 @@ class BudgetRequest(View):
     limit: LimitName = field("usage.limit")
     currency: str | None = field("unit")
     used: float = field(lambda one: _amount(one, one.usage.used), about="In the current window.")
+    estimated: float | None = field(
+        lambda one: amount_number(one.usage.estimated) if one.usage.is_cost else None,
+        about="Of a cost: the estimates in the used amount.",
+    )
     asked: float = field(lambda one: _amount(one, one.asked))
     most: float = field(lambda one: _amount(one, one.usage.most))
     level: BudgetLevel = field(lambda one: one.usage.level or "ok", about="Without what is asked for.")
@@ -61,7 +65,13 @@ class Review(View):
     )
     busiest_day: int = field(about="The most firings of one of these days, in UTC.")
     cost_per_day: JobCost | None = field(
-        via=JobCost.of_cost, about="When every run costs as much as it may (cost_per_run); null: not known."
+        via=lambda cost: JobCost.of_cost(cost.mean),
+        about="On average, when every run costs as much as it may (cost_per_run); null: not known.",
+    )
+    most_cost_per_day: JobCost | None = field(
+        "cost_per_day",
+        via=lambda cost: JobCost.of_cost(cost.most),
+        about="On its busiest day in UTC, with all retries, when every run costs as much as it may; null: not known.",
     )
     budgets: list[BudgetRequest] = field(via=each(BudgetRequest.of))
     limits: list[LimitCheck] = field(via=each(LimitCheck.of), about="Limits of the token that asked.")

@@ -290,6 +290,7 @@ class StatsPoint(View):
         about="In seconds, from when it was due to its start.",
     )
     cost: JobCost | None = field(JobCost.of_job, about="What it cost; null: not known.")
+    estimated_cost: JobCost | None = field(JobCost.estimated_of_job, about="What of it is estimated.")
 
 
 class StatsDay(View):

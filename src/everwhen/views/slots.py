@@ -65,7 +65,10 @@ class Preview(View):
     now: When
     fires_per_day: float | None = field(about="On average; null for what fires once, or on request.")
     cost_per_day: JobCost | None = field(
-        about="When every run costs as much as it may (cost_per_run); null: not known."
+        about="On average, when every run costs as much as it may (cost_per_run); null: not known."
+    )
+    most_cost_per_day: JobCost | None = field(
+        about="On its busiest day in UTC, with all retries, when every run costs as much as it may; null: not known."
     )
     ends_at: When | None = field(about="No slot from here on, by its own end or by a limit of the token.")
     warnings: list[str] = field(about="What its author may not have meant.")
@@ -117,7 +120,7 @@ def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
 def preview_to_json(
     found: upcoming.Preview, definition: Definition, prospect: context.Prospect, now: int
 ) -> Object:
-    year = to_datetime(now).year
+    year, cost = to_datetime(now).year, prospect.cost_per_day
     return Preview.made(
         sentence=found.sentence,
         type=definition.type,
@@ -126,7 +129,8 @@ def preview_to_json(
         total=len(found.slots),
         now=when_text(now),
         fires_per_day=fires_per_day(definition.trigger, year),
-        cost_per_day=JobCost.of_cost(prospect.cost_per_day),
+        cost_per_day=JobCost.of_cost(cost and cost.mean),
+        most_cost_per_day=JobCost.of_cost(cost and cost.most),
         ends_at=when_text(prospect.ends_at),
         warnings=cautions(definition.trigger, year),
         needs_approval=prospect.needs_approval,

@@ -113,7 +113,12 @@ class Budget(View):
     reserved: float = field(
         lambda one: amount_number(one.spending.reserved), about="Estimates of jobs that have not ended."
     )
-    total_cost: float = field(lambda one: amount_number(one.spending.total_cost), about="Ever.")
+    total_cost: float = field(
+        lambda one: amount_number(one.spending.total_cost), about="Ever, reported and estimated."
+    )
+    total_estimated: float = field(
+        lambda one: amount_number(one.spending.estimated_total_cost), about="What of it is estimated."
+    )
     on_reached: OnReached = field("budget.on_reached")
     catch_up_share: int = field("budget.catch_up_share", about="Of a window, in per cent.")
     skipped: int = field(about="Slots that it has skipped in the current windows.")

@@ -35,7 +35,8 @@ from everwhen.model.queries import MessageFilter
 from everwhen.model.token import Token
 from everwhen.operations import audit, event_feed
 from everwhen.operations.access import Caller
-from everwhen.operations.labels import names_of_events, uids_named
+from everwhen.operations.event_feed import names_of_events
+from everwhen.operations.labels import uids_named
 from everwhen.views.record import AuditList, MessageList, event_to_json, message_to_json
 from everwhen.views.shape import cursor_of, numbers_of
 

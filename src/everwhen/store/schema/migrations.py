@@ -491,6 +491,8 @@ CREATE INDEX idx_jobs_share ON jobs (share, ready_at) WHERE ready_at IS NOT NULL
 CREATE INDEX idx_jobs_share ON jobs (share, ready_at, row_id) WHERE ready_at IS NOT NULL; -- postgres
 ALTER TABLE budgets ADD COLUMN estimated_day_cost BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE budgets ADD COLUMN estimated_month_cost BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE budgets ADD COLUMN estimated_total_cost BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN cost_estimated BIGINT;
 
 CREATE TABLE last_firings (
     key, uid NAME NOT NULL,

@@ -41,6 +41,8 @@ export class LineModel {
     if (type === "job.started" || ENDS[type]) {
       const known = this.items.get(job_id) || { ...EMPTY, kind: "job", schedule_id, slot_at, due_at: slot_at, job_id, origin: event.detail?.origin };
       if (!slot_at && !this.items.has(job_id)) { this.outdated++; return false; }
+      // The stream repeats events after a break: the start of an attempt that is over by now tells nothing new.
+      if (type === "job.started" && known.ended_at && (event.detail?.attempt ?? 0) <= (known.attempt ?? 0)) return false;
       const ended = ENDS[type], seconds = event.detail?.seconds;
       const started_at = ended ? known.started_at || (seconds ? new Date(Date.parse(event.at) - seconds * 1000).toISOString() : null) : event.at;
       this.decided(schedule_id, slot_at);

@@ -1,16 +1,15 @@
 // The output of a job as lines: streams kept apart, colours as classes, everything else that is not text shown as text.
 
+import { visible } from "./parts.js";
+
 const MOST = 2000; // lines in the page
 const SGR = /\u001b\[([0-9;]*)m/g;
-// eslint-disable-next-line no-control-regex
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-const shown = (text) => text.replace(CONTROL, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
 // A line as pieces [class, text]; an escape sequence that is not a colour is shown, never obeyed.
 export function colourPieces(line, style) {
   const found = [];
   let at = 0;
-  const push = (text) => { if (text) found.push([[style.bold ? "b" : "", style.colour].filter(Boolean).join(" "), shown(text)]); };
+  const push = (text) => { if (text) found.push([[style.bold ? "b" : "", style.colour].filter(Boolean).join(" "), visible(text)]); };
   for (const code of line.matchAll(SGR)) {
     push(line.slice(at, code.index));
     at = code.index + code[0].length;

@@ -208,5 +208,5 @@ export const Seg = ({ label, options, value, onChange }) => html`<div class="seg
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
 // Text of strangers: control characters are shown, not sent to the page as they are.
-export const visible = (text) => String(text ?? "").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
+export const visible = (text) => String(text ?? "").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
 export const sentence = (text) => { const line = capital(visible(text)); return /[.!?]$/.test(line) ? line : `${line}.`; };

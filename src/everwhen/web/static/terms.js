@@ -2,17 +2,16 @@
 import { signal } from "./lib.js";
 import { get } from "./api.js";
 
-export const terms = signal({ keys: new Map(), reasons: new Map() });
+export const terms = signal(null);
 let isAsked = false;
 export async function loadTerms() {
   if (isAsked) return;
   isAsked = true;
-  const byName = (list, name) => new Map(list.map((one) => [one[name], one]));
-  try { const found = await get("terms/"); terms.value = { keys: byName(found.keys, "key"), reasons: byName(found.reasons, "reason") }; } catch { isAsked = false; }
+  try { terms.value = await get("terms/"); } catch { isAsked = false; }
 }
 
 // Reasons in few words, for marks and lists; the whole sentence is that of `why/`. Until the terms are there, a reason is its own word.
-const textOf = (reason, name) => (reason ? terms.value.reasons.get(reason)?.[name] || reason.replaceAll("_", " ") : "");
+const textOf = (reason, name) => (reason ? terms.value?.reasons.find((one) => one.reason === reason)?.[name] || reason.replaceAll("_", " ") : "");
 export const reasonText = (reason) => textOf(reason, "text");
 export const reasonAhead = (reason) => textOf(reason, "text_ahead");
 // An error behind the type of its exception, as Python prints it; nothing where there is none.

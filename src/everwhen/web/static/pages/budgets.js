@@ -4,7 +4,7 @@ import { get, isGlobal, may } from "../api.js";
 import { absolute, duration, ms, now, number, relative } from "../time.js";
 import { capital, Glyph, Pill } from "../glyphs.js";
 import { Empty, Failed, Loading, plural, useData, visible } from "../parts.js";
-import { Meter, money } from "../meters.js";
+import { amounts, Meter, money } from "../meters.js";
 import { href } from "../router.js";
 import { Page } from "../shell.js";
 
@@ -24,7 +24,7 @@ export function AgentBudgets() {
 }
 
 function Card({ budget }) {
-  const facts = [budget.cost_per_run === null ? null : `at most ${money(budget.cost_per_run, budget.currency)} a run`, budget.currency ? `${money(budget.total_cost, budget.currency)} spent since it exists` : null, REACHED[budget.on_reached]];
+  const facts = [budget.cost_per_run === null ? null : `at most ${money(budget.cost_per_run, budget.currency)} a run`, budget.currency ? `${amounts(budget.total_cost, budget.total_estimated, budget.currency)} since it exists` : null, REACHED[budget.on_reached]];
   const refill = budget.limits.map((one) => ms(one.refill_at)).sort((a, b) => a - b)[0];
   return html`<li><div class="row between"><${Name} budget=${budget} /><span class="row"><${State} budget=${budget} /></span></div><span class="muted">${capital(facts.filter(Boolean).join(", "))}</span><${Rows} budget=${budget} />
     <span class="row between muted">${budget.currency ? html`<span>${money(budget.reserved, budget.currency)} reserved for runs that have not ended</span>` : html`<span></span>`}${refill && !budget.spent_until ? html`<span class="nowrap">refills ${relative(refill, now.value)}</span>` : null}</span></li>`;

@@ -10,7 +10,7 @@ import { jobName } from "../names.js";
 import { errorText, reasonText } from "../terms.js";
 import { go, href } from "../router.js";
 import { Page } from "../shell.js";
-import { cost } from "../meters.js";
+import { cost, costOfJob } from "../meters.js";
 import { LogLines } from "../log_lines.js";
 
 export function JobPage({ id }) {
@@ -116,7 +116,7 @@ function HowLong({ job }) {
   return html`<section class="card"><header><h2>How long</h2><span class="end strong">${duration(ran)}</span></header><div class="body usual"><div class="track" role="img" aria-label=${words}><i class=${end === null ? "run" : HUE[KIND[job.status]]} style=${{ width: place(ran) }}></i>${marks.filter(([value]) => value <= top).map(([value]) => html`<b key=${value} style=${{ left: place(value) }}></b>`)}</div>
     <dl class="kv">${marks.map(([value, text]) => html`<dt key=${text}>${text.split(" ")[0]}</dt><dd>${duration(value)}${value === usual ? `, the median of ${plural(data.duration_jobs, "job")}` : ""}</dd>`)}</dl></div></section>`;
 }
-const Cost = ({ job }) => (job.cost || job.reserved ? html`<section class="card" aria-label="Cost"><header><h2>Cost</h2><span class="end strong">${job.cost ? cost(job.cost) : "not known yet"}</span></header><div class="body"><dl class="kv">${job.cost ? html`<dt>${job.cost_source === "estimated" ? "Estimated" : "Reported"}</dt><dd>${job.cost_source === "estimated" ? "the run reported nothing" : "by the run"}</dd>` : null}${job.reserved ? html`<dt>Reserved</dt><dd>${cost(job.reserved)} until it ends</dd>` : null}</dl></div></section>` : null);
+const Cost = ({ job }) => (job.cost || job.reserved ? html`<section class="card" aria-label="Cost"><header><h2>Cost</h2><span class="end strong">${job.cost ? costOfJob(job) : "not known yet"}</span></header><div class="body"><dl class="kv">${job.reported_cost ? html`<dt>Reported</dt><dd>${cost(job.reported_cost)} by the run</dd>` : null}${job.estimated_cost ? html`<dt>Estimated</dt><dd>${cost(job.estimated_cost)}, ${job.reported_cost ? "for an attempt that" : "since the run"} reported nothing</dd>` : null}${job.reserved ? html`<dt>Reserved</dt><dd>${cost(job.reserved)} until it ends, an estimate</dd>` : null}</dl></div></section>` : null);
 // A one-shot is due at its very instant within the second that is its slot; of others the difference is their jitter.
 const jitterText = (job, schedule) => (schedule?.type === "one_shot" || ms(job.due_at) - ms(job.slot_at) < 1000 ? null : `${duration(ms(job.due_at) - ms(job.slot_at))} of jitter`);
 function Timings({ job, schedule }) {

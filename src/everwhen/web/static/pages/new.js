@@ -12,7 +12,7 @@ import { Page } from "../shell.js";
 const PAUSE = 150;
 const TRIGGERS = [["every", "Every"], ["cron", "Cron"], ["at", "At"], ["after", "After"]];
 // What a key is where the form says nothing, and the words that it may be, each with its meaning.
-const keyOf = (key) => terms.value.keys.get(key);
+const keyOf = (key) => terms.value.keys.find((one) => one.key === key);
 const defaultOf = (key) => `${keyOf(key).default}, the default`;
 const wordsOf = (key) => [["", defaultOf(key)], ...keyOf(key).words.map(({ word, about }) => [word, `${word}: ${about}`])];
 const meaningOf = (key, word) => keyOf(key).words.find((one) => one.word === word)?.about;
@@ -29,7 +29,7 @@ export function NewSchedule() {
   if (like || edit) {
     if (source.problem) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Failed} what="The schedule could not be loaded" problem=${source.problem} again=${source.again} /></section><//>`;
   }
-  if (!source.data || !terms.value.keys.size) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Loading} /></section><//>`;
+  if (!source.data || !terms.value) return html`<${Page} title=${title} crumb=${["schedules", "Schedules"]}><section class="card"><${Loading} /></section><//>`;
   const [schedule = null, own = null] = source.data;
   return html`<${Form} key=${like || edit || "new"} source=${schedule} own=${own} isEdit=${Boolean(edit)} title=${title} />`;
 }

@@ -99,12 +99,14 @@ function Overview({ path, schedule, slots, at, why, id }) {
       ${figures?.days.length ? html`<details class="as-table"><summary>As a table</summary><table class="table"><thead><tr><th scope="col">Day</th><th scope="col">Outcomes</th></tr></thead><tbody>${[...figures.days].reverse().slice(0, 60).map((one) => html`<tr key=${one.day}><td class="nowrap">${one.day}</td><td>${Object.entries(one.counts).map(([word, count]) => `${number(count)} ${word.replace("_", " ")}`).join(", ")}</td></tr>`)}</tbody></table></details>` : null}</section>
     ${figures?.points.length ? html`<div class="grid-2">
       <section class="card chart"><header><h2>Duration</h2><span class="end muted">last ${plural(figures.points.length, "job")}, s</span></header><div class="body"><${Chart} points=${figures.points} value=${seconds} unit="seconds" limit=${figures.duration_p95} label="Duration" /></div></section>
-      <section class="card chart"><header><h2>Lag from due to start</h2><span class="end muted">last ${plural(figures.points.length, "job")}, ms</span></header><div class="body"><${Chart} points=${figures.points} value=${lag} unit="milliseconds" label="Lag" /></div></section>${currency ? html`<section class="card chart"><header><h2>Cost</h2><span class="end muted">last ${plural(figures.points.length, "job")}, ${visible(currency)}</span></header><div class="body"><${Chart} points=${figures.points} value=${costOf} unit=${currency} label="Cost" /></div></section>` : null}</div>` : null}`;
+      <section class="card chart"><header><h2>Lag from due to start</h2><span class="end muted">last ${plural(figures.points.length, "job")}, ms</span></header><div class="body"><${Chart} points=${figures.points} value=${lag} unit="milliseconds" label="Lag" /></div></section>${currency ? html`<section class="card chart"><header><h2>Cost</h2><span class="end muted">last ${plural(figures.points.length, "job")}, ${visible(currency)}, as reported${estimatesOf(figures.points)}</span></header><div class="body"><${Chart} points=${figures.points} value=${costOf} unit=${currency} label="Cost" /></div></section>` : null}</div>` : null}`;
 }
 // How many jobs the figure is about; a percentile is only spoken of where there are enough of them.
 const durationNote = (figures) => (!figures?.duration_jobs ? "no job has ended yet" : `median of ${plural(figures.duration_jobs, "job")}${figures.duration_p95 === null ? "" : `, p95 ${duration(figures.duration_p95 * 1000)}`}`);
 const seconds = (point) => point.duration;
-const costOf = (point) => point.cost?.amount ?? null;
+// What runs reported: an estimate is no measurement.
+const costOf = (point) => { const reported = (point.cost?.amount || 0) - (point.estimated_cost?.amount || 0); return point.cost && (reported || !point.estimated_cost) ? reported : null; };
+const estimatesOf = (points) => { const count = points.filter((one) => one.estimated_cost).length; return count ? `; ${plural(count, "estimate")} left out` : ""; };
 const lag = (point) => (point.lag === null ? null : Math.max(0, point.lag * 1000));
 function lastMonth(days) {
   const since = new Date(now.value - 30 * 86400000).toISOString().slice(0, 10), sum = { good: 0, ended: 0, missed: 0 };
