@@ -345,7 +345,7 @@ def test_a_token_that_asks_too_often_learns_when_to_come_again(tmp_path: Path) -
 
 
 def test_a_host_of_another_name_is_refused(service: Service, tmp_path: Path) -> None:
-    for host in ("evil.example", "evil.example:8750", "", "169.254.1.1"):
+    for host in ("evil.example", "evil.example:8750", "", "169.254.1.1", "evil.example@localhost"):
         answer = service.admin.call("GET", "/schedules/", headers={"Host": host})
         assert (answer.status, answer.problem) == (421, "wrong-host"), host
     assert service.admin.call("GET", "/schedules/", headers={"Host": "localhost:1"}).status == 200

@@ -54,6 +54,24 @@ def test_a_silence_names_a_schedule_or_a_group_and_ends(service: Service) -> Non
     assert service.admin.get("/alerts/silences/").fields["total"] == 0
 
 
+def test_a_subject_has_one_silence_as_long_as_the_longest(service: Service) -> None:
+    """Each call was a row more, which every list of silences and every count of alerts looked at."""
+    ada, bob = (service.client(owner=name) for name in ("ada", "bob"))
+    subjects = {client: client.create()["id"] for client in (ada, bob)}
+    made = [
+        client.post("/alerts/silences/", {"subject": subjects[client], "duration": duration})
+        for duration in ("2h", "1h", "4h", "3h")
+        for client in (ada, bob)
+    ]
+    assert {one.status for one in made} == {201}
+    for client, subject in subjects.items():
+        (silence,) = client.get("/alerts/silences/").fields["items"]
+        assert silence["subject"] == subject
+        own = [one.fields for one in made if one.fields["subject"] == subject]
+        assert silence == own[-1] and silence["until"] == max(one["until"] for one in own)
+    assert service.admin.get("/alerts/silences/").fields["total"] == 2
+
+
 def test_a_rule_is_tested_through_its_channel(service: Service) -> None:
     with a_server(status(200, "ok")) as good, a_server(status(403, "no")) as bad:
         rules = rules_in(

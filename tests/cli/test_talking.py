@@ -385,6 +385,15 @@ def test_init_writes_a_starter_that_is_valid_and_overwrites_nothing(tmp_path: Pa
     assert again.exit_code == 1 and "exists already; nothing was written" in again.output
 
 
+def test_init_says_where_it_cannot_write(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    (tmp_path / "file").write_text("")
+    for folder in (loop, tmp_path / "file" / "app"):
+        answer = CliRunner().invoke(everwhen, ["init", str(folder)])
+        assert answer.exit_code == 1 and f"Error: {folder} cannot be written to: " in answer.output
+
+
 @pytest.mark.parametrize(
     ("host", "line"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,11 @@ def test_a_pipe_or_a_device_that_a_file_names_is_never_opened(tmp_path: Path) ->
         main.write_text(f"version: 1\nagents: [{name}]\ninclude: [{name}]\n")
         for kind in ("ductile", "herdctl"):
             assert "is not a file, but a device, a pipe or a socket" in refusal(kind, str(main))
+
+
+@pytest.mark.parametrize("kind", ["crontab", "ductile", "herdctl", "celery"])
+def test_a_link_that_leads_to_itself_is_no_file(kind: str, tmp_path: Path) -> None:
+    """Python could not tell where it leads, and said so in a traceback."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert refusal(kind, str(loop)) == f"{loop}: cannot be read: {os.strerror(errno.ELOOP)}"

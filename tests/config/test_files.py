@@ -37,6 +37,14 @@ def test_a_file_that_includes_itself_is_read_once(tmp_path: Path) -> None:
     assert ids(tmp_path, f"include: ['*.yaml']\n{A}") == ["a"]
 
 
+def test_a_link_that_leads_to_itself_is_a_mistake_of_the_file_that_includes_it(tmp_path: Path) -> None:
+    """Python could not tell where it leads, and the command ended with a traceback."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/loop.yaml").symlink_to("loop.yaml")
+    (complaint,) = mistakes(tmp_path, f"include: ['more/*.yaml']\n{A}")
+    assert complaint.startswith("more/loop.yaml: cannot be read: ")
+
+
 def test_mistakes_of_included_files_name_their_file(tmp_path: Path) -> None:
     write(tmp_path, "schedules:\n- {id: b, evry: 1m, run: {command: [ls]}}", "more/b.yaml")
     write(tmp_path, "service: {name: x}\ninclude: []", "more/c.yaml")

@@ -13,6 +13,7 @@ from everwhen.operations import submissions, tokens
 from everwhen.operations.access import Caller, key_of
 from everwhen.operations.jobs import trigger_schedule
 from everwhen.operations.schedules import delete_schedule
+from everwhen.store.tokens import MOST_SESSIONS
 from tests.conformance.tenant import Tenant
 
 RUN = {"http": {"url": "https://example.com/"}}
@@ -32,6 +33,21 @@ def make(runtime: Tenant, who: Caller, count: int = 1, **fields: object) -> list
             e.schedule.state.schedule_id for e in submissions.create_entries(runtime.runtime, [one], who)
         ]
     return found
+
+
+def test_a_token_has_so_many_sessions_and_the_oldest_ends_for_another(runtime: Tenant) -> None:
+    """Whoever had a token began as many as it liked, and each looked at all the others."""
+    token, other = (
+        tokens.create_token(runtime.runtime, name, "viewer", lasts=DAY).token for name in ("a", "b")
+    )
+    kept = tokens.begin_session(runtime.runtime, other)
+    begun = []
+    for _ in range(MOST_SESSIONS + 5):
+        begun.append(tokens.begin_session(runtime.runtime, token))
+        runtime.wait("1s")
+    found = [tokens.find_session(runtime.runtime, one.secret) for one in begun]
+    assert found == [None] * 5 + [token] * MOST_SESSIONS
+    assert tokens.find_session(runtime.runtime, kept.secret) == other
 
 
 def test_a_token_is_found_by_its_secret_until_it_is_revoked(runtime: Tenant) -> None:

@@ -221,7 +221,9 @@ def _too_many(wait: float) -> Response:
 
 
 def _name(host: str) -> str:
-    """Return the name in a Host header, without its port."""
+    """Return the name in a Host header, without its port; none where it has more than these."""
+    if "@" in host:
+        return ""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

@@ -16,7 +16,7 @@ from everwhen.compat.importers.celery_beat import import_celery
 from everwhen.compat.importers.crontab import import_crontab
 from everwhen.compat.importers.ductile import import_ductile
 from everwhen.compat.importers.herdctl import import_herdctl
-from everwhen.config.files import read_text
+from everwhen.config.files import read_text, real_path
 from everwhen.config.problems import Report
 from everwhen.config.yaml_text import MOST_BYTES, read_document, written
 from everwhen.errors import ConfigError
@@ -59,7 +59,7 @@ def ductile(file: Path) -> Answers:
 @answering
 def herdctl(file: Path) -> Answers:
     """Import an agent of herdctl, or a fleet with the files that it names."""
-    folder = Path.cwd() if str(file) == "-" else file.resolve().parent
+    folder = Path.cwd() if str(file) == "-" else real_path(file).parent
     return _show_imported(
         import_herdctl(_document(file), lambda name: _included(Path(name)), str(folder)), file
     )

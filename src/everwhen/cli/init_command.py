@@ -9,6 +9,7 @@ import click
 from everwhen.cli.screen import Answers, answering
 from everwhen.cli.terminal import echo, secho
 from everwhen.clock import local_zone_name
+from everwhen.config.files import real_path
 from everwhen.errors import TimetableError
 
 FILE = """\
@@ -76,10 +77,15 @@ def command(directory: Path) -> Answers:
     taken = [path for path in files if path.exists()]
     if taken:
         raise click.ClickException(f"{taken[0]} exists already; nothing was written")
-    plugin.mkdir(parents=True, exist_ok=True)
-    for path, text in files.items():
-        path.write_text(text, encoding="utf-8")
-    (plugin / "hello.py").chmod(0o755)
+    try:
+        plugin.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            path.write_text(text, encoding="utf-8")
+        (plugin / "hello.py").chmod(0o755)
+    except OSError as error:
+        raise click.ClickException(
+            f"{directory} cannot be written to: {error.strerror}; name another directory"
+        ) from error
     where = "" if directory == Path() else f"cd {directory} && "
     following = f"{where}everwhen up"
     yield {"directory": str(directory), "files": [str(path) for path in files], "next": following}
@@ -99,5 +105,7 @@ def _timezone() -> str:
 
 def _name(directory: Path) -> str:
     """Derive a valid name of the service from the name of the directory."""
-    kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in directory.resolve().name)
+    kept = "".join(
+        c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in real_path(directory).name
+    )
     return kept.strip("-_") or "everwhen"

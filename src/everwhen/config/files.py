@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -117,13 +118,13 @@ def stamp_of(path: Path) -> Stamp | None:
 
 def directories_of(main: File) -> list[Path]:
     """Return the directories that contain files of the configuration, or may later: a watcher has to watch them."""
-    found = {main.path.parent.resolve()}
+    found = {real_path(main.path.parent)}
     for pattern in _patterns(main):
         directory = main.path.parent / pattern
         while has_magic(str(directory.parent)):
             directory = directory.parent
         if directory.parent.is_dir():
-            found.add(directory.parent.resolve())
+            found.add(real_path(directory.parent))
     return sorted(found)
 
 
@@ -152,7 +153,13 @@ def _matching(main: File) -> list[Path]:
     """Return the files that `include` names, each once, and never the main file."""
     names = dict.fromkeys(name for pattern in _patterns(main) for name in _glob(main, pattern))
     paths = [main.path.parent / name for name in names]
-    return [path for path in paths if path.resolve() != main.path.resolve()]
+    return [path for path in paths if real_path(path) != real_path(main.path)]
+
+
+def real_path(path: Path) -> Path:
+    """Return the file behind a path; of a link that leads to itself, a path that cannot be read. `Path.resolve` raises
+    for such a link, before Python 3.13."""
+    return Path(os.path.realpath(path))
 
 
 def _glob(main: File, pattern: str) -> list[str]:

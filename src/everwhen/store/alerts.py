@@ -85,7 +85,14 @@ UPDATE alerts SET acked_at = :now::instant, acked_by = :actor::text
 WHERE id = :id AND state = 'open' AND acked_at IS NULL""")
 _NO_REPEATS = Statement("UPDATE alert_notices SET due_at = NULL WHERE alert = :id AND state = 'reported'")
 _INSERT_SILENCE = Insert("alert_silences", tuple(name for name in Silence._fields if name != "id"))
-_LAST_SILENCE = Statement("SELECT max(id) FROM alert_silences WHERE subject = :subject::text")
+_OF_SUBJECT = "FROM alert_silences WHERE subject = :subject::text AND kind = :kind::text"
+_LAST_SILENCE = Statement(f"SELECT max(id) {_OF_SUBJECT}")
+_LONGEST_SILENCE = Statement(f"SELECT max(until) {_OF_SUBJECT}")
+_END_SILENCES_OF = Statement(f"DELETE {_OF_SUBJECT}")
+# idx_schedules_owner, and the unique key on schedule_id.
+_SILENCES_OF_OWNER = Statement(f"""
+SELECT {SILENCE_COLUMNS} FROM alert_silences WHERE until > :now::instant AND kind = 'schedule'
+    AND subject IN (SELECT schedule_id FROM schedules WHERE owner = :owner::text) ORDER BY id""")
 _END_SILENCE = Statement("DELETE FROM alert_silences WHERE id = :id")
 _SILENCED = Statement(f"SELECT {SILENCE_COLUMNS} FROM alert_silences WHERE id = :id")
 
@@ -153,13 +160,17 @@ class Alerts(StorePart):
 
         return self._store.write(Lane.API, work)
 
-    def silence(self, silence: Silence, event: Event) -> int:
-        """Write a silence, and return its number."""
+    def silence(self, silence: Silence, event: Event) -> Silence:
+        """Write a silence in the place of the others of its subject, and return it: it lasts as long as the longest."""
 
-        def work(tx: Transaction) -> int:
-            tx.insert(_INSERT_SILENCE, [tuple(v for k, v in silence._asdict().items() if k != "id")])
+        def work(tx: Transaction) -> Silence:
+            about = {"kind": silence.kind, "subject": silence.subject}
+            until = max(tx.value(_LONGEST_SILENCE, **about) or 0, silence.until)
+            tx.run(_END_SILENCES_OF, **about)
+            longest = silence._replace(until=until)
+            tx.insert(_INSERT_SILENCE, [tuple(v for k, v in longest._asdict().items() if k != "id")])
             tx.insert_events([event])
-            return int(tx.value(_LAST_SILENCE, subject=silence.subject))
+            return longest._replace(id=int(tx.value(_LAST_SILENCE, **about)))
 
         return self._store.write(Lane.API, work)
 
@@ -169,9 +180,11 @@ class Alerts(StorePart):
     def find_silence(self, silence_id: int) -> Silence | None:
         return self._one(Silence._make, _SILENCED, id=silence_id)
 
-    def silences(self, now: int) -> Sequence[Silence]:
-        """Return those that are in force."""
-        return self._many(Silence._make, SILENCES, now=now)
+    def silences(self, now: int, *, owner: str | None = None) -> Sequence[Silence]:
+        """Return those that are in force; of an owner those of its schedules."""
+        if owner is None:
+            return self._many(Silence._make, SILENCES, now=now)
+        return self._many(Silence._make, _SILENCES_OF_OWNER, now=now, owner=owner)
 
     def deliveries(
         self, *, rule: str | None, owner: str | None, limit: int, before: int | None = None

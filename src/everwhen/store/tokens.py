@@ -48,7 +48,11 @@ _INSERT_JOB_TOKEN = Insert(
 )
 # There are only as many as agents ran in a day: an insert scans them.
 _FORGET_JOB_TOKENS = Statement("DELETE FROM job_tokens WHERE expires_at <= :now::instant")
-# There are only a few sessions at a time: an insert scans them.
+# There are only a few sessions at a time, and of one token so many at most: an insert scans them.
+MOST_SESSIONS = 50
+_END_OLDEST = Statement("""
+DELETE FROM sessions WHERE token_id = :token_id::text AND hash NOT IN (
+    SELECT hash FROM sessions WHERE token_id = :token_id::text ORDER BY created_at DESC, hash LIMIT :most)""")
 _INSERT_SESSION = Insert("sessions", Session._fields)
 _FORGET_SESSIONS = Statement("DELETE FROM sessions WHERE expires_at <= :now::instant")
 _DELETE_SESSION = Statement("DELETE FROM sessions WHERE hash = :hash::text")
@@ -137,10 +141,11 @@ class Tokens(StorePart):
         return self._one(_token_of_job, _TOKEN_OF_JOB, hash=hash, now=now)
 
     def add_session(self, session: Session) -> None:
-        """Store a session, and delete those that have ended."""
+        """Store a session, and delete those that have ended; of those of one token the oldest ends for it."""
 
         def work(tx: Transaction) -> None:
             tx.run(_FORGET_SESSIONS, now=session.created_at)
+            tx.run(_END_OLDEST, token_id=session.token_id, most=MOST_SESSIONS - 1)
             tx.insert(_INSERT_SESSION, [session])
 
         self._store.write(Lane.API, work)

@@ -162,7 +162,7 @@ class SqliteDatabase:
 def usable(path: str) -> str:
     """Return the resolved file; raise StoreError where no database can be."""
     # Resolved, so that two names of one file share a lock, and a change of directory has no effect.
-    resolved = Path(path).resolve()
+    resolved = Path(os.path.realpath(path))
     name = shown(str(resolved))
     try:
         if not resolved.parent.is_dir():
