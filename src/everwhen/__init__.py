@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         SubmissionError as SubmissionError,
         TimetableError as TimetableError,
         TokenError as TokenError,
+        TooManyMatchesError as TooManyMatchesError,
         TooSoonError as TooSoonError,
         UncertainCopyError as UncertainCopyError,
         UncommittedRequestError as UncommittedRequestError,

@@ -11,6 +11,7 @@ from everwhen.engine.ticker import end_pauses
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.cost import Cost
 from everwhen.model.declare import Declarations, Declared, declare
+from everwhen.model.instants import SECOND, to_datetime
 from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome, OutputPiece, OutputStream
 from everwhen.model.retention import Retention
@@ -148,6 +149,22 @@ def many(runtime: Process) -> None:
     runtime.add_many([f"s{number}" for number in range(5)], every="1m")
     runtime.add_many([f"p.{number}" for number in range(3)], every="1m", **POLL)
     runtime.add_many([f"g.{number}" for number in range(3)], every="1m", **AGENT)
+
+
+def one_after_another(runtime: Process) -> None:
+    """Prepare slots that a minute later are due, each a second after the one before.
+
+    Of slots with one due instant PostgreSQL takes those first that lie first in the file, which is any of them where
+    deleted rows have left space.
+    """
+    kinds = [
+        *(("s", {}) for _ in range(4)),
+        *(("p.", POLL) for _ in range(3)),
+        *(("g.", AGENT) for _ in range(3)),
+    ]
+    for number, (prefix, fields) in enumerate(kinds):
+        start_at = to_datetime(runtime.now + (51 + number) * SECOND).isoformat()
+        runtime.add(f"{prefix}{number}", every="1m", start_at=start_at, **fields)
 
 
 def speaking(runtime: Process) -> None:
@@ -392,7 +409,7 @@ FLOWS = (
     Flow("cancel a running job", claimed(), lambda h, found: h.cancel(found[0].job.job_id)),
     Flow("tick", added(), ticking()),
     Flow("tick many", many, ticking()),
-    Flow("tick in portions", many, ticking(limit=4)),
+    Flow("tick in portions", waited("1m", one_after_another), ticking(limit=4)),
     Flow("tick messages", speaking, ticking()),
     Flow("tick while it runs", waited("1m", claimed()), ticking()),
     Flow("tick and cancel", waited("1m", claimed(if_running="cancel")), ticking()),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, FloatRect, Page, Route, expect
 
 from everwhen.store.lanes import Lane
 from everwhen.web.routes import dashboard_routes
@@ -176,16 +176,22 @@ def test_nothing_is_cut_in_the_tiles_and_every_width_has_a_way_out(browser: Brow
             expect(page.get_by_label("Token")).to_be_visible()
 
 
+def place_of_the_line(page: Page) -> FloatRect:
+    """Return where the line is when everything above it and in it is there: until then it moves down."""
+    expect(page.get_by_role("list", name="Health").get_by_text("Lag", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Time line").get_by_role("link", name="recount")).to_be_attached()
+    canvas = page.get_by_role("img", name=re.compile("^Time line of slots"))
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    return box
+
+
 def test_the_line_is_zoomed_by_wheel_and_fingers_about_where_they_are(browser: Browser, scene: Scene) -> None:
     with opened(browser, scene.url, scene.secret) as context:
         page = context.new_page()
         show(page, scene, "/?span=3600")
-        canvas = page.get_by_role("img", name=re.compile("^Time line of slots"))
-        expect(
-            page.get_by_role("region", name="Time line").get_by_role("link", name="recount")
-        ).to_be_visible()
-        box = canvas.bounding_box()
-        assert box is not None
+        box = place_of_the_line(page)
         page.mouse.move(box["x"] + 200, box["y"] + 60)
         page.mouse.wheel(0, 200)  # alone it scrolls the page
         page.keyboard.down("Control")
@@ -198,10 +204,7 @@ def test_the_line_is_zoomed_by_wheel_and_fingers_about_where_they_are(browser: B
     with opened(browser, scene.url, scene.secret, **looks) as context:
         page = context.new_page()
         show(page, scene, "/?span=3600")
-        canvas = page.get_by_role("img", name=re.compile("^Time line of slots"))
-        canvas.scroll_into_view_if_needed()
-        box = canvas.bounding_box()
-        assert box is not None
+        box = place_of_the_line(page)
         session = context.new_cdp_session(page)
         y, middle = box["y"] + 70, box["x"] + box["width"] / 2
 

@@ -62,7 +62,7 @@ function Tiles() {
     ["Overdue", number(found.overdue), found.overdue ? "by more than a minute" : "none by a minute", found.overdue ? "fail" : ""],
     ["Breakers open", number(found.breakers.length), found.breakers.length ? nameOf(found.breakers[0].key) : "all closed", found.breakers.length ? "fail" : "", "breakers"],
     ["Open alerts", number(found.unanswered_alerts), answered(found) || (found.unanswered_alerts ? "told by notify" : "none is open"), found.unanswered_alerts ? "fail" : "", "alerts"],
-    ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${absolute(ms(found.spent_budgets[0].spent_until), now.value)}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
+    ["Spent budgets", number(found.spent_budgets.length), found.spent_budgets[0] ? `${found.spent_budgets[0].name}, refills ${relative(ms(found.spent_budgets[0].spent_until), now.value)}` : "none is spent", found.spent_budgets.length ? "skip" : "", "budgets"],
   ];
   const act = (filter) => (LINKS[filter] ? go(href(filter)) : setQuery({ running: null, held: null, failing: null, ...(query.get(filter) ? {} : { [filter]: "true" }) }, { replace: false }));
   return html`<ul class="tiles card" aria-label="Health">${tiles.map(([name, value, hint, tone, filter]) => {
