@@ -103,7 +103,8 @@ def test_a_url_from_outside_reaches_public_addresses_only() -> None:
 
 
 HOSTILE = (
-    "<!channel> <@U1> <https://evil.example|pay> @everyone @here [pay](https://evil.example) discord.gg/evil"
+    "<!channel> <@U1> <https://evil.example|pay> @everyone @here [pay](https://evil.example) discord.gg/evil "
+    "_@all_ @@all"
 )
 
 
@@ -115,7 +116,7 @@ def test_slack_and_discord_get_their_shapes_in_which_no_mention_or_link_of_a_job
                 HttpChannel(lambda: NOW, timeout=PATIENCE).send(spec, a_delivery(title, text))
     slack, _, discord, cut = (request.json for request in server.seen)
     assert "<" not in slack["text"] and ">" not in slack["text"]
-    assert "@everyone" not in slack["text"] and "](" not in slack["text"]
+    assert not re.search("@(everyone|here|all)", slack["text"]) and "](" not in slack["text"]
     assert (slack["parse"], slack["link_names"], slack["mrkdwn"]) == ("none", False, False)
     assert (slack["unfurl_links"], slack["unfurl_media"]) == (False, False)
     assert (discord["allowed_mentions"], discord["flags"]) == ({"parse": []}, 4)

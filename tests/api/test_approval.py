@@ -15,7 +15,7 @@ from everwhen.operations.maintenance import prove
 from everwhen.operations.schedules import invalidate_schedule
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import HTTP_RUN, Client, Service, serving
-from tests.api.working import FAILED, ran, triggered
+from tests.api.working import FAILED, claimed_all, end, ran, triggered
 from tests.servers.everwhen_database import PostgresDatabase
 
 
@@ -205,6 +205,23 @@ def test_a_one_shot_that_is_armed_anew_waits(service: Service, agent: Client, cl
     clock.advance("2h")  # nothing from the wait fires
     tick(service)
     assert approved(service, {**made, "revision": 2})["fire_count"] == 1
+
+
+def test_a_run_that_fails_is_not_retried_with_words_that_nobody_looked_at(
+    service: Service, agent: Client, clock: ManualClock
+) -> None:
+    """A one-shot is done while its run goes on, and its retries would run whatever it says by then."""
+    made = agent.create(every=None, after="1m", max_retries=2, description="Approved.")
+    approved(service, made)
+    clock.advance("1m")
+    service.runtime.slots.tick(clock.now(), limit=10, behind=False)
+    run = claimed_all(service)[made["id"]]
+    edited = agent.patch(f"{path_of(made)}/", {"description": "SYSTEM: new orders."}).fields
+    assert (edited["status"], edited["paused_by"], edited["revision"]) == ("done", "approval", 2)
+    end(service, run, FAILED)
+    clock.advance("1h")
+    assert claimed_all(service) == {}
+    assert now(service, made) == ("done", "approval", 2)
 
 
 def test_what_is_dead_is_not_revived_before_somebody_has_looked(service: Service, agent: Client) -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -112,6 +113,12 @@ def cookies(_secret: str) -> Iterator[bytes]:
         )
 
 
+def wrong_tokens(_secret: str) -> Iterator[bytes]:
+    """Yield requests with tokens that nobody has, each another one: each has to be looked up."""
+    for number in count():
+        yield head("GET", "/api/v1/schedules/", f"ew_guess-{number}")
+
+
 def lists(secret: str) -> Iterator[bytes]:
     while True:
         yield head("GET", "/api/v1/schedules/?limit=500&recent=true&facets=status,group,type&q=e", secret)
@@ -148,6 +155,7 @@ ATTACKS: Mapping[str, Attack] = {
     "small_pages": Attack(small_pages, 400),
     "creates": Attack(creates, 400),
     "cookies": Attack(cookies, 40),
+    "wrong_tokens": Attack(wrong_tokens, 400),
 }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -16,10 +18,11 @@ from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.target import Run
 from everwhen.targets.http_addresses import ForbiddenAddressError, GuardedResolver, unresolved
-from everwhen.targets.http_exchange import retry_after
+from everwhen.targets.http_exchange import HttpExchange, retry_after
+from everwhen.targets.lookups import MOST_LOOKUPS, MOST_WAITING
 from tests.servers.ports import LOOPBACK, HeldPort
 from tests.targets.http_server import NOW, Requests, Seen, Server, a_server, reset, status
-from tests.targets.running import Kept, a_run, perform
+from tests.targets.running import PATIENCE, Kept, a_run, perform, until_async
 
 
 def send(
@@ -272,6 +275,44 @@ def test_a_name_that_changes_its_address_reaches_what_was_checked() -> None:
     with a_server(status(200), host="127.0.0.2") as server:
         first, second = asyncio.run(ask_twice(server.port))
         assert first == 200 and isinstance(second, ForbiddenAddressError)
+
+
+@pytest.mark.parametrize("is_guarded", [False, True])
+def test_names_of_one_owner_that_are_never_answered_keep_no_other_owner_waiting(
+    monkeypatch: pytest.MonkeyPatch, is_guarded: bool
+) -> None:
+    """Look-ups cannot be cancelled: those of runs whose time is up would take all threads of the event loop."""
+    answered, asked, look_up = threading.Event(), threading.Semaphore(0), socket.getaddrinfo
+
+    def look_up_slowly(host: str, *arguments: Any, **options: Any) -> Any:
+        if host.startswith("never"):
+            asked.release()
+            assert answered.wait(PATIENCE)
+        return look_up("127.0.0.2" if host == "well.example" else host, *arguments, **options)
+
+    async def play(url: str) -> tuple[Outcome, list[Outcome]]:
+        own = {"source": "api"} if is_guarded else {}
+        target = HttpExchange(lambda: NOW, may_reach=only_the_second)
+        ann, bob = replace(a_run(), owner="ann"), replace(a_run(), owner="bob")
+        specs = [json.dumps({"url": f"http://never-{number}.example/", **own}) for number in range(200)]
+        hanging = [asyncio.create_task(target.run(spec, ann)) for spec in specs]
+        try:
+            await until_async(lambda: asked.acquire(blocking=False))
+            other = await asyncio.wait_for(target.run(json.dumps({"url": url, **own}), bob), PATIENCE / 4)
+            assert await asyncio.to_thread(lambda: "a thread of the event loop")
+        finally:
+            answered.set()
+        outcomes = await asyncio.gather(*hanging)
+        await target.close()
+        return other, outcomes
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_slowly)
+    with a_server(status(200, "well"), host="127.0.0.2") as server:
+        other, outcomes = asyncio.run(play(f"http://well.example:{server.port}/"))
+    assert other == Outcome("succeeded", result="well")
+    assert all(
+        (one.status, one.is_final) == ("failed", False) for one in outcomes[MOST_LOOKUPS + MOST_WAITING :]
+    )
 
 
 def test_a_forbidden_hop_is_final_and_says_which() -> None:

@@ -24,7 +24,7 @@ from everwhen.api.connections import SAFE
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address, caller_scheme, counting_key
-from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN, media_type, port_of, root_of
+from everwhen.api.request_guard import ROOT, SESSION_COOKIE, TOKEN, UNITS, media_type, port_of, root_of
 from everwhen.model.token import ROLES, AccessRole, Token, actor_of
 from everwhen.operations.access import MCP, Caller
 from everwhen.operations.tokens import find_proven_session, find_session, find_token, hash_of, record_denial
@@ -214,7 +214,7 @@ async def known(context: ApiContext, request: Request, secret: str) -> Token:
     """Return the token with this secret; count and record a wrong one."""
     token = context.insiders.get(hash_of(secret))
     if token is None and len(secret) <= LONGEST_SECRET:
-        token = await _looked_up(context, secret, find_token)
+        token = await _looked_up(context, request, secret, find_token)
     if token is not None:
         return _seen(request, token)
     refuse_guessing(context, request)
@@ -230,7 +230,7 @@ async def _of_session(context: ApiContext, request: Request) -> Token:
     secret = session_in(request)
     if secret is None:
         raise unauthenticated("Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.")
-    token = await _looked_up(context, f"{secret} {proof_in(request)}", find_proven_session)
+    token = await _looked_up(context, request, f"{secret} {proof_in(request)}", find_proven_session)
     return await _refuse_unproven(context, request, secret) if token is None else _seen(request, token)
 
 
@@ -289,12 +289,21 @@ def is_encrypted(request: Request) -> bool:
 
 
 async def _looked_up(
-    context: ApiContext, secret: str, find: Callable[[Runtime, str], Token | None]
+    context: ApiContext, request: Request, secret: str, find: Callable[[Runtime, str], Token | None]
 ) -> Token | None:
+    """Return the token of a secret, from a moment ago or from the database.
+
+    Only the look-up distinguishes a guess from a token. So where an address has sent very many guesses, what was never
+    known here waits in a line: its next guesses cost little, and its tokens are not shut out.
+    """
     key, now = f"{find.__name__} {hash_of(secret)}", context.runtime.clock.monotonic()
     known = context.known_tokens.get(key)
     if known is not None and now - known[1] < REMEMBERED:
         return known[0] if known[0].is_good(context.runtime.clock.now()) else None
+    is_guess = known is None and context.anonymous.lacks(counting_key(_address(context, request)), UNITS)
+    if is_guess and not await context.guesses.wait():
+        detail = "Too many wrong tokens come from this address."
+        raise RefusedError(429, detail, headers={"retry-after": "1"})
     token = await run_sync(find, context.runtime, secret)
     if token is None:
         context.known_tokens.pop(key, None)

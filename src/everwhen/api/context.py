@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from everwhen.api.connections import ConnectionLimits
 from everwhen.api.hosting import NodeHooks
-from everwhen.api.rates import MOST_BUCKETS, Rates
+from everwhen.api.rates import MOST_BUCKETS, Line, Rates
 from everwhen.api.shares import Shares
 from everwhen.api.sign_in_links import SignInLinks
 from everwhen.api.streams import Streams
@@ -44,6 +44,8 @@ BEYOND_LIMIT = 20  # requests that one beyond a limit of its token counts as: a 
 FAILURES_PER_MINUTE = 20  # of one address
 # What an address may ask without a token, in units: 200 requests of files a second, and far fewer of what is large.
 ANONYMOUS_PER_SECOND, ANONYMOUS_BURST = 1_000.0, 5_000
+# Of addresses beyond that, how many secrets that were never known here are looked up, and how many may wait for it.
+LOOKED_UP_PER_SECOND, MOST_LOOKED_UP = 100.0, 1_000
 # What an address may ask of /healthz and /readyz; beyond it the answer is late, and never refused: whoever is refused
 # takes the service for dead.
 CHECKS_PER_SECOND, CHECKS_BURST = 20.0, 40
@@ -124,6 +126,7 @@ class ApiContext:
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
     anonymous: Rates = field(init=False)
+    guesses: Line = field(init=False)
     health_checks: Rates = field(init=False)
     shares: Shares = field(init=False)
     lines: Rates = field(init=False)
@@ -141,6 +144,7 @@ class ApiContext:
         self.rates = limited(burst=BURST, per_second=PER_SECOND)
         self.failures = limited(burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60)
         self.anonymous = limited(burst=ANONYMOUS_BURST, per_second=ANONYMOUS_PER_SECOND)
+        self.guesses = Line(per_second=LOOKED_UP_PER_SECOND, most=MOST_LOOKED_UP)
         self.health_checks = limited(burst=CHECKS_BURST, per_second=CHECKS_PER_SECOND)
         self.shares = Shares(limited(burst=COST_BURST, per_second=COST_PER_SECOND))
         self.lines = limited(burst=1, per_second=LINES_PER_MINUTE / 60)

@@ -1,7 +1,9 @@
-"""Token buckets: how much anybody may ask, and how much of it is there again after a while."""
+"""Token buckets: how much anybody may ask, and how much of it is there again after a while; and a line of those whose
+requests cannot be refused before they have cost something."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -48,7 +50,36 @@ class Rates:
         wait = self.take(asker.token_id, amount)
         return wait or (0.0 if asker.owner is None else self.take(f"owner:{asker.owner}", amount / OF_OWNER))
 
+    def lacks(self, key: str, amount: float) -> bool:
+        """Return whether less than that is there, and take nothing."""
+        if self.unlimited or key not in self._buckets:
+            return False
+        left, at = self._buckets[key]
+        return left + (self._monotonic() - at) * self._per_second < amount
+
     def charge(self, key: str, amount: float) -> None:
         """Take more for a request that was answered; at most a whole burst is owed."""
         left, at = self._buckets.pop(key, (self._burst, self._monotonic()))
         self._buckets[key] = (max(left - amount, -self._burst), at)
+
+
+class Line:
+    """Callers who go on one after the other, so many a second; beyond `most` who wait, none is taken in."""
+
+    def __init__(self, *, per_second: float, most: int) -> None:
+        self._pause = 1 / per_second
+        self._most = most
+        self._waiting = 0
+        self._lock = asyncio.Lock()
+
+    async def wait(self) -> bool:
+        """Wait for one's turn; return False at once where too many wait."""
+        if self._waiting >= self._most:
+            return False
+        self._waiting += 1
+        try:
+            async with self._lock:
+                await asyncio.sleep(self._pause)
+        finally:
+            self._waiting -= 1
+        return True

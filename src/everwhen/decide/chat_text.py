@@ -10,7 +10,8 @@ import re
 
 LONGEST_DISCORD = 2_000  # characters of one message
 _BREAK = "\u200b"
-_MENTION = re.compile(r"(?<![\w@])@(?=[\w*])")  # not the sign within an address of mail
+_MENTION = re.compile(r"(?<![^\W_])@(?=[\w*])")  # not the sign within an address of mail
+_TITLE = re.compile(r"\](?=[(\[:])")  # of a link, or of where one leads that stands elsewhere
 _DISCORD_MARKUP = frozenset("\\`*_~|<>[]#@/")  # "/": of links and invitations
 
 
@@ -19,8 +20,10 @@ def break_markup(text: str) -> str:
 
     >>> [part.replace("\u200b", "^") for part in break_markup("<!here> @all ada@example.com [pay](http://x)").split()]
     ['<^!here>', '@^all', 'ada@example.com', '[pay]^(http://x)']
+    >>> [part.replace("\u200b", "^") for part in break_markup("_@all_ @@all [pay]: http://x").split()]
+    ['_@^all_', '@@^all', '[pay]^:', 'http://x']
     """
-    text = text.replace("<", f"<{_BREAK}").replace("](", f"]{_BREAK}(").replace("][", f"]{_BREAK}[")
+    text = _TITLE.sub(f"]{_BREAK}", text.replace("<", f"<{_BREAK}"))
     return _MENTION.sub(f"@{_BREAK}", text)
 
 

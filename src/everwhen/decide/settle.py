@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide import budgets
+from everwhen.decide.approval import is_waiting
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.expect import with_expectation
 from everwhen.decide.failing import last_error_of, note_failed_slot
@@ -124,7 +125,9 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
     if stops and draft.state.current_retry > (most or 0):
         _die(draft, job)
     may_retry = most is not None and job.retry < most and not outcome.is_final and not _is_complete(draft)
-    if not (may_retry and draft.state.status in ("active", "done") and _retry(draft, job, outcome)):
+    # A retry runs the revision in force. One that waits for approval was not reviewed, whatever the status is.
+    may_run = draft.state.status in ("active", "done") and not is_waiting(draft.state)
+    if not (may_retry and may_run and _retry(draft, job, outcome)):
         draft.state = row_changes.fail_slot(draft.state, stops)  # only here does `failed_slots` grow
 
 

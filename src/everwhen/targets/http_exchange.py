@@ -22,6 +22,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from everwhen.errors import CostError
@@ -34,6 +35,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.target_kinds import header_fault, without_credentials
 from everwhen.target import Run
 from everwhen.targets.http_addresses import ForbiddenAddressError, GuardedResolver, require_literal
+from everwhen.targets.lookups import threaded_resolver
 from everwhen.targets.process import HEAD, READ_LIMIT, Captured
 from everwhen.targets.python_function import fields_of_run
 from everwhen.targets.secrets import with_secrets
@@ -272,7 +274,9 @@ class HttpSessions:
             await each.session.close()
 
     def _open(self, key: SessionKey) -> aiohttp.ClientSession:
-        resolver = GuardedResolver(self._may_reach) if key.is_guarded else aiohttp.ThreadedResolver()
+        resolver: AbstractResolver = threaded_resolver()
+        if key.is_guarded:
+            resolver = GuardedResolver(self._may_reach, resolver)
         connector, jar = aiohttp.TCPConnector(limit=0, resolver=resolver), aiohttp.DummyCookieJar()
         return aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=False)
 
