@@ -946,6 +946,32 @@ def test_the_instants_of_a_job_are_those_of_its_slot(keys: dict[str, Any]) -> No
     assert why(s.runtime, "a", job.ended_at // SECOND * SECOND).slot_at == job.slot_at
 
 
+def test_the_instant_at_which_a_slot_fired_is_that_slot_also_when_its_job_began_later() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *", max_retries=1, retry_delay="7m")
+    s.sleep("1h2m10s")  # within misfire_grace
+    s.tick()
+    s.clock.advance("3s")
+    (claimed,) = s.claim()
+    s.clock.advance("1s")
+    s.settle(claimed, Outcome("failed", error="no"))
+    first, retry = s.jobs("a")
+    assert (first.created_at, retry.not_before) == (at("09:02:10"), at("09:09:14"))
+    for instant in (first.created_at, first.started_at, first.ended_at, retry.not_before):
+        assert instant is not None and why(s.runtime, "a", instant).slot_at == at("09:00:00")
+
+
+def test_the_instant_since_which_a_slot_is_held_is_that_slot() -> None:
+    s = scheduler()
+    for name in ("a", "b"):
+        s.add(name, cron="0 * * * *", group="bot", max_concurrent=1)
+    s.sleep("1h2m10s")
+    s.tick()
+    (held,) = (name for name in ("a", "b") if s.state(name).held_slot_at is not None)
+    held_since = s.state(held).held_since
+    assert held_since == at("09:02:10") and why(s.runtime, held, held_since).slot_at == at("09:00:00")
+
+
 def test_the_instant_at_which_an_entry_was_recorded_is_that_of_its_slot() -> None:
     s = scheduler("21:00:00")
     s.add("a", cron="30 22 * * *", only_between="06:00-07:00", outside_window="defer")

@@ -207,12 +207,18 @@ def _nearest(
 def _slot_recorded_at(history: ScheduleHistory, at: int) -> int | None:
     """Return the slot to which an instant on record belongs, as answers show it: to the second.
 
-    That is when a job of it was due, started or ended, or when an event about it was recorded.
+    That is when a job of it was due, started or ended, was fired or is tried again, since when it is held, or when an
+    event about it was recorded.
     """
-    for job in history.jobs:
-        instants = (job.due_at, job.started_at, job.ended_at)
-        if job.is_own and any(instant is not None and _shows(at, instant) for instant in instants):
-            return job.slot_at
+    own = [job for job in history.jobs if job.is_own]
+    for names in (("due_at", "started_at", "ended_at"), ("created_at", "not_before")):
+        for job in own:
+            instants = (getattr(job, name) for name in names)
+            if any(instant is not None and _shows(at, instant) for instant in instants):
+                return job.slot_at
+    state = history.state
+    if state is not None and state.held_since is not None and _shows(at, state.held_since):
+        return state.held_slot_at
     for recorded in history.events:
         event = recorded.event
         if event.type in OF_SLOTS and event.slot_at is not None and _shows(at, event.at):
