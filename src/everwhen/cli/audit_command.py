@@ -19,9 +19,10 @@ from everwhen.cli.screen import (
     print_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import has_reader, print_json, print_json_line
+from everwhen.cli.terminal import has_reader, print_json, print_json_line, secho
 
 LOOK_EVERY = 1.0
+NOTHING = "no events; --schedule takes the id of a deleted schedule, and --match finds one by its key or name"
 PORTION = 200
 
 
@@ -77,6 +78,8 @@ def command(
         show = _EventLines(client, display, as_json, where)
         show(found)
         display.tell_zone()
+        if not found and not follow:
+            secho(NOTHING, err=True)
         if follow:
             _follow(client, wanted, behind, found, show)
 
