@@ -120,6 +120,13 @@ def _start_of(schedule: Schedule) -> ComingSchedules | None:
     return ComingSchedules([(*ids, start.anchor_at, start.slot_at, start.due_at, "")])
 
 
+def starts_before(schedule: Schedule, end: int) -> bool:
+    """Return whether a schedule is among those whose slots are counted up to an instant."""
+    state = schedule.state
+    is_due = state.next_run_at is not None and state.next_run_at < end
+    return is_due or (state.status == "paused" and state.resume_at is not None and state.resume_at < end)
+
+
 def _upcoming_bar(uid: str, slot: UpcomingSlot) -> Bar:
     return Bar(
         "upcoming",
