@@ -105,6 +105,16 @@ def test_a_text_in_very_many_names_is_refused_with_what_to_do(on_each: Service) 
     assert answer.problem == "invalid"
     assert answer.fields["detail"] == 'more than 1,000 schedules have "mass" in a name; give more of the name'
     assert on_each.admin.get("/audit/?q=mass+77").status == 200
+    # Those of others neither count for an owner nor are told of.
+    bob = on_each.client("operator", owner="bob")
+    assert audit(bob, "q=mass") == []
+    kept, gone = (made_with_key(bob, key, name="Mass of Bob") for key in ("kept", "gone"))
+    bob.call("DELETE", f"/schedules/{gone['id']}/")
+    assert {event["schedule_id"] for event in audit(bob, "q=mass")} == {kept["id"], gone["id"]}
+    assert {event["schedule_id"] for event in audit(on_each.admin, "q=mass&owner=bob")} == {
+        kept["id"],
+        gone["id"],
+    }
 
 
 def test_a_schedule_that_retention_has_removed_is_named_nowhere(on_each: Service) -> None:

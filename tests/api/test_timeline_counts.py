@@ -9,6 +9,7 @@ import pytest
 
 from everwhen.model.events import Event
 from everwhen.model.instants import DAY, HOUR, SECOND, rfc3339_text
+from everwhen.operations import timeline, timeline_past, timeline_ranking
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Service, serving
 from tests.api.test_timeline_rows import beat, shown, ticked
@@ -251,3 +252,29 @@ def test_the_past_of_what_is_rare_is_listed_beside_jobs_that_are_only_counted(tm
         assert [total_of(row["stretches"]) for row in beside] == [
             sum(row["counts"].values()) for row in beside
         ]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_is_rare_and_did_not_fire_is_listed_beside_jobs_that_are_only_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    """It neither fired since the beginning nor is it due before the end: only the record of its skips tells of it."""
+    for module in (timeline_past, timeline_ranking, timeline):
+        monkeypatch.setattr(module, "MOST_BARS", 100)
+    clock = ManualClock(START)
+    with serving(tmp_path, file="", clock=clock) as service:
+        body = {"every": "1m", "if_running": "allow", "run": {"http": {"url": "https://example.com/"}}}
+        service.admin.post("/schedules/batch/", [{**body, "name": f"s{number}"} for number in range(30)])
+        weekly = service.admin.create(name="weekly", every=None, cron="5 8 * * 1", not_on=["mon"])
+        for _ in range(10):
+            while service.runtime.slots.tick(clock.now(), limit=2_000, behind=False).more:
+                pass
+            clock.advance("1m")
+        if is_deleted:
+            assert service.admin.call("DELETE", f"/schedules/{weekly['id']}/").status == 204
+        for until in ("2026-01-05T08:10:00Z", "2026-01-05T08:20:00Z"):
+            for more in ({"rare": 1, "stretch": 60, "rows": 40}, {}):
+                line = shown(service.admin, START, until, **more)
+                assert [bar["kind"] for bar in by_id(line, weekly)] == ["skipped"]
+                listed = {bar["schedule_id"] for bar in line["items"]}
+                assert line["schedule_count"] == 31 == line["unlisted_schedules"] + len(listed)

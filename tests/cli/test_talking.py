@@ -327,6 +327,11 @@ def test_the_audit_is_listed_with_the_newest_last(shell: Shell) -> None:
     assert kinds == {"scheduler.started"}
 
 
+def test_an_empty_audit_says_how_a_deleted_schedule_is_found(shell: Shell) -> None:
+    done = shell.run("audit", "--schedule", "gone-for-long")
+    assert (done.exit_code, done.stdout) == (0, "") and "--match finds one by its key or name" in done.stderr
+
+
 def test_the_audit_goes_on_with_events_and_firings_each_printed_once(shell: Shell) -> None:
     name = made(shell, "followed")
     fields = [COMMAND, "audit", "-f", "--schedule", name, *shell.options]

@@ -165,6 +165,23 @@ def test_the_audit_shows_when_it_was_recorded_for_the_viewer_and_the_slot_for_th
         assert machine.slot_at(name, slot) is not None
 
 
+def test_the_audit_of_one_schedule_is_in_its_zone_in_which_a_time_is_read(machine: Machine) -> None:
+    done = machine.run("audit", "--schedule", "shut", "--limit", "500")
+    rows = done.stdout.splitlines()
+    shown = [SHOWN.findall(row)[0] for row in rows]
+    assert all(instant.endswith(KOLKATA) for instant in shown)
+    assert "times of no schedule" not in done.stderr
+    middle = shown[len(shown) // 2]
+    typed = middle.split(None, 1)[1].removesuffix(f" {KOLKATA}")
+    assert machine.text("audit", "--schedule", "shut", "--limit", "500", "--from", typed).splitlines() == [
+        row for row, instant in zip(rows, shown, strict=True) if instant.split()[1:3] >= middle.split()[1:3]
+    ]
+    assert all(
+        SHOWN.findall(row)[0].endswith("JST +09:00")
+        for row in machine.text("audit", "--schedule", "shut", "--tz", "Asia/Tokyo").splitlines()
+    )
+
+
 def test_what_a_schedule_shows_of_its_slots_finds_them(machine: Machine) -> None:
     rows = [row.split(None, 1) for row in machine.text("schedules", "show", "tea").splitlines() if " " in row]
     fields = {name: text for name, text in rows if SHOWN.match(text)}

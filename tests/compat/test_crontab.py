@@ -107,6 +107,16 @@ def test_a_system_crontab_names_users() -> None:
             "*/10 0 2 * * */2 /usr/bin/x",
             "line 1: the command begins with */2: cron reads five fields, and knows no seconds and no years",
         ),
+        *(
+            (
+                f"0 15 10 * * {field} /usr/bin/x",
+                (
+                    f"line 1: the command begins with {field}: cron reads five fields, "
+                    "and knows no seconds and no years"
+                ),
+            )
+            for field in ("MON-FRI", "sun", "tue,thu", "jan-mar", "FRI#3", "6L", "fri,6")
+        ),
         (
             "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n5 4 * * * www-data tidy up",
             (
@@ -121,7 +131,7 @@ def test_what_cannot_be_kept_is_said_with_its_line(line: str, note: str) -> None
     assert notes(line) == [note]
 
 
-@pytest.mark.parametrize("user", ["/usr/bin/backup", "*"])
+@pytest.mark.parametrize("user", ["/usr/bin/backup", "*", "MON-FRI"])
 def test_an_entry_without_a_user_is_named_where_one_is_read(user: str) -> None:
     first, second = notes(f"0 2 * * * {user} --all", is_system=True)
     assert first == (
@@ -131,7 +141,9 @@ def test_an_entry_without_a_user_is_named_where_one_is_read(user: str) -> None:
     assert second.startswith(f"line 1: cron runs it as {user}")
 
 
-@pytest.mark.parametrize("command", ["root", "7z a x.7z x", "backup --all", "[ -x y ] && y"])
+@pytest.mark.parametrize(
+    "command", ["root", "7z a x.7z x", "monit reload", "sun-tool x", "backup --all", "[ -x y ] && y"]
+)
 def test_an_ordinary_command_gets_no_note(command: str) -> None:
     assert notes(f"0 2 * * * {command}") == []
 

@@ -9,7 +9,7 @@ import pytest
 from everwhen.decide import by_hand
 from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusError, UnknownScheduleError
 from everwhen.model.changes import Decision
-from everwhen.model.instants import DAY
+from everwhen.model.instants import DAY, HOUR
 from everwhen.model.limits import Shared
 from everwhen.model.queries import ComingSchedules, ScheduleFilter
 from everwhen.model.retention import Cutoffs, RetentionPosition
@@ -492,3 +492,16 @@ def test_schedules_that_come_are_read_in_portions_with_their_times(runtime: Tena
     runtime.edit("a", every="3h")  # its times are those of the new revision
     (rows,) = catalogue.coming(ScheduleFilter(uids={runtime.state("a").uid}), before=before)
     assert [times_in(text).trigger for _, _, _, _, _, _, text in rows] == [parse_every("3h")]
+
+
+def test_schedules_whose_pause_ends_by_itself_are_read_in_portions(runtime: Tenant) -> None:
+    """However many they are: the timeline counts their slots after it."""
+    runtime.add_many("abcde", every="1h")
+    for name in "abcd":
+        ends_at = runtime.now + (3 * DAY if name == "d" else HOUR)
+        operations.pause_schedule(runtime.runtime, name, until=ends_at)
+    runtime.pause("e")
+    for at_once in (1, 2, 3, 100):
+        pages = list(runtime.runtime.catalogue.resuming(before=runtime.now + DAY, at_once=at_once))
+        assert all(len(page) <= at_once for page in pages)
+        assert [one.state.schedule_id for page in pages for one in page] == [*"abc"]

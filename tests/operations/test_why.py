@@ -148,6 +148,31 @@ def test_a_slot_that_fired_late_through_an_outage_says_by_how_much_and_why() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("has_worker", "words"),
+    [
+        (
+            False,
+            "09:00:00 UTC fired; its job began only 3 min 22 s later, because no worker was running; its job",
+        ),
+        (True, "09:00:00 UTC fired; its job began only 3 min 22 s later; its job succeeded ("),
+    ],
+)
+def test_a_slot_whose_job_waited_says_for_how_long_and_whether_no_worker_ran(
+    has_worker: bool, words: str
+) -> None:
+    s = scheduler()
+    heartbeat = store_of(s.runtime).slots.heartbeat
+    s.clock.advance("1h")  # without a heartbeat of its own
+    heartbeat(s.clock.now(), node="one", version="1", is_scheduler=True, is_worker=has_worker)
+    s.add("a", every="1h")
+    s.tick()
+    s.clock.advance("3m22s")
+    s.restart()
+    s.work()
+    assert words in said(s, "a")
+
+
 def test_a_slot_that_was_caught_up_says_by_how_much_it_was_late_and_why() -> None:
     s = scheduler("07:59:00")
     s.add("a", cron="0 8 * * *", catch_up="run_once")
@@ -720,8 +745,43 @@ def test_a_slot_that_was_held_when_its_schedule_was_paused_says_why_it_was_held(
     pause_schedule(s.runtime, held)
     assert (
         "it was held because g may run 1 job at once, and that many were running (max_concurrent), and the schedule "
-        "was stopped before it was decided"
+        "was paused by a person since Mon 2026-01-05 08:00:00 UTC, before it was decided"
     ) in said(s, held, "08:00:00")
+
+
+def test_a_slot_that_a_pause_ended_says_what_was_paused_by_whom_until_when_and_why() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *", jitter="10m")
+    s.run_until("2026-01-05T09:00:01Z")  # reached, and not due yet
+    ends_at = at("12:00:00")
+    pause_schedule(s.runtime, "a", note="moving house", until=ends_at, actor="shop")
+    assert (
+        "09:00:00 UTC was skipped: the schedule was paused by shop since Mon 2026-01-05 09:00:01 UTC, until "
+        "Mon 2026-01-05 12:00:00 UTC (moving house), before it was decided."
+    ) in said(s, "a", "09:00:00")
+
+
+def test_a_slot_that_a_pause_of_the_system_ended_does_not_blame_its_schedule() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *", jitter="10m")
+    s.run_until("2026-01-05T09:00:01Z")
+    pause_system(s.runtime, by="shop")
+    s.clock.advance("2h")
+    resume_system(s.runtime, by="shop")
+    assert (
+        "09:00:00 UTC was skipped: the system was paused by shop since Mon 2026-01-05 09:00:01 UTC, until "
+        "Mon 2026-01-05 11:00:01 UTC, before it was decided."
+    ) in said(s, "a", "09:00:00")
+
+
+def test_a_slot_that_the_deletion_of_its_schedule_left_open_blames_no_pause() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *", jitter="10m")
+    pause_system(s.runtime)
+    resume_system(s.runtime)
+    s.run_until("2026-01-05T09:00:01Z")
+    s.delete("a")
+    assert "was skipped: the schedule was stopped before it was decided" in said(s, "a", "09:00:00")
 
 
 def a_deferred_slot(s: ManualScheduler, *, until: str = "23:30", **keys: Any) -> None:
@@ -801,7 +861,7 @@ def test_a_slot_that_was_held_late_in_a_closed_time_says_so_when_it_ends() -> No
     s.pause("a")
     assert (
         "it was held because it was late, and 18:01 is outside its window 08:00-18:00 UTC (only_between), and the "
-        "schedule was stopped before it was decided"
+        "schedule was paused by a person since Mon 2026-01-05 18:01:00 UTC, before it was decided"
     ) in said(s, "a", "17:59:00")
 
 
@@ -944,6 +1004,32 @@ def test_the_instants_of_a_job_are_those_of_its_slot(keys: dict[str, Any]) -> No
     (job,) = s.jobs("a")
     assert (job.slot_at, job.ended_at) == (at("08:00:00"), at("08:17:00"))
     assert why(s.runtime, "a", job.ended_at // SECOND * SECOND).slot_at == job.slot_at
+
+
+def test_the_instant_at_which_a_slot_fired_is_that_slot_also_when_its_job_began_later() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *", max_retries=1, retry_delay="7m")
+    s.sleep("1h2m10s")  # within misfire_grace
+    s.tick()
+    s.clock.advance("3s")
+    (claimed,) = s.claim()
+    s.clock.advance("1s")
+    s.settle(claimed, Outcome("failed", error="no"))
+    first, retry = s.jobs("a")
+    assert (first.created_at, retry.not_before) == (at("09:02:10"), at("09:09:14"))
+    for instant in (first.created_at, first.started_at, first.ended_at, retry.not_before):
+        assert instant is not None and why(s.runtime, "a", instant).slot_at == at("09:00:00")
+
+
+def test_the_instant_since_which_a_slot_is_held_is_that_slot() -> None:
+    s = scheduler()
+    for name in ("a", "b"):
+        s.add(name, cron="0 * * * *", group="bot", max_concurrent=1)
+    s.sleep("1h2m10s")
+    s.tick()
+    (held,) = (name for name in ("a", "b") if s.state(name).held_slot_at is not None)
+    held_since = s.state(held).held_since
+    assert held_since == at("09:02:10") and why(s.runtime, held, held_since).slot_at == at("09:00:00")
 
 
 def test_the_instant_at_which_an_entry_was_recorded_is_that_of_its_slot() -> None:

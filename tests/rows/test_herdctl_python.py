@@ -215,6 +215,26 @@ def test_h21_idle_running_idle_after_success_and_error_and_disabled_survives_a_r
     assert update_schedule_state(url, "reviewer", "check", status="idle").status == "idle"
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["success", "error"])
+def test_h21_what_is_disabled_during_a_run_is_disabled_when_it_ends_and_after_a_restart(
+    url: str, fails: bool
+) -> None:
+    gate, schedule = Gate(fails=fails), {**CHECK, "interval": "1s"}
+    scheduler = Scheduler(url, check_interval=0.05, on_trigger=gate)
+    scheduler.start(agent(check=schedule))
+    assert gate.begun.wait(30)
+    update_schedule_state(url, "reviewer", "check", status="disabled")
+    gate.pass_through.set()
+    until(lambda: not scheduler.get_schedule("reviewer.check").running_jobs)
+    counted = scheduler.get_state().check_count
+    until(lambda: scheduler.get_state().check_count > counted + 30)  # more than the interval
+    assert get_schedule_state(url, "reviewer", "check").status == "disabled"
+    scheduler.stop()
+    scheduler.close()
+    assert run_fleet(url, schedule) == "disabled"
+    assert len(fired(url)) == 1
+
+
 def status_and_error(url: str) -> tuple[str, str | None]:
     state = get_schedule_state(url, "reviewer", "check")
     return state.status, state.last_error

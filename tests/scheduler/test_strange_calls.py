@@ -73,6 +73,8 @@ ITSELF.append(ITSELF)
             'if_running="allow" with max_conc',
         ),
         (lambda s: s.add("a", signatures.greet, seconds=30), "every='90s' or a timedelta"),
+        (lambda s: s.every("5m", max_instances=3), 'if_running="allow" with max_conc'),
+        (lambda s: s.cron("0 9 * * *", minute=30), "minute: the fields of cron are one text"),
         (lambda s: s.add("a", signatures.greet, hour=7, minute=30), "hour: the fields of cron are one text"),
         (
             lambda s: s.add("a", signatures.greet, "interval", minutes=5),

@@ -19,9 +19,10 @@ from everwhen.cli.screen import (
     print_text,
     until_interrupted,
 )
-from everwhen.cli.terminal import has_reader, print_json, print_json_line
+from everwhen.cli.terminal import has_reader, print_json, print_json_line, secho
 
 LOOK_EVERY = 1.0
+NOTHING = "no events; --schedule takes the id of a deleted schedule, and --match finds one by its key or name"
 PORTION = 200
 
 
@@ -65,7 +66,7 @@ def command(
     where, display = None, InstantDisplay(tz)
     if filters["schedule_id"] is not None:
         filters["schedule_id"] = client.schedule_id(filters["schedule_id"])
-        where = client.zone_of(filters["schedule_id"]) if start else None
+        where = client.zone_of(filters["schedule_id"]) if start or not as_json else None
     wanted = {**filters, "type": list(types) or None, "from": display.read("--from", start, where)}
     if follow:
         behind = client.get("/audit/", limit=1)["last_event_id"]
@@ -74,9 +75,11 @@ def command(
         print_json(found)
         return
     with until_interrupted():
-        show = _EventLines(client, display, as_json)
+        show = _EventLines(client, display, as_json, where)
         show(found)
         display.tell_zone()
+        if not found and not follow:
+            secho(NOTHING, err=True)
         if follow:
             _follow(client, wanted, behind, found, show)
 
@@ -101,10 +104,16 @@ def _follow(
 
 
 class _EventLines:
-    """Prints events, one a line. The event is in the viewer's zone, the slot that it is about in the schedule's."""
+    """Prints events, one a line. The slot that an event is about is in the schedule's zone, the event in the viewer's.
 
-    def __init__(self, client: Client, display: InstantDisplay, as_json: bool) -> None:
+    `timezone`: of one schedule all are in its zone, in which `--from` is read.
+    """
+
+    def __init__(
+        self, client: Client, display: InstantDisplay, as_json: bool, timezone: str | None = None
+    ) -> None:
         self._client, self._display, self._is_json = client, display, as_json
+        self._timezone = timezone
 
     def __call__(self, events: list[dict[str, Any]]) -> None:
         for event in events:
@@ -121,7 +130,7 @@ class _EventLines:
         job = f"  {event['job_id']}" if event["job_id"] else ""
         mark = mark_of_event(event["type"])
         return Text.assemble(
-            (self._display.text(event["at"]), "dim"),
+            (self._display.text(event["at"], self._timezone), "dim"),
             "  ",
             (f"{mark.sign} {event['type']}", mark.colour),
             f"{reason}{count}  ",

@@ -49,6 +49,13 @@ MOST_AHEAD = 1_000  # how many slots are searched for the next one that can fire
 DELETED = "deleted"  # in place of a span's reason: a deleted schedule has none
 
 
+class SkippingPause(NamedTuple):
+    """The pause, of the schedule or of the system, that ended a slot which had not been decided."""
+
+    pause: Pause
+    is_of_system: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All records about one slot of one schedule, above all the revision that was in force."""
@@ -61,8 +68,10 @@ class Evidence:
     events: Sequence[Recorded] = ()
     stopped_by: str | None = None
     pause: Pause | None = None  # that stopped it
+    skipped_by: SkippingPause | None = None
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
+    has_lacked_workers: bool = False  # none was running when its first job was ready
     last_sign_at: int | None = None  # the last sign of any scheduler
     # The last heartbeat of a scheduler before the slot was due, or before its opening.
     heard_before: int | None = None
@@ -295,13 +304,14 @@ def _skipped(
     held = detail.get("held")
     if not isinstance(held, str):
         why = _closing(evidence, reason, judged_at) or _deferring(evidence, reason)
-        why = why or cause(SKIPPED, reason, evidence.plan, evidence.due_at)
+        why = why or _paused(evidence, reason) or cause(SKIPPED, reason, evidence.plan, evidence.due_at)
         return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
     held_at, opening_at = _instant(detail, "held_at"), _instant(detail, "opening_at")
     began = _closing(evidence, held, held_at) or cause(HELD, held, evidence.plan, evidence.due_at, are="were")
     opening = "" if opening_at is None else f", {_passed(evidence, opening_at, judged_at)}"
     # A held slot is judged by the instant at which it is decided again.
-    why = cause(SKIPPED, reason, evidence.plan, evidence.due_at if judged_at is None else judged_at)
+    at = evidence.due_at if judged_at is None else judged_at
+    why = _paused(evidence, reason) or cause(SKIPPED, reason, evidence.plan, at)
     text = f"it was held because {began}{opening}, and {why.removeprefix(WAS_HELD)}"
     return _Verdict("skipped", f"was skipped: {text}{_rest(count)}", reason)
 
@@ -318,6 +328,15 @@ def _passed(evidence: Evidence, opening_at: int, judged_at: int | None) -> str:
     if evidence.heard_before is None or started is None or started > (judged_at or started):
         return f"{text} before a scheduler came to it"
     return f"{text} while no scheduler was running{_heard_of(evidence, 'that')}"
+
+
+def _paused(evidence: Evidence, reason: str) -> str | None:
+    """Say who had paused what when a slot was ended before its decision; None: something else ended it."""
+    if reason != "paused" or evidence.skipped_by is None:
+        return None
+    pause, is_of_system = evidence.skipped_by
+    what = "system" if is_of_system else "schedule"
+    return f"{f'the {what} was paused {pause.text(evidence.zone)}'.rstrip()}, before it was decided"
 
 
 def _deferring(evidence: Evidence, reason: str) -> str | None:
@@ -369,7 +388,31 @@ def _fired(evidence: Evidence) -> str:
         "cancelled": CANCELLED.get(last.reason or "", "its job was cancelled"),
     }[last.status]
     attempts = f" after {len(jobs)} attempts" if len(jobs) > 1 else ""
-    return f"{word}; {ended}{attempts} ({last.job_id})"
+    return f"{word}; {_waited(evidence)}{ended}{attempts} ({last.job_id})"
+
+
+def _waited(evidence: Evidence) -> str:
+    """Say for how long the first job of a slot waited until it began; nothing where it began at once."""
+    wait = waiting_time(evidence.jobs)
+    if wait < LATE:
+        return ""
+    why = ", because no worker was running" if evidence.has_lacked_workers else ""
+    return f"its job began only {format_duration(wait)} later{why}; "
+
+
+def waiting_time(jobs: Sequence[Job]) -> int:
+    """Return for how long the first job of a slot, the oldest first, was ready and had not begun.
+
+    A job that was rescued has forgotten its first start.
+    """
+    if not jobs or jobs[0].started_at is None or jobs[0].rescues:
+        return 0
+    return jobs[0].started_at - ready_at(jobs[0])
+
+
+def ready_at(job: Job) -> int:
+    """Return from when on a job might have begun."""
+    return max(job.created_at, job.not_before or 0)
 
 
 def _late(evidence: Evidence) -> str:

@@ -19,9 +19,9 @@ def labels_of(runtime: Runtime, uids: Iterable[str | None]) -> LabelsByUid:
     return store_of(runtime).labels.of({uid for uid in uids if uid is not None})
 
 
-def uids_named(runtime: Runtime, text: str) -> list[str]:
-    """Return the uids of the schedules whose id, key or name contains a text."""
-    found = store_of(runtime).labels.named(text, limit=MOST_NAMED + 1)
+def uids_named(runtime: Runtime, text: str, owner: str | None) -> list[str]:
+    """Return the uids of the schedules whose id, key or name contains a text; with an owner, of that owner alone."""
+    found = store_of(runtime).labels.named(text, owner=owner, limit=MOST_NAMED + 1)
     if len(found) > MOST_NAMED:
         raise TooManyMatchesError(text, MOST_NAMED)
     return found

@@ -18,7 +18,7 @@ from everwhen.model.job import FAILURES
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations.recent import Recent, recent_of
 from everwhen.operations.timeline_bars import MOST_BARS, Bar, Counts, Stretches
-from everwhen.operations.timeline_future import TimelineFuture, correct_passing
+from everwhen.operations.timeline_future import TimelineFuture, correct_passing, starts_before
 from everwhen.operations.timeline_past import TimelinePast
 from everwhen.operations.timeline_ranking import MOST_NAMED, Ranking
 from everwhen.operations.timeline_spans import (
@@ -177,9 +177,21 @@ class _Line:
         fired = self._store.catalogue.fired_since(
             self._wanted.schedules, self._span.start, before=self._span.end
         )
-        ranking.add(lambda: fired, [1] * len(fired))
-        ranking.add_bars(self._past.numbers(ranking.uids))
+        # Each has a bar in the past at least; how many is counted below, for those that may be chosen.
+        past = [*fired, *self._find_not_fired({uid for uid, _ in fired})]
+        ranking.add(lambda: past, [1] * len(past))
+        further = self._past.numbers(ranking.uids)
+        further.subtract(uid for uid, _ in past)
+        ranking.add_bars(further)
         return ranking
+
+    def _find_not_fired(self, fired: Collection[str]) -> list[tuple[str, str]]:
+        """Return the schedules, also deleted ones, of which only slots that did not fire lie in the span."""
+        ids = self._past.not_fired()
+        for schedule in self._store.catalogue.of_uids(ids.keys() - fired):
+            if starts_before(schedule, self._span.end):
+                del ids[schedule.state.uid]
+        return [(uid, schedule_id) for uid, schedule_id in ids.items() if uid not in fired]
 
     def _attention(self) -> dict[str, int]:
         """Return 0 for what runs, waits or went wrong, 1 for what was skipped, by uid."""

@@ -12,7 +12,7 @@ from everwhen.model.fast_values import by_text
 from everwhen.model.queries import ComingRow, ComingSchedules, ScheduleFilter
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import times_in
-from everwhen.operations.timeline_bars import MOST_BARS, Bar, Counts, Stretches
+from everwhen.operations.timeline_bars import Bar, Counts, Stretches
 from everwhen.operations.upcoming import UpcomingSlot, coming, conditions_of
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
@@ -45,9 +45,10 @@ class TimelineFuture:
                 yield from self._count_alike(alike)
                 alike, waiting = defaultdict(list), 0
         yield from self._count_alike(alike)
-        for paused in self._store.catalogue.resuming(self._wanted, before=self._span.end, limit=MOST_BARS):
-            if (start := _start_of(paused)) is not None:
-                yield start, self._counted.add(paused.plan, start)
+        for portion in self._store.catalogue.resuming(self._wanted, before=self._span.end):
+            for paused in portion:
+                if (start := _start_of(paused)) is not None:
+                    yield start, self._counted.add(paused.plan, start)
 
     def _count_alike(
         self, alike: Mapping[str, list[ComingRow]]
@@ -117,6 +118,13 @@ def _start_of(schedule: Schedule) -> ComingSchedules | None:
         return None
     ids = (state.row_id, state.uid, state.schedule_id)
     return ComingSchedules([(*ids, start.anchor_at, start.slot_at, start.due_at, "")])
+
+
+def starts_before(schedule: Schedule, end: int) -> bool:
+    """Return whether a schedule is among those whose slots are counted up to an instant."""
+    state = schedule.state
+    is_due = state.next_run_at is not None and state.next_run_at < end
+    return is_due or (state.status == "paused" and state.resume_at is not None and state.resume_at < end)
 
 
 def _upcoming_bar(uid: str, slot: UpcomingSlot) -> Bar:

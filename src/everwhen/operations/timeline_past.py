@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
+from heapq import nsmallest
+from operator import itemgetter
 
 from everwhen.decide.coming_counts import Cell
 from everwhen.model.queries import GatheredSkips, ScheduleFilter, SlotsNotFired
@@ -129,6 +131,15 @@ class TimelinePast:
         if self._skips is None:
             numbers.update(self._store.ledger.skip_numbers(self._span.start, self._until, wanted))
         return numbers
+
+    def not_fired(self) -> dict[str, str]:
+        """Return the schedules of slots that did not fire or wait, by uid, with their ids as far as bars name them."""
+        ids = {bar.uid: bar.schedule_id for bar in (*self._on_rows, *(self._skips or ()))}
+        if self._skips is None:
+            numbers = self._store.ledger.skip_numbers(self._span.start, self._until, self._wanted)
+            rarest = nsmallest(MOST_BARS, numbers.items(), key=itemgetter(1))
+            ids = {**{uid: "" for uid, _ in rarest}, **ids}
+        return ids
 
     def _read_jobs_of(self, uids: Collection[str]) -> None:
         """Read the bars of schedules of which some will be listed, unless they are too many."""

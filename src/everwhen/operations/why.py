@@ -6,15 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from everwhen.decide.explain import DELETED, LATE, explain_slot, lateness, no_slot, no_slot_yet
+from everwhen.decide.explain import (
+    DELETED,
+    LATE,
+    SkippingPause,
+    explain_slot,
+    lateness,
+    no_slot,
+    no_slot_yet,
+    ready_at,
+    waiting_time,
+)
 from everwhen.decide.explain import Evidence as Evidence
 from everwhen.decide.explain import Explanation as Explanation
 from everwhen.decide.explain import Fate as Fate
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.events import EventType
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Recorded, Revision, ScheduleHistory
-from everwhen.model.instants import SECOND
-from everwhen.model.job import OWN_ORIGINS
+from everwhen.model.instants import MINUTE, SECOND
+from everwhen.model.job import OWN_ORIGINS, Job
 from everwhen.model.limits import FOR_EVER
 from everwhen.model.node import Node
 from everwhen.model.pause import Pause
@@ -77,7 +87,8 @@ def _evidence(
     jobs = store.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
-    schedulers = [node for node in store.upkeep.nodes() if node.is_scheduler]
+    nodes = store.upkeep.nodes()
+    schedulers = [node for node in nodes if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
     events = store.ledger.events_of_slot(history.uid, slot_at)
     stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
@@ -99,9 +110,11 @@ def _evidence(
         events=[*events, *cited],
         stopped_by=None if stopped is None else stopped.reason,
         pause=_pause_of(runtime, stopped),
+        skipped_by=_skipping_pause(runtime, history, system, events),
         # The transition of the breaker that was in force at the slot, and the few before it.
         transitions=[move for move in moves if move.at <= slot_at][:3],
         schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
+        has_lacked_workers=_lacked_workers(nodes, jobs[::-1]),
         last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
         heard_before=heard_before,
         started_after=started_after,
@@ -116,6 +129,41 @@ def _pause_of(runtime: Runtime, stopped: _Stop | None) -> Pause | None:
         return None
     pause = store_of(runtime).labels.begun_by(stopped.recorded.event)
     return pause if stopped.ended_at is None else pause._replace(until=stopped.ended_at)
+
+
+def _skipping_pause(
+    runtime: Runtime, history: ScheduleHistory, system: Sequence[Recorded], events: Sequence[Recorded]
+) -> SkippingPause | None:
+    """Return the pause that ended a slot before it was decided: what pauses a schedule skips it in the same commit.
+
+    What a pause of the system has ended is recorded when the system goes on.
+    """
+    skips = [event for _, event in events if event.type == "schedule.skipped" and event.reason == "paused"]
+    if not skips:
+        return None
+    at = skips[-1].at
+    stops = [
+        recorded for recorded in history.events if recorded.event.at == at and recorded.event.type in STOPS
+    ]
+    if stops:
+        pause = _pause_of(runtime, _Stop("paused", stops[-1]))
+        return None if pause is None else SkippingPause(pause, is_of_system=False)
+    switched = [recorded for recorded in system if recorded.event.at <= at and recorded.event.type in SWITCH]
+    paused = [recorded for recorded in switched if recorded.event.type == "system.paused"]
+    if not paused or at - switched[-1].event.at > MINUTE:
+        return None
+    ended_at = switched[-1].event.at if switched[-1].event.type == "system.resumed" else None
+    pause = _pause_of(runtime, _Stop("system", paused[-1], ended_at))
+    return None if pause is None else SkippingPause(pause, is_of_system=True)
+
+
+def _lacked_workers(nodes: Sequence[Node], jobs: Sequence[Job]) -> bool:
+    """Return whether the node that ran the first job late had not started when it was ready, and no other one ran."""
+    if waiting_time(jobs) < LATE:
+        return False
+    ready, workers = ready_at(jobs[0]), [node for node in nodes if node.is_worker]
+    is_of_worker = any(node.node == jobs[0].node and node.started_at > ready for node in workers)
+    return is_of_worker and not any(node.was_up_at(ready) for node in workers)
 
 
 def _passed_at(events: Sequence[Recorded], due_at: int) -> int | None:
@@ -207,12 +255,18 @@ def _nearest(
 def _slot_recorded_at(history: ScheduleHistory, at: int) -> int | None:
     """Return the slot to which an instant on record belongs, as answers show it: to the second.
 
-    That is when a job of it was due, started or ended, or when an event about it was recorded.
+    That is when a job of it was due, started or ended, was fired or is tried again, since when it is held, or when an
+    event about it was recorded.
     """
-    for job in history.jobs:
-        instants = (job.due_at, job.started_at, job.ended_at)
-        if job.is_own and any(instant is not None and _shows(at, instant) for instant in instants):
-            return job.slot_at
+    own = [job for job in history.jobs if job.is_own]
+    for names in (("due_at", "started_at", "ended_at"), ("created_at", "not_before")):
+        for job in own:
+            instants = (getattr(job, name) for name in names)
+            if any(instant is not None and _shows(at, instant) for instant in instants):
+                return job.slot_at
+    state = history.state
+    if state is not None and state.held_since is not None and _shows(at, state.held_since):
+        return state.held_slot_at
     for recorded in history.events:
         event = recorded.event
         if event.type in OF_SLOTS and event.slot_at is not None and _shows(at, event.at):

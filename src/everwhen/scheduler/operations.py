@@ -529,7 +529,7 @@ class SchedulerOperations:
     def _rewriting(self, changes: Mapping[str, Any]) -> Callable[[Schedule], Declared]:
         """Return what changes these keys of a schedule."""
         around = rules_of(self._runtime, self._name)
-        _refuse_former_keys(changes)
+        refuse_former_keys(changes)
         fields: dict[str, Any] = plain(changes, keep_none=True)
         given: dict[str, Any] = {key: fields.pop(key) for key in ("args", "kwargs") if key in fields}
 
@@ -557,7 +557,7 @@ class SchedulerOperations:
     ) -> Declared:
         fields = dict(options)
         args, kwargs = fields.pop("args", None), fields.pop("kwargs", None)
-        _refuse_former_keys(fields)
+        refuse_former_keys(fields)
         if function is None:
             declared = self._declared_without_function(schedule_id, fields, around)
             return self._notice_zone(declared, fields)
@@ -636,7 +636,7 @@ def _refuse_trigger(payload: Mapping[str, Any] | None, if_running: str) -> None:
         )
 
 
-def _refuse_former_keys(fields: Mapping[str, Any]) -> None:
+def refuse_former_keys(fields: Mapping[str, Any]) -> None:
     fault = key_fault(fields)
     if fault is not None:
         raise ConfigError(fault)

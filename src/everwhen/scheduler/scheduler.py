@@ -44,7 +44,7 @@ from everwhen.scheduler.listeners import (
     declaration,
 )
 from everwhen.scheduler.node import EmbeddedNode, EmbeddedNodeOptions, open_node
-from everwhen.scheduler.operations import SchedulerOperations
+from everwhen.scheduler.operations import SchedulerOperations, refuse_former_keys
 from everwhen.scheduler.options import (
     AnyFunction,
     ApiOptions,
@@ -394,6 +394,7 @@ class Scheduler(SchedulerOperations):
     def _declaring(
         self, trigger: dict[str, Any], options: TaskOptions
     ) -> Callable[[AnyFunction], AnyFunction]:
+        refuse_former_keys(options)
         keys = {key: value for key, value in options.items() if key not in ("args", "kwargs")}
         fields: dict[str, Any] = {**trigger, **plain(keys)}
         given, isolate = fields.pop("id", None), bool(fields.pop("isolate", False))

@@ -404,17 +404,23 @@ WHERE {where} AND last_fired_at >= :since::instant
         with self._store.read() as tx:
             return tx.rows(composed(query), **values, since=since, before=before)
 
-    def resuming(self, wanted: ScheduleFilter = _ANY, *, before: int, limit: int) -> list[Schedule]:
-        """Return the matching schedules that are paused, and go on by themselves before an instant; the first first."""
+    def resuming(
+        self, wanted: ScheduleFilter = _ANY, *, before: int, at_once: int = COMING_AT_ONCE
+    ) -> Iterator[list[Schedule]]:
+        """Yield the matching schedules that are paused, and go on by themselves before an instant, in portions."""
         where, values = filtered(wanted)
-        # idx_schedules_resume, from its front.
-        query = f"""
+        # idx_schedules_resume, from its front, once for each portion.
+        query = composed(f"""
 SELECT {STATE} FROM schedules WHERE resume_at IS NOT NULL AND resume_at < :before::instant AND status = 'paused'
-    AND {where} ORDER BY resume_at LIMIT :limit"""
+    AND {where} AND row_id > :after ORDER BY row_id LIMIT :limit""")
+        after = 0
         with self._store.read() as tx:
-            return schedules_of(
-                tx, tx.many(State._make, composed(query), **values, before=before, limit=limit)
-            )
+            while True:
+                states = tx.many(State._make, query, **values, before=before, after=after, limit=at_once)
+                yield schedules_of(tx, states)
+                if len(states) < at_once:
+                    return
+                after = states[-1].row_id
 
     def of_uids(self, uids: Collection[str]) -> list[Schedule]:
         """Return those of these schedules that exist."""

@@ -44,7 +44,7 @@ _TOKENS = Statement("SELECT token_id, name FROM tokens WHERE token_id = ANY(:ids
 _NAMED = Statement("""
 SELECT uid FROM schedules WHERE strpos(lower(name || '
 ' || schedule_id || '
-' || coalesce(key, '')), :text::text) > 0 LIMIT :limit""")
+' || coalesce(key, '')), :text::text) > 0 AND (:owner::text IS NULL OR owner = :owner::text) LIMIT :limit""")
 _DELETED = Statement("""
 SELECT uid, schedule_id, words FROM schedule_revisions
 WHERE (strpos(lower(words), :json::text) > 0 OR strpos(lower(schedule_id), :text::text) > 0)
@@ -53,7 +53,7 @@ _DELETED_KEYS = Statement("""
 SELECT e.uid, CAST(e.detail AS text) FROM schedule_revisions r
 JOIN audit_events e ON e.uid = r.uid AND e.slot_at IS NULL AND e.type = 'schedule.deleted'
 WHERE r.revision = 1 AND r.uid NOT IN (SELECT uid FROM schedules)
-    AND (strpos(lower(CAST(e.detail AS text)), :json::text) > 0
+    AND (:owner::text IS NULL OR e.owner = :owner::text) AND (strpos(lower(CAST(e.detail AS text)), :json::text) > 0
     OR strpos(lower(CAST(e.detail AS text)), :text::text) > 0)""")
 # The primary key of schedules.
 _KEY_OF = Statement("SELECT key FROM schedules WHERE row_id = :row_id")
@@ -71,13 +71,16 @@ class Labels(StorePart):
             missing = [uid for uid in uids if uid not in labels]
             return labels | labels_on_record(tx, missing)
 
-    def named(self, text: str, *, limit: int) -> list[str]:
-        """Return the uids of schedules, also deleted ones, whose id, key or name contains a text; so many at most."""
+    def named(self, text: str, *, owner: str | None = None, limit: int) -> list[str]:
+        """Return the uids of schedules, also deleted ones, whose id, key or name contains a text; so many at most.
+
+        `owner`: only of this owner.
+        """
         lower = lowered(text)
         with self._store.read() as tx:
-            uids = dict.fromkeys(tx.column(_NAMED, text=lower, limit=limit))
+            uids = dict.fromkeys(tx.column(_NAMED, text=lower, owner=owner, limit=limit))
             if len(uids) < limit:
-                uids |= dict.fromkeys(_deleted_with(tx, lower))
+                uids |= dict.fromkeys(_deleted_with(tx, lower, owner))
         return list(uids)[:limit]
 
     def pause(self, state: State) -> Pause | None:
@@ -150,18 +153,19 @@ def labels_on_record(tx: Queries, uids: Collection[str]) -> dict[str, ScheduleLa
     return labels
 
 
-def _deleted_with(tx: Snapshot, lower: str) -> list[str]:
+def _deleted_with(tx: Snapshot, lower: str, owner: str | None) -> list[str]:
     """Return the uids of deleted schedules: their last name or id, or the key that the deletion kept, has the text."""
     in_json = json.dumps(lower)[1:-1]  # as revisions hold it
     last = {
         uid: (schedule_id, words) for uid, schedule_id, words in tx.rows(_DELETED, text=lower, json=in_json)
     }
-    found = [
-        uid
-        for uid, (schedule_id, words) in last.items()
-        if lower in lowered(f"{json.loads(words).get('name') or ''}\n{schedule_id}")
-    ]
-    for uid, detail in tx.rows(_DELETED_KEYS, text=lower, json=in_json):
+    found = []
+    for uid, (schedule_id, words) in last.items():
+        definition = json.loads(words)
+        is_visible = owner is None or definition.get("owner") == owner
+        if is_visible and lower in lowered(f"{definition.get('name') or ''}\n{schedule_id}"):
+            found.append(uid)
+    for uid, detail in tx.rows(_DELETED_KEYS, text=lower, json=in_json, owner=owner):
         kept = json.loads(detail)
         if lower in lowered(f"{kept.get('name') or ''}\n{kept.get('key') or ''}"):
             found.append(uid)

@@ -89,7 +89,7 @@ def list_audit(
     types, since, until = frozenset(type or ()), instant_in(from_), instant_in(to)
     wanted = event_feed.Wanted(types, job_id=job_id, owner=owner, since=since, until=until)
     if q is not None:
-        uids = uids_named(context.runtime, q)
+        uids = uids_named(context.runtime, q, caller.token.owner or owner)
         if not uids:
             return _nothing(context)
         wanted = replace(wanted, uids=frozenset(uids))

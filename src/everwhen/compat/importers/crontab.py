@@ -26,7 +26,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 MOST_VALUES = 200_000  # of variables, each counted with every entry that has it
 _BLANK = re.compile(r"[ \t]+")
 _UNTIL_PERCENT = re.compile(r"(?:\\.|[^%])*", re.DOTALL)
-_TIME_FIELD = re.compile(r"[*?]|[*\d][\d*/,-]*")
+_NAME = "sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_TIME_FIELD = re.compile(
+    rf"[*?]|[*\d][\d*/,#LW-]*|(?:{_NAME})(?:[-,](?:{_NAME}|\d+))*(?:#\d|L)?", re.IGNORECASE
+)
 _USER = re.compile(r"[a-z_][\w.-]*\$?", re.IGNORECASE)
 _USERS = ("root", "nobody", "www-data")  # those of this machine count, too
 _NOT_HANDED_ON = (
@@ -141,7 +144,7 @@ def _note_looks(command: str, user: str | None, number: int, reading: _Reading) 
     """Note an entry that seems to have another number of fields than it is read with."""
     note, (first, *others) = reading.imported.note, command.split()
     if user is not None:
-        if not _USER.fullmatch(user):
+        if not _USER.fullmatch(user) or _TIME_FIELD.fullmatch(user):
             note(
                 f"line {number}: {user} is not the name of a user; without --system, entries name none,"
                 " and cron knows no seconds and no years"
