@@ -40,6 +40,7 @@ def nested(levels: int) -> list[Any]:
 
 
 ADD_ASYNC: Any = AsyncScheduler("sqlite://").add
+CRON_ASYNC: Any = AsyncScheduler("sqlite://").cron
 ITSELF: list[Any] = []
 ITSELF.append(ITSELF)
 
@@ -75,10 +76,51 @@ ITSELF.append(ITSELF)
         (lambda s: s.add("a", signatures.greet, seconds=30), "every='90s' or a timedelta"),
         (lambda s: s.every("5m", max_instances=3), 'if_running="allow" with max_conc'),
         (lambda s: s.cron("0 9 * * *", minute=30), "minute: the fields of cron are one text"),
+        (
+            lambda s: s.every(minutes=5, id="a"),
+            r'^the fields of the trigger are one argument here: every\("5m", first_run="after_interval", id="a"\)$',
+        ),
+        (
+            lambda s: s.every(hours=1, start_date="2090-01-01", max_instances=3),
+            r'every\("1h", start_at="2090-01-01T00:00"\)\nmax_instances: use if_running="allow"',
+        ),
+        (
+            lambda s: s.cron(hour=9),
+            r'^the fields of the trigger are one argument here: cron\("0 9 \* \* \*"\)$',
+        ),
+        (
+            lambda s: s.cron(day_of_week="mon-fri", hour="9-17", timezone="Asia/Tokyo"),
+            r'cron\("0 9-17 \* \* mon-fri", timezone="Asia/Tokyo"\)$',
+        ),
+        (lambda s: s.cron(second="*/10"), r': every\("10s"\)$'),
+        (
+            lambda s: s.cron(week=2),
+            "one argument here, and the five fields of cron= cannot say week=2\n`everwhen im",
+        ),
+        (lambda s: s.at(run_date=datetime(2090, 1, 1, 9)), r': at\("2090-01-01T09:00:00"\)$'),
+        (lambda s: s.after(seconds=90, jitter=5), r': after\("1m30s", jitter="5s"\)$'),
+        (lambda s: s.every(), r'^every takes its trigger as the first argument: every\("5m"\)$'),
+        (
+            lambda s: s.every(hour=9),
+            r'^every takes its trigger as the first argument: every\("5m"\)\nhour: the fields of cron are one',
+        ),
+        (lambda _: CRON_ASYNC(hour=9), r': cron\("0 9 \* \* \*"\)$'),
         (lambda s: s.add("a", signatures.greet, hour=7, minute=30), "hour: the fields of cron are one text"),
         (
             lambda s: s.add("a", signatures.greet, "interval", minutes=5),
             r'^the trigger is a key here: add\("a", greet, every="5m", first_run="after_interval"\)$',
+        ),
+        (
+            lambda s: s.add("a", "interval", signatures.greet, minutes=5),
+            r'^the trigger is a key here: add\("a", greet, every="5m", first_run="after_interval"\)$',
+        ),
+        (
+            lambda s: s.add("a", "cron", "shop.tasks:greet", ["Ada"], hour=9),
+            r"""add\("a", run=\{"python": "shop.tasks:greet"\}, cron="0 9 \* \* \*", args=\['Ada'\]\)$""",
+        ),
+        (
+            lambda s: s.add("a", signatures.greet, "interval", ["Ada"], {"tone": "low"}, minutes=5),
+            r"""add\("a", greet, every="5m", first_run="after_interval", args=\['Ada'\], kwargs=\{'tone': 'low'\}\)$""",
         ),
         (
             lambda s: s.add(signatures.greet, "interval", hours=1, minutes=30, jitter=30, id="a"),

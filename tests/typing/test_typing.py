@@ -25,6 +25,9 @@ def one(run: Run) -> None: ...
 @scheduler.cron(5)                                                  # wrong
 def two(run: Run) -> None: ...
 
+scheduler.every(minutes=5)                                          # wrong
+scheduler.cron()                                                    # wrong
+
 @scheduler.every("5m", catch_up="run_twice")                        # wrong
 def three(run: Run) -> None: ...
 

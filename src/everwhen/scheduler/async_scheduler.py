@@ -17,7 +17,7 @@ from everwhen.scheduler.declaring import Agents
 from everwhen.scheduler.former_names import method_fault
 from everwhen.scheduler.handles import JobHandle, JobResult, pauses
 from everwhen.scheduler.listeners import AnyListener, SchedulerEventType, Scope
-from everwhen.scheduler.operations import refuse_former_call
+from everwhen.scheduler.operations import asks_for_trigger, refuse_former_call
 from everwhen.scheduler.options import (
     AddOptions,
     AnyFunction,
@@ -122,17 +122,21 @@ class AsyncScheduler:
 
     # -- declaring --
 
+    @asks_for_trigger
     def every(
         self, interval: Duration, **options: Unpack[TaskOptions]
     ) -> Callable[[AnyFunction], AnyFunction]:
         return self.scheduler.every(interval, **options)
 
+    @asks_for_trigger
     def cron(self, expression: str, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
         return self.scheduler.cron(expression, **options)
 
+    @asks_for_trigger
     def at(self, moment: Instant, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
         return self.scheduler.at(moment, **options)
 
+    @asks_for_trigger
     def after(self, delay: Duration, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
         return self.scheduler.after(delay, **options)
 

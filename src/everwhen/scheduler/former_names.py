@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from everwhen.errors import CronParseError, shown
 from everwhen.model.instants import SECOND, duration_text
@@ -56,7 +56,13 @@ _FIELDS = ("year", "month", "day", "week", "day_of_week", "hour", "minute", "sec
 _SMALLEST = {"month": "1", "day": "1", "day_of_week": "*", "hour": "0", "minute": "0"}
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")  # 0 is Monday there
 _NO_FIELDS = ("year", "week", "second")
-_TRIGGERS = {"interval": _UNITS, "cron": _FIELDS, "date": ("run_date",)}
+_TRIGGERS = {"interval": frozenset(_UNITS), "cron": frozenset(_FIELDS), "date": frozenset(("run_date",))}
+_DECORATORS = {
+    "every": ("interval", "5m"),
+    "cron": ("cron", "0 9 * * *"),
+    "at": ("date", "2026-12-24T18:00"),
+    "after": ("interval", "5m"),
+}
 _RENAMED = {"start_date": "start_at", "end_date": "end_at", "misfire_grace_time": "misfire_grace"}
 _SECONDS = ("jitter", "misfire_grace_time")
 _INSTANTS = ("run_date", "start_date", "end_date")
@@ -89,27 +95,74 @@ def trigger_fault(
     >>> print(trigger_fault(["poll", print], ["interval"], None, {"minutes": 5}))
     the trigger is a key here: add("poll", print, every="5m", first_run="after_interval")
     """
-    named = [part for part in (*parts, options.get("func"), id) if part is not None]
-    kinds = [*named[1:], *others, options.get("trigger")]
-    kind = next((kind for kind in kinds if isinstance(kind, str) and kind in _TRIGGERS), None)
-    if kind is None or not ({"trigger", *_TRIGGERS[kind]} & options.keys() or others):
+    handed = [part for part in (*parts, *others) if part is not None]
+    at = next((at for at, part in enumerate(handed) if at and _is_kind(part)), len(handed))
+    kind = handed[at] if at < len(handed) else options.get("trigger")
+    if not _is_kind(kind) or not ({"trigger", *_TRIGGERS[kind]} & options.keys() or others):
         return None
+    # The function stands before the trigger there; who moves it behind, as the id is first here, means the same.
+    is_behind = at == 1 and not callable(handed[0]) and len(handed) > 2 and _is_function(handed[2])
+    named = [*handed[:at], *(handed[2:3] if is_behind else ()), options.get("func"), id]
     keys = _trigger_keys(kind, options)
     if keys is None:
-        fields = ", ".join(f"{name}={options[name]!r}" for name in _FIELDS if name in options)
-        return f"the trigger is a key here, and the five fields of cron= cannot say {fields}\n{_GUIDE}"
-    rest = {key: value for key, value in options.items() if key not in ("func", "trigger", *_TRIGGERS[kind])}
-    keys |= {_RENAMED.get(key, key): _value(key, value) for key, value in rest.items() if _is_kept(key)}
-    keys |= _arguments(others[others.index(kind) + 1 :] if kind in others else others)
-    written = ", ".join([*_what(named, kind), *(f"{key}={_written(value)}" for key, value in keys.items())])
-    faults = key_fault([key for key in rest if not _is_kept(key)])
+        return f"the trigger is a key here, and {_no_cron(options)}"
+    further, faults = _other_keys(kind, options)
+    keys |= further | _arguments(handed[at + 1 :])
+    written = ", ".join([*_what(named), *_assignments(keys)])
     return f"the trigger is a key here: add({written})" + (f"\n{faults}" if faults else "")
 
 
-def _what(named: Sequence[Any], kind: str) -> list[str]:
+def decorator_fault(name: str, options: Mapping[str, Any]) -> str:
+    """Return the call of a decorator that was meant by one without its trigger.
+
+    >>> print(decorator_fault("cron", {"hour": 9, "minute": 30, "id": "report"}))
+    the fields of the trigger are one argument here: cron("30 9 * * *", id="report")
+    """
+    kind, example = _DECORATORS[name]
+    further, faults = _other_keys(kind, options)
+    if _TRIGGERS[kind] & options.keys():
+        keys = _trigger_keys(kind, options)
+        if keys is None:
+            return f"the fields of the trigger are one argument here, and {_no_cron(options)}"
+        fault = "the fields of the trigger are one argument here"
+    else:
+        keys, fault = {name: example}, f"{name} takes its trigger as the first argument"
+    if name == "after":
+        keys = {"after": keys["every"]} if "every" in keys else keys
+    (decorator, value), *others = keys.items()
+    written = ", ".join([_written(value), *_assignments(dict(others) | further)])
+    return f"{fault}: {decorator}({written})" + (f"\n{faults}" if faults else "")
+
+
+def _is_kind(part: object) -> TypeGuard[str]:
+    return isinstance(part, str) and part in _TRIGGERS
+
+
+def _is_function(part: object) -> bool:
+    """Return whether a part of a call is a function, or names one as APScheduler does."""
+    return callable(part) or (isinstance(part, str) and ":" in part)
+
+
+def _no_cron(options: Mapping[str, Any]) -> str:
+    fields = ", ".join(f"{name}={options[name]!r}" for name in _FIELDS if name in options)
+    return f"the five fields of cron= cannot say {fields}\n{_GUIDE}"
+
+
+def _other_keys(kind: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return the keys beside those of the trigger as they are called here, and what is to be said of the others."""
+    rest = {key: value for key, value in options.items() if key not in ("func", "trigger", *_TRIGGERS[kind])}
+    kept = {_RENAMED.get(key, key): _value(key, value) for key, value in rest.items() if _is_kept(key)}
+    return kept, key_fault([key for key in rest if not _is_kept(key)])
+
+
+def _assignments(keys: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key}={_written(value)}" for key, value in keys.items())
+
+
+def _what(named: Sequence[Any]) -> list[str]:
     """Return the id and the function as `add` takes them; a function that is named by a text is a target."""
     function = next((part for part in named if callable(part)), None)
-    texts = [part for part in named if isinstance(part, str) and part != kind]
+    texts = [part for part in named if isinstance(part, str)]
     path = next((text for text in texts if ":" in text), None)
     schedule_id = next((text for text in texts if text != path), None)
     if schedule_id is None and path is not None:

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args, overload
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, get_args, overload
 
 from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, DuplicateScheduleError, UnknownScheduleError, shown
@@ -55,7 +55,7 @@ from everwhen.scheduler.callables import (
     with_arguments,
 )
 from everwhen.scheduler.declaring import Tasks, plain, read_schedule, rules_of
-from everwhen.scheduler.former_names import key_fault, method_fault, trigger_fault
+from everwhen.scheduler.former_names import decorator_fault, key_fault, method_fault, trigger_fault
 from everwhen.scheduler.handles import JobHandle, JobInfo, JobResult, job_info
 from everwhen.scheduler.options import AddOptions, Function, Instant, NewSchedule, UpdateOptions
 from everwhen.scheduler.requests import RequestHandle
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from everwhen.operations.requests import SyncConnection
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 log = logging.getLogger("everwhen")
 
@@ -634,6 +635,19 @@ def _refuse_trigger(payload: Mapping[str, Any] | None, if_running: str) -> None:
         raise ConfigError(
             f"the payload is a {type(payload).__name__}; it must be a mapping with text as keys"
         )
+
+
+def asks_for_trigger(method: Method) -> Method:
+    """Have a method that makes a decorator answer a call without its trigger with the call as it should be."""
+    trigger = method.__code__.co_varnames[1]
+
+    @wraps(method)
+    def call(self: Any, /, *values: Any, **options: Any) -> Any:
+        if not values and trigger not in options:
+            raise ConfigError(decorator_fault(method.__name__, options))
+        return method(self, *values, **options)
+
+    return cast(Method, call)
 
 
 def refuse_former_keys(fields: Mapping[str, Any]) -> None:

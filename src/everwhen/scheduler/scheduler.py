@@ -44,7 +44,7 @@ from everwhen.scheduler.listeners import (
     declaration,
 )
 from everwhen.scheduler.node import EmbeddedNode, EmbeddedNodeOptions, open_node
-from everwhen.scheduler.operations import SchedulerOperations, refuse_former_keys
+from everwhen.scheduler.operations import SchedulerOperations, asks_for_trigger, refuse_former_keys
 from everwhen.scheduler.options import (
     AnyFunction,
     ApiOptions,
@@ -173,20 +173,24 @@ class Scheduler(SchedulerOperations):
 
     # -- declaring --
 
+    @asks_for_trigger
     def every(
         self, interval: Duration, **options: Unpack[TaskOptions]
     ) -> Callable[[AnyFunction], AnyFunction]:
         """Run a function at an interval: `5m`, `1h30m`, `daily`, `monthly`, a timedelta."""
         return self._declaring({"every": interval}, options)
 
+    @asks_for_trigger
     def cron(self, expression: str, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
         """Run a function whenever five fields match: `0 9 * * 1-5`."""
         return self._declaring({"cron": expression}, options)
 
+    @asks_for_trigger
     def at(self, moment: Instant, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
         """Run a function once, at an instant; without an offset it is read in the schedule's zone."""
         return self._declaring({"at": moment}, options)
 
+    @asks_for_trigger
     def after(self, delay: Duration, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
         """Run a function once, so long after the schedule was first declared; a restart does not count anew."""
         return self._declaring({"after": delay}, options)
