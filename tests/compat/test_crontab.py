@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,6 +132,25 @@ def test_what_cannot_be_kept_is_said_with_its_line(line: str, note: str) -> None
     assert notes(line) == [note]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "svc-shop cd /srv/shop && ./tidy",
+        "svc-shop /opt/shop/poll.sh --all",
+        "svc-shop  /opt/shop/bin/poll",
+        "svc.shop test -x /usr/sbin/tidy || tidy",
+        "svc_shop [ -x /etc/tidy ] && /etc/tidy",
+        "shop$ pg_dump shop",
+    ],
+)
+def test_a_word_that_is_no_program_in_front_of_a_command_seems_to_be_a_user(command: str) -> None:
+    (note,) = notes(f"0 2 * * * {command}\n0 3 * * * {command}")
+    assert note == (
+        f"line 1: the command begins with {command.partition(' ')[0]}, which is no program of this machine; "
+        "where the entries name their users, import them with --system"
+    )
+
+
 @pytest.mark.parametrize("user", ["/usr/bin/backup", "*", "MON-FRI"])
 def test_an_entry_without_a_user_is_named_where_one_is_read(user: str) -> None:
     first, second = notes(f"0 2 * * * {user} --all", is_system=True)
@@ -142,10 +162,48 @@ def test_an_entry_without_a_user_is_named_where_one_is_read(user: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["root", "7z a x.7z x", "monit reload", "sun-tool x", "backup --all", "[ -x y ] && y"]
+    "command",
+    [
+        "root",
+        "root && x",
+        "7z a x.7z x",
+        "monit reload",
+        "sun-tool x",
+        "backup --all",
+        "[ -x y ] && y",
+        # Programs that may not be installed here, with what is no program, or is one that they run.
+        "certbot renew",
+        "composer install",
+        "docker exec shop tidy",
+        "drush cron",
+        "php8.3 /var/www/cron.php",
+        "python3.14 /opt/shop/poll.py",
+        "dotenv bash /opt/shop/poll.sh",
+        "chronic /usr/local/bin/backup",
+        "rdiff-backup /home /mnt/backup",
+        "wp cron event run --due-now",
+        "svc-backup.sh /usr/local/bin/x",
+        # Programs that are installed: the path is searched, and words of the shell are known.
+        "sleep /usr/bin/true",
+        "cd /srv && /usr/bin/true",
+        "if test -x /usr/bin/true; then /usr/bin/true; fi",
+        "exec /usr/bin/true",
+    ],
 )
 def test_an_ordinary_command_gets_no_note(command: str) -> None:
     assert notes(f"0 2 * * * {command}") == []
+
+
+def test_a_user_whose_name_a_program_has_counts_only_in_front_of_a_command(
+    tmp_path: Path,
+) -> None:
+    for name in ("www-data", "svc-shop"):
+        (tmp_path / name).touch(mode=0o755)
+    path = f"PATH={tmp_path}\n"
+    assert notes(f"{path}0 2 * * * www-data tidy up") == []
+    assert notes(f"{path}0 2 * * * svc-shop /opt/shop/poll.sh") == []
+    (note,) = notes(f"{path}0 2 * * * www-data /opt/shop/poll.sh")
+    assert note.startswith("line 2: the command begins with www-data, which is a user;")
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ their line, and so are entries that cron reads otherwise than they look.
 
 from __future__ import annotations
 
-import pwd
 import re
 import shlex
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from everwhen.compat.importers import Imported, Names
+from everwhen.compat.importers.crontab_users import USER, names_user, seems_user
 from everwhen.errors import ConfigError, SchedulerError, shown
 from everwhen.targets.secrets import escape_references
 from everwhen.timetable.civil_time import zone
@@ -30,8 +29,6 @@ _NAME = "sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov
 _TIME_FIELD = re.compile(
     rf"[*?]|[*\d][\d*/,#LW-]*|(?:{_NAME})(?:[-,](?:{_NAME}|\d+))*(?:#\d|L)?", re.IGNORECASE
 )
-_USER = re.compile(r"[a-z_][\w.-]*\$?", re.IGNORECASE)
-_USERS = ("root", "nobody", "www-data")  # those of this machine count, too
 _NOT_HANDED_ON = (
     "LOGNAME",
     "MAILTO",
@@ -142,9 +139,9 @@ def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
 
 def _note_looks(command: str, user: str | None, number: int, reading: _Reading) -> None:
     """Note an entry that seems to have another number of fields than it is read with."""
-    note, (first, *others) = reading.imported.note, command.split()
+    note, first = reading.imported.note, command.split()[0]
     if user is not None:
-        if not _USER.fullmatch(user) or _TIME_FIELD.fullmatch(user):
+        if not USER.fullmatch(user) or _TIME_FIELD.fullmatch(user):
             note(
                 f"line {number}: {user} is not the name of a user; without --system, entries name none,"
                 " and cron knows no seconds and no years"
@@ -153,17 +150,20 @@ def _note_looks(command: str, user: str | None, number: int, reading: _Reading) 
         note(
             f"line {number}: the command begins with {first}: cron reads five fields, and knows no seconds and no years"
         )
-    elif not reading.has_users and first in _users() and others and not others[0].startswith("-"):
+    elif not reading.has_users and (looks := _user_in_front(command, reading)):
         reading.has_users = True
         note(
-            f"line {number}: the command begins with {first}, which is a user;"
+            f"line {number}: the command begins with {first}, which is {looks};"
             " where the entries name their users, import them with --system"
         )
 
 
-@cache
-def _users() -> frozenset[str]:
-    return frozenset((*_USERS, *(user.pw_name for user in pwd.getpwall())))
+def _user_in_front(command: str, reading: _Reading) -> str | None:
+    """Return what the first word of a command is, if it seems to be a user; None: it is a program."""
+    path = reading.environment.get("PATH")
+    if names_user(command, path):
+        return "a user"
+    return "no program of this machine" if seems_user(command, path) else None
 
 
 def _schedule(
