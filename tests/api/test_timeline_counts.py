@@ -9,7 +9,8 @@ import pytest
 
 from everwhen.model.events import Event
 from everwhen.model.instants import DAY, HOUR, SECOND, rfc3339_text
-from everwhen.operations import timeline, timeline_past, timeline_ranking
+from everwhen.model.queries import ScheduleFilter
+from everwhen.operations import record, timeline, timeline_past, timeline_ranking
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Service, serving
 from tests.api.test_timeline_rows import beat, shown, ticked
@@ -170,6 +171,78 @@ def test_skips_that_a_row_counts_lie_where_their_slots_are(tmp_path: Path) -> No
             "2026-01-05T08:05:00Z",
             "2026-01-05T08:08:50Z",
         )
+
+
+def test_records_that_are_too_many_to_be_counted_are_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START)
+    with serving(tmp_path, file="", clock=clock) as service:
+        beat(service, clock.now())
+        for number in range(5):
+            service.admin.create(name=f"s{number}", every="1m", owner="ada" if number else None)
+        for _ in range(2):
+            ticked(service, clock)
+            clock.advance("25h")
+            service.runtime.slots.tick(clock.now(), limit=100, behind=True)
+        ticked(service, clock)
+        monkeypatch.setattr(timeline_past, "MOST_BARS", 0)
+        span = (START, "2026-01-07T10:30:00Z")
+        whole = shown(service.admin, *span)
+        limits = (0, clock.now(), ScheduleFilter())
+        ranges = [one.slot_count for one in service.runtime.ledger.skip_ranges(*limits, limit=99)]
+        assert whole["uncounted"] == 0 and len(ranges) == 10
+        for bound in (10, 9, 4):
+            monkeypatch.setattr(timeline_past, "MOST_RANGES", bound)
+            line = shown(service.admin, *span, rows=5)
+            missing = ranges[bound:]
+            assert (line["uncounted"], line["total"]) == (len(missing), whole["total"] - sum(missing))
+        assert shown(service.client("viewer", owner="ada"), *span)["uncounted"] == 4
+
+
+def test_the_days_of_a_schedule_have_every_range_of_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START)
+    with serving(tmp_path, file="", clock=clock) as service:
+        beat(service, clock.now())
+        made = service.admin.create(every="1m")
+        for _ in range(3):
+            ticked(service, clock)
+            clock.advance("5h")
+            service.runtime.slots.tick(clock.now(), limit=100, behind=True)
+        stats = f"/schedules/{made['id']}/stats/?days=30"
+        days = service.admin.get(stats).fields["days"]
+        assert sum(day["counts"]["missed"] for day in days) > 800
+        monkeypatch.setattr(record, "MOST_RANGES", 1)
+        assert service.admin.get(stats).fields["days"] == days
+
+
+def test_rows_that_are_too_many_to_be_looked_at_are_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START)
+    file = "agents: {bot: {command: [true], max_concurrent: 1}}"
+    with serving(tmp_path, file=file, clock=clock) as service:
+        for number in range(3):
+            service.admin.create(name=f"closed-{number}", every="10s", not_on=["mon"])
+        for number in range(4):
+            service.admin.create(
+                name=f"held-{number}", every="3h", run={"agent": {"name": "bot"}}, first_run="immediately"
+            )
+        for _ in range(6):
+            ticked(service, clock)
+            clock.advance(10)
+        whole = shown(service.admin, START, "2026-01-05T08:01:00Z", rows=9)
+        assert whole["uncounted"] == 0
+        assert [one["counts"].get("held", 0) for one in whole["rows"]].count(1) == 3
+        for bound, uncounted in ((3, 0), (2, 2), (1, 4)):
+            monkeypatch.setattr(timeline_past, "MOST_ON_ROWS", bound)
+            line = shown(service.admin, START, "2026-01-05T08:01:00Z")
+            assert line["uncounted"] == uncounted
+            assert [bar["kind"] for bar in line["items"]].count("held") == bound
+            assert (line["total"] < whole["total"]) == bool(uncounted)
+        assert shown(service.admin, "2026-01-05T07:00:00Z", START)["uncounted"] == 0
 
 
 def test_a_slot_that_is_held_since_before_the_span_is_there(tmp_path: Path) -> None:

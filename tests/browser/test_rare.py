@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from everwhen.testing.manual import ManualClock
 from everwhen.web.routes import dashboard_routes
@@ -94,6 +94,19 @@ def test_the_calendar_names_every_night_and_counts_the_rest(
     """NOW is a Monday, and the 16th of November."""
     page.goto(f"{service.url}{path}")
     main = page.get_by_role("main")
-    expect(main).to_contain_text("4 schedules fire too often to be named: their")
+    expect(main).to_contain_text("4 schedules fire too often to be named: the figures have")
     expect(main.get_by_text("More fires than can be counted")).to_have_count(0)
     expect(main.locator(cell).filter(has_text="nightly")).to_have_count(nights)
+
+
+@pytest.mark.parametrize("path", [f"/?span={WEEK}", "/week"])
+def test_records_that_are_not_counted_are_named(page: Page, service: Service, path: str) -> None:
+    def with_uncounted(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "uncounted": 3})
+
+    page.goto(f"{service.url}{path}")
+    expect(page.get_by_text("not counted")).to_have_count(0)
+    page.route("**/timeline/?*", with_uncounted)
+    page.reload()
+    expect(page.get_by_role("main").get_by_text("not counted: 3 records")).to_have_count(1)

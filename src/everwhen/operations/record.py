@@ -135,9 +135,12 @@ def _count_not_fired(ledger: Ledger, uid: str, span: Stretches, schedule: Schedu
     limits, counts = (span.start, span.end, ScheduleFilter(uids={uid})), Counts()
     for skips in ledger.skip_counts(*limits, width=span.width):
         counts[Cell(skips.stretch, NOT_FIRED[skips.type])] += skips.slots
-    for event in ledger.skips_between(*limits, limit=MOST_RANGES, only_ranges=True):
-        if (slots := range_of(event)) is not None:
-            span.add_range(counts, slots, NOT_FIRED[event.type])
+    behind = 0
+    while ranges := ledger.skip_ranges(*limits, limit=MOST_RANGES, behind=behind):
+        for event in ranges:
+            if (slots := range_of(event)) is not None:
+                span.add_range(counts, slots, NOT_FIRED[event.type])
+        behind += len(ranges)
     for entry in [] if schedule is None else _entries_on_row(schedule.state):
         if entry.fate == "skipped":
             first, last = entry.first_at or entry.slot_at, entry.last_at or entry.slot_at

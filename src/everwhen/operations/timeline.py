@@ -62,7 +62,8 @@ class Timeline:
     """Bars, and the numbers of slots by stretches.
 
     `is_aggregated`: there are more bars than are listed. `total`: how many slots there are; `schedule_count`: of how
-    many schedules. `unlisted_…`: how many of them have no bars here.
+    many schedules. `unlisted_…`: how many of them have no bars here. `uncounted`: how many records of slots that did
+    not fire are too many to be looked at, and so in no number.
     """
 
     now: int
@@ -76,6 +77,7 @@ class Timeline:
     total: int = 0
     unlisted_schedules: int = 0
     unlisted_slots: int = 0
+    uncounted: int = 0
 
 
 class TimelineQuery(NamedTuple):
@@ -141,6 +143,7 @@ class _Line:
             total=total,
             unlisted_schedules=ranking.schedule_count - len(listed),
             unlisted_slots=total - sum(bar.slots for bar in bars),
+            uncounted=self._past.uncounted,
         )
         if line.is_aggregated or self._wanted.width is not None:
             line.stretches = _stretches(self._span, counts)

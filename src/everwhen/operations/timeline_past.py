@@ -38,6 +38,7 @@ class TimelinePast:
         self._span, self._wanted = span, wanted
         # A slot that is due now may be decided already.
         self._until = max(min(span.end, self._now + 1), span.start)
+        self.uncounted = 0  # records that are too many to be looked at, and in no number
         self._on_rows = self._read_gathered() + self._read_held()
         self._jobs = self._read_jobs()
         self._jobs_of: list[Bar] | None = None  # of the schedules that may be listed, where not all are read
@@ -80,9 +81,10 @@ class TimelinePast:
 
     def _read_gathered(self) -> list[Bar]:
         """Return the skips that no event records yet: of each schedule one bar."""
-        gathered = self._store.catalogue.gathered_skips(
-            self._wanted, self._span.start, self._until, limit=MOST_ON_ROWS
-        )
+        catalogue, limits = self._store.catalogue, (self._wanted, self._span.start, self._until)
+        gathered = catalogue.gathered_skips(*limits, limit=MOST_ON_ROWS)
+        if len(gathered) == MOST_ON_ROWS:
+            self.uncounted += max(catalogue.gathered_number(*limits) - MOST_ON_ROWS, 0)
         return [bar for skips in gathered if (bar := self._bar_of_gathered(skips)) is not None]
 
     def _bar_of_gathered(self, skips: GatheredSkips) -> Bar | None:
@@ -97,6 +99,10 @@ class TimelinePast:
         if self._now < self._span.start:
             return []
         holds = self._store.catalogue.holds(self._wanted, limit=MOST_ON_ROWS)
+        inside = [hold for hold in holds if hold.due_at < self._span.end]
+        if len(holds) == MOST_ON_ROWS:
+            number = self._store.catalogue.hold_number(self._wanted, due_before=self._span.end)
+            self.uncounted += max(number - len(inside), 0)
         return [
             Bar(
                 "held",
@@ -107,8 +113,7 @@ class TimelinePast:
                 reason=hold.reason,
                 since=hold.since,
             )
-            for hold in holds
-            if hold.due_at < self._span.end
+            for hold in inside
         ]
 
     # -- answers --
@@ -162,7 +167,7 @@ class TimelinePast:
         return bars
 
     def counts(self) -> Counts:
-        """Count all that there is, by stretches."""
+        """Count all that there is, by stretches; what is left out is added to `uncounted`."""
         counts = self._span.count_bars(self.bars())
         span = (self._span.start, self._until, self._wanted)
         if self._jobs is None:
@@ -171,7 +176,10 @@ class TimelinePast:
         if self._skips is None:
             for skips in self._store.ledger.skip_counts(*span, width=self._span.width):
                 counts[Cell(skips.stretch, NOT_FIRED[skips.type])] += skips.slots
-            for event in self._store.ledger.skips_between(*span, limit=MOST_RANGES, only_ranges=True):
+            ranges = self._store.ledger.skip_ranges(*span, limit=MOST_RANGES)
+            if len(ranges) == MOST_RANGES:
+                self.uncounted += max(self._store.ledger.skip_range_number(*span) - MOST_RANGES, 0)
+            for event in ranges:
                 self._add_range(counts, event)
         return counts
 
@@ -189,7 +197,7 @@ class TimelinePast:
             limits = (span.start, self._until, those)
             for skips in ledger.skip_counts(*limits, width=span.width, by_schedule=True):
                 counts[skips.uid][Cell(skips.stretch, NOT_FIRED[skips.type])] += skips.slots
-            for event in ledger.skips_between(*limits, limit=MOST_RANGES, only_ranges=True):
+            for event in ledger.skip_ranges(*limits, limit=MOST_RANGES):
                 self._add_range(counts[event.uid], event, span)
         return counts
 

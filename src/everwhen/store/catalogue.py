@@ -114,6 +114,11 @@ CASE WHEN substr(r.words, 1, {len(BEFORE_TIMES)}) = '{BEFORE_TIMES}'
 COMING_AT_ONCE = 20_000
 _HOLD = """
 row_id, uid, schedule_id, owner, held_slot_at, coalesce(held_due_at, held_slot_at), held_reason, held_since, held_key"""
+# idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
+_HOLDS_SLOT = """held_slot_at IS NOT NULL AND row_id IN (
+    SELECT row_id FROM schedules WHERE held_key IS NOT NULL
+    UNION ALL SELECT row_id FROM schedules WHERE release_at IS NOT NULL)"""
+_HAS_SKIPS = "skip_count > 0 AND skip_last_at >= :since::instant AND skip_first_at < :until::instant"
 _ANY = ScheduleFilter()
 T = TypeVar("T")
 
@@ -328,14 +333,20 @@ LIMIT :most"""
     def holds(self, wanted: ScheduleFilter, *, limit: int) -> list[Hold]:
         """Return the slots that matching schedules hold, those of the schedules that are due soonest."""
         where, values = filtered(wanted)
-        # idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
         query = f"""
-SELECT {_HOLD} FROM schedules WHERE {where} AND held_slot_at IS NOT NULL AND row_id IN (
-    SELECT row_id FROM schedules WHERE held_key IS NOT NULL
-    UNION ALL SELECT row_id FROM schedules WHERE release_at IS NOT NULL)
+SELECT {_HOLD} FROM schedules WHERE {where} AND {_HOLDS_SLOT}
 ORDER BY {ordered("next_run_at", is_descending=False)} LIMIT :limit"""
         with self._store.read() as tx:
             return tx.many(Hold._make, composed(query), **values, limit=limit)
+
+    def hold_number(self, wanted: ScheduleFilter, *, due_before: int) -> int:
+        """Return how many matching schedules hold a slot that was due by then."""
+        where, values = filtered(wanted)
+        query = f"""
+SELECT count(*) FROM schedules WHERE {where} AND {_HOLDS_SLOT}
+    AND coalesce(held_due_at, held_slot_at) < :before::instant"""
+        with self._store.read() as tx:
+            return int(tx.value(composed(query), **values, before=due_before))
 
     def gathered_skips(
         self, wanted: ScheduleFilter, since: int, until: int, *, limit: int
@@ -344,12 +355,18 @@ ORDER BY {ordered("next_run_at", is_descending=False)} LIMIT :limit"""
         where, values = filtered(wanted)
         # A pass over schedules.
         query = f"""
-SELECT {", ".join(GatheredSkips._fields)} FROM schedules WHERE {where} AND skip_count > 0
-    AND skip_last_at >= :since::instant AND skip_first_at < :until::instant LIMIT :limit"""
+SELECT {", ".join(GatheredSkips._fields)} FROM schedules WHERE {where} AND {_HAS_SKIPS} LIMIT :limit"""
         with self._store.read() as tx:
             return tx.many(
                 GatheredSkips._make, composed(query), **values, since=since, until=until, limit=limit
             )
+
+    def gathered_number(self, wanted: ScheduleFilter, since: int, until: int) -> int:
+        """Return how many schedules `gathered_skips` is about."""
+        where, values = filtered(wanted)
+        query = f"SELECT count(*) FROM schedules WHERE {where} AND {_HAS_SKIPS}"
+        with self._store.read() as tx:
+            return int(tx.value(composed(query), **values, since=since, until=until))
 
     def count(self, wanted: ScheduleFilter, *, most: int) -> int:
         """Return how many schedules match; counting stops at `most`."""

@@ -405,11 +405,22 @@ class Ledger(StorePart):
         wanted: ScheduleFilter = _ANY_SCHEDULE,
         *,
         limit: int,
-        only_ranges: bool = False,
     ) -> list[SlotsNotFired]:
         """Return the events about slots in [since, until) that did not fire, the earliest recorded first."""
         with self._store.read() as tx:
-            return SkipSpan(since, until, wanted).events(tx, limit=limit, only_ranges=only_ranges)
+            return SkipSpan(since, until, wanted).events(tx, limit=limit)
+
+    def skip_ranges(
+        self, since: int, until: int, wanted: ScheduleFilter, *, limit: int, behind: int = 0
+    ) -> list[SlotsNotFired]:
+        """Return the events of `skips_between` that are about several slots; `behind`: without so many first ones."""
+        with self._store.read() as tx:
+            return SkipSpan(since, until, wanted).ranges(tx, limit=limit, behind=behind)
+
+    def skip_range_number(self, since: int, until: int, wanted: ScheduleFilter) -> int:
+        """Return how many of them there are."""
+        with self._store.read() as tx:
+            return SkipSpan(since, until, wanted).range_number(tx)
 
     def skip_numbers(self, since: int, until: int, wanted: ScheduleFilter = _ANY_SCHEDULE) -> dict[str, int]:
         """Return how many events of `skips_between` each schedule has, by uid."""

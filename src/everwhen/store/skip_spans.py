@@ -32,13 +32,27 @@ class SkipSpan:
     until: int
     wanted: ScheduleFilter
 
-    def events(self, tx: Queries, *, limit: int, only_ranges: bool = False) -> list[SlotsNotFired]:
-        """Return them, the earliest recorded first, so many at most; `only_ranges`: those of several slots."""
+    def events(self, tx: Queries, *, limit: int) -> list[SlotsNotFired]:
+        """Return them, the earliest recorded first, so many at most."""
         first, where, values = self._filter
-        condition = "AND slot_count > 1" if only_ranges else ""
-        query = f"""
-{first} SELECT {_NOT_FIRED} FROM audit_events WHERE {_IN_SPAN} {condition} {where} ORDER BY id LIMIT :limit"""
+        query = (
+            f"{first} SELECT {_NOT_FIRED} FROM audit_events WHERE {_IN_SPAN} {where} ORDER BY id LIMIT :limit"
+        )
         return tx.many(SlotsNotFired._make, composed(query), **values, limit=limit)
+
+    def ranges(self, tx: Queries, *, limit: int, behind: int) -> list[SlotsNotFired]:
+        """Return those about several slots, the earliest recorded first, so many at most behind the first ones."""
+        first, where, values = self._filter
+        query = f"""
+{first} SELECT {_NOT_FIRED} FROM audit_events WHERE {_IN_SPAN} AND slot_count > 1 {where}
+ORDER BY id LIMIT :limit OFFSET :behind"""
+        return tx.many(SlotsNotFired._make, composed(query), **values, limit=limit, behind=behind)
+
+    def range_number(self, tx: Queries) -> int:
+        """Return how many there are about several slots."""
+        first, where, values = self._filter
+        query = f"{first} SELECT count(*) FROM audit_events WHERE {_IN_SPAN} AND slot_count > 1 {where}"
+        return int(tx.value(composed(query), **values))
 
     def numbers(self, tx: Queries) -> dict[str, int]:
         """Return how many events there are of each schedule, by uid."""

@@ -161,6 +161,10 @@ class Timeline(View):
     schedule_count: int = field(about="The number of schedules that have slots in the time span.")
     unlisted_schedules: int = field(about="How many of them have no bars in `items`.")
     unlisted_slots: int = field(about="How many of `total` are not in `items`: they are only counted.")
+    uncounted: int = field(
+        about="How many records of slots that were skipped, missed or are held are in no number here, because "
+        "hundreds of thousands of others lie in the time span; 0 means that everything is counted."
+    )
     spans: list[SilentSpan] = field(via=each(SilentSpan.of), about="When nothing could fire.")
 
 

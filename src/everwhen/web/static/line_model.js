@@ -17,7 +17,7 @@ export class LineModel {
   }
 
   // Whether schedules have slots here that have no row.
-  get hasMore() { return this.answer.schedule_count > this.rows.size && this.answer.is_aggregated; }
+  get hasMore() { return this.answer.uncounted || (this.answer.schedule_count > this.rows.size && this.answer.is_aggregated); }
 
   // Returns whether anything changed that is drawn.
   apply(events) {
