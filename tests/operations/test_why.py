@@ -1021,6 +1021,23 @@ def test_the_instant_at_which_a_slot_fired_is_that_slot_also_when_its_job_began_
         assert instant is not None and why(s.runtime, "a", instant).slot_at == at("09:00:00")
 
 
+def test_the_instant_at_which_a_job_must_end_is_that_of_its_slot() -> None:
+    s = scheduler()
+    s.add("a", every="1h", timeout="25m")
+    s.add("b", every="1h", timeout="1h")
+    s.tick()
+    for claimed in s.claim():
+        assert claimed.job.deadline_at is not None
+        s.clock.advance("1s")
+        s.settle(claimed)
+    for name, slot_at in (
+        ("a", at("08:00:00")),
+        ("b", at("09:00:00")),
+    ):  # where it is a slot, that one is meant
+        (job,) = s.jobs(name)
+        assert job.deadline_at is not None and why(s.runtime, name, job.deadline_at).slot_at == slot_at
+
+
 def test_the_instant_since_which_a_slot_is_held_is_that_slot() -> None:
     s = scheduler()
     for name in ("a", "b"):

@@ -23,6 +23,7 @@ from everwhen.cli.terminal import has_reader, print_json, print_json_line, secho
 
 LOOK_EVERY = 1.0
 NOTHING = "no events; --schedule takes the id of a deleted schedule, and --match finds one by its key or name"
+ZONES = "times of events are in {zone}, those of slots in their schedules' zones"
 PORTION = 200
 
 
@@ -77,7 +78,7 @@ def command(
     with until_interrupted():
         show = _EventLines(client, display, as_json, where)
         show(found)
-        display.tell_zone()
+        display.tell_zone(ZONES)
         if not found and not follow:
             secho(NOTHING, err=True)
         if follow:

@@ -47,12 +47,12 @@ class InstantDisplay:
         except TimetableError as error:
             raise click.BadParameter(str(error), param_hint=option) from None
 
-    def tell_zone(self) -> None:
-        """Name the zone of the instants that belong to no schedule, once, beneath a list of them."""
+    def tell_zone(self, sentence: str = "times of no schedule are in {zone}") -> None:
+        """Name the viewer's zone once, beneath a list with instants in it; `sentence`: which ones these are."""
         if self._chosen is not None:
             secho(f"times in {self._chosen.name}", err=True, dim=True)
         elif self._shows_viewers and localized(now()).tzname() != "UTC":  # which each of them names
-            secho(f"times of no schedule are in {_name_of_host()}; see --tz", err=True, dim=True)
+            secho(f"{sentence.format(zone=_name_of_host())}; see --tz", err=True, dim=True)
 
     def _localized(self, moment: datetime, timezone: str | None) -> datetime:
         if self._chosen is None and timezone is None:

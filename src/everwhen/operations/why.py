@@ -255,8 +255,8 @@ def _nearest(
 def _slot_recorded_at(history: ScheduleHistory, at: int) -> int | None:
     """Return the slot to which an instant on record belongs, as answers show it: to the second.
 
-    That is when a job of it was due, started or ended, was fired or is tried again, since when it is held, or when an
-    event about it was recorded.
+    That is when a job of it was due, started or ended, was fired or is tried again, since when it is held, when an
+    event about it was recorded, or else when a job of it must end.
     """
     own = [job for job in history.jobs if job.is_own]
     for names in (("due_at", "started_at", "ended_at"), ("created_at", "not_before")):
@@ -271,7 +271,8 @@ def _slot_recorded_at(history: ScheduleHistory, at: int) -> int | None:
         event = recorded.event
         if event.type in OF_SLOTS and event.slot_at is not None and _shows(at, event.at):
             return _within(event.detail, event.slot_at, event.slot_count, at)
-    return None
+    deadlines = ((job.deadline_at, job.slot_at) for job in own if job.deadline_at is not None)
+    return next((slot_at for deadline_at, slot_at in deadlines if _shows(at, deadline_at)), None)
 
 
 def _shows(at: int, instant: int) -> bool:
