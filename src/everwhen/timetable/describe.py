@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from everwhen.timetable.civil_time import DAY, WILD, Zone, wall_of
 from everwhen.timetable.cron import CronExpression, DayRule, bits
 from everwhen.timetable.cron_series import CronSeries
@@ -56,6 +58,7 @@ def describe_seconds(seconds: int) -> str:
     return " ".join(f"{count} {unit}{'s' if count > 1 else ''}" for count, unit in parts)
 
 
+@lru_cache(maxsize=1_024)  # a list of schedules has few different ones
 def describe_cron(expression: CronExpression) -> str:
     times = _times(expression.minutes, expression.hours)
     days, months = _days(expression.days), _months(expression.days)

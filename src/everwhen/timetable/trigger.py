@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Literal
 
 from everwhen.errors import TimetableError, shown
@@ -93,16 +92,11 @@ def parse_trigger(
     if every is not None:
         return parse_every(every)
     if cron is not None:
-        return _cron(cron) if isinstance(cron, str) else Cron(parse_cron(cron))
+        return Cron(parse_cron(cron))
     if at is not None:
         return Once(parse_instant(at, zone, dst), "at", str(at))
     assert after is not None
     return parse_after(after, created_at)
-
-
-@lru_cache(maxsize=4_096)  # thousands of schedules say `0 9 * * *`
-def _cron(text: str) -> Cron:
-    return Cron(parse_cron(text))
 
 
 def parse_after(text: str, created_at: float) -> Once:
