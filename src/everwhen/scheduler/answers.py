@@ -157,11 +157,11 @@ def _next_run(schedule: ScheduleInfo) -> str:
     if pause is not None:
         since, until = (_shown_at(instant, schedule.timezone) for instant in (pause.at, pause.until))
         return f"paused {describe_pause(pause.by, pause.name, at=since, until=until, note=pause.note)}"
-    return "" if at is None else f"next run {_shown_at(at, schedule.timezone)}"
+    return "" if at is None else f"next run {_shown_at(at, schedule.timezone, exact=True)}"
 
 
-def _shown_at(at: datetime | None, timezone: str) -> str | None:
-    return None if at is None else format_datetime(zone(timezone).localized(at))
+def _shown_at(at: datetime | None, timezone: str, *, exact: bool = False) -> str | None:
+    return None if at is None else format_datetime(zone(timezone).localized(at), exact=exact)
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:

@@ -36,7 +36,8 @@ def describe(trigger: Trigger, zone: Zone) -> str:
         case Cron():
             return describe_cron(trigger.expression)
         case Once():
-            return f"once, at {format_datetime(zone.datetime(trigger.instant))}"
+            moment = zone.datetime(trigger.instant).replace(microsecond=trigger.fraction)
+            return f"once, at {format_datetime(moment, exact=True)}"
         case OnRequest():  # pragma: no branch
             is_webhook = trigger.kind == "webhook"
             return "when its webhook is called" if is_webhook else "when somebody asks in chat"
