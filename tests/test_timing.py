@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from everwhen import (
+    CronParseError,
     TimetableError,
     calculate_next_cron_trigger,
     calculate_next_trigger,
     clock,
     is_schedule_due,
+    is_valid_cron_expression,
 )
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.cron import LONGEST_SHARED, parse_cron
+from everwhen.timetable.cron_series import shared_series
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LAST = datetime.max.replace(tzinfo=UTC)
@@ -170,3 +177,45 @@ def test_a_link_a_copy_and_nothing_at_all_name_the_zone(tmp_path: Path) -> None:
     localtime.unlink()
     localtime.symlink_to(zones / "Europe" / "Paris")
     assert next(iter(names(localtime, timezone_file, zones))) == "Europe/Paris"
+
+
+def test_a_walk_parses_its_expression_once_per_zone() -> None:
+    text = "7 3 * * 2"
+    berlin, sydney = (zone(name) for name in ("Europe/Berlin", "Australia/Sydney"))
+    assert shared_series(text, berlin) is shared_series(text, berlin)
+    assert shared_series(text, berlin) is not shared_series(text, sydney)
+    assert (
+        shared_series(text, berlin).expression is shared_series(text, sydney).expression is parse_cron(text)
+    )
+
+
+def test_what_is_kept_of_expressions_is_bounded() -> None:
+    long = "0 " + "9," * LONGEST_SHARED + "9 * * *"
+    assert parse_cron(long) is not parse_cron(long)
+    assert shared_series(long, zone("UTC")) is not shared_series(long, zone("UTC"))
+    assert calculate_next_cron_trigger(long, NOON, "UTC").isoformat() == "2026-11-16T09:00:00+00:00"
+
+
+def test_an_expression_that_is_refused_is_refused_each_time() -> None:
+    wrong: list[Any] = ["0 25 * * *", "0 25 * * *", 7, None, ["0 9 * * *"]]
+    for text in wrong:
+        with pytest.raises(CronParseError):
+            calculate_next_cron_trigger(text, NOON, "UTC")
+        assert not is_valid_cron_expression(text)
+
+
+def test_threads_that_share_an_expression_each_get_their_own_slots() -> None:
+    """A series remembers the span and the year that it has last looked at; another thread may replace both."""
+    starts = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=61 * number) for number in range(6)]
+    text, where = "30 2 * * *", "Europe/Berlin"
+
+    def walk(start: datetime) -> list[datetime]:
+        found, at = [], start
+        for _ in range(300):
+            at = calculate_next_cron_trigger(text, at, where)
+            found.append(at)
+        return found
+
+    alone = [walk(start) for start in starts]
+    with ThreadPoolExecutor(len(starts)) as pool:
+        assert list(pool.map(walk, starts)) == alone

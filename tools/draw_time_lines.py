@@ -17,10 +17,10 @@ from everwhen.config.read import Host, read_configuration
 from everwhen.model.declare import Declarations
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, SECOND, to_datetime
-from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Plan
 from everwhen.operations.simulate import Scenario, simulate
+from everwhen.operations.simulated_rows import AnyJob
 from everwhen.operations.simulated_world import Line, SimulationCounts
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import parse_instant
@@ -39,7 +39,7 @@ class Record(SimulationCounts):
     def __init__(self, start: int, end: int) -> None:
         super().__init__(start, end)
         self.events: list[Event] = []
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, AnyJob] = {}
         self.starts: dict[str, int] = {}
         self.ends: dict[str, tuple[int, str]] = {}
 
@@ -47,20 +47,20 @@ class Record(SimulationCounts):
         super().record(event)
         self.events.append(event)
 
-    def fired(self, job: Job) -> None:
+    def fired(self, job: AnyJob) -> None:
         super().fired(job)
         self.jobs[job.job_id] = job
 
-    def started(self, job: Job, running: int, waited: int) -> None:
+    def started(self, job: AnyJob, running: int, waited: int) -> None:
         super().started(job, running, waited)
         assert job.started_at is not None
         self.starts[job.job_id] = job.started_at
 
-    def ended(self, job: Job, status: str, now: int) -> None:
+    def ended(self, job: AnyJob, status: str, now: int) -> None:
         super().ended(job, status, now)
         self.ends[job.job_id] = now, status
 
-    def jobs_of(self, schedule_id: str) -> list[Job]:
+    def jobs_of(self, schedule_id: str) -> list[AnyJob]:
         return [job for job in self.jobs.values() if job.schedule_id == schedule_id]
 
     def events_of(self, schedule_id: str, *types: str) -> list[Event]:
@@ -74,7 +74,7 @@ class _Script:
     rows: dict[str, Row]
     counted: Counter[str] = field(default_factory=Counter)
 
-    def run(self, job: Job) -> tuple[int, Outcome]:
+    def run(self, job: AnyJob) -> tuple[int, Outcome]:
         runs = self.rows[job.schedule_id].runs
         minutes, status = runs[min(self.counted[job.schedule_id], len(runs) - 1)]
         self.counted[job.schedule_id] += 1
@@ -340,7 +340,7 @@ class Picture:
                 bars += self._bar(job, left, right, y, status)
         return [*ways, *bars], max(len(free), 1)
 
-    def _way(self, job: Job, left: float, slot_y: float, y: float) -> Iterator[str]:
+    def _way(self, job: AnyJob, left: float, slot_y: float, y: float) -> Iterator[str]:
         """Draw how a job comes from its slot: straight down, after a hold, or after a wait."""
         slot_x = self._x(job.slot_at)
         if job.origin == "retry":
@@ -367,7 +367,7 @@ class Picture:
             self.used["waiting"] = None
             yield path(f"M{point(created_x, y)}H{left - 2:.1f}", stroke="skip", dash="1 4")
 
-    def _bar(self, job: Job, left: float, right: float, y: float, status: str) -> Iterator[str]:
+    def _bar(self, job: AnyJob, left: float, right: float, y: float, status: str) -> Iterator[str]:
         colour = {"succeeded": "ok", "failed": "fail", "timed_out": "fail", "running": "ok"}.get(
             status, "skip"
         )

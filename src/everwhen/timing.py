@@ -11,7 +11,7 @@ from everwhen import clock
 from everwhen.errors import CronParseError, TimetableError, shown
 from everwhen.timetable.civil_time import Zone, zone, zone_of
 from everwhen.timetable.cron import CronExpression, parse_cron
-from everwhen.timetable.cron_series import CronSeries
+from everwhen.timetable.cron_series import shared_series
 from everwhen.timetable.interval import parse_interval
 from everwhen.timetable.jitter import draw
 
@@ -93,10 +93,10 @@ def calculate_next_cron_trigger(
     >>> calculate_next_cron_trigger("0 9 * * *", datetime(2025, 1, 15, 9), "UTC").isoformat()
     '2025-01-16T09:00:00+00:00'
     """
-    expression = parse_cron(text)
     where = _zone_for(after, timezone)
+    series = shared_series(text, where)
     moment = clock.now() if after is None else _in_zone(after, where)
-    slot = CronSeries(expression, where).next_datetime(moment)
+    slot = series.next_datetime(moment)
     if slot is None:
         raise TimetableError(
             f'"{shown(text)}" has no match after {moment.isoformat()}', key="after", value=after
@@ -115,6 +115,8 @@ def _zone_for(after: datetime | None, timezone: str | None) -> Zone:
 
 def _in_zone(moment: datetime, where: Zone) -> datetime:
     """Return an aware datetime unchanged; interpret a naive one as local time in the zone."""
+    if isinstance(moment, datetime) and moment.tzinfo is where.tzinfo:  # the usual case when slots are walked
+        return moment
     _check_datetime(moment, "after")
     return moment if moment.utcoffset() is not None else moment.replace(tzinfo=where.tzinfo)
 

@@ -58,7 +58,7 @@ MASKS = (
     (r"ew_[\w-]{20,}", "TOKEN"),
     (rf"by {re.escape(getpass.getuser())} since", "by USER since"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-    (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "INSTANT"),
+    (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? UTC", "INSTANT"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)", "INSTANT"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) +\d{1,2} \w{3}( \d{4})? \d\d:\d\d:\d\d( UTC)?( \d{4})?", "INSTANT"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d{1,2} \d\d:\d\d:\d\d UTC \d{4}", "INSTANT"),

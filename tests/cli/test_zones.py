@@ -26,7 +26,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.next_runs import describe_next_runs
 from everwhen.testing import ManualScheduler, manual_scheduler
 
-SHOWN = re.compile(r"\w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?:UTC|(?:[A-Z]+ )?[+-]\d\d:\d\d)")
+SHOWN = re.compile(r"\w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:UTC|(?:[A-Z]+ )?[+-]\d\d:\d\d)")
 ANY_TIME = re.compile(r"\d\d:\d\d|\d{4}-\d\d-\d\d")
 KOLKATA, NEW_YORK = "IST +05:30", ("EST -05:00", "EDT -04:00")
 FILE = """

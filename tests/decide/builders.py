@@ -67,7 +67,7 @@ def _a_trigger(every: str | None, cron: str | None, at_instant: int | None, on: 
     if cron is not None:
         return Cron(parse_cron(cron))
     if at_instant is not None:
-        return Once(at_instant // SECOND, "at", "")
+        return Once(at_instant // SECOND, "at", "", at_instant % SECOND)
     if on is not None:
         return OnRequest("chat" if on == "chat" else "webhook")
     return parse_every(every or "1h")

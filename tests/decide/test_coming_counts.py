@@ -121,7 +121,8 @@ class Drawn:
         if kind == 0:
             return EveryMonth()
         if kind == 1:
-            return Once(self.near + self.draw.randint(-86_400, 86_400), "at", "")
+            fraction = self.draw.choice((0, 1, 500_000, 999_999))
+            return Once(self.near + self.draw.randint(-86_400, 86_400), "at", "", fraction)
         if kind in (2, 3):
             texts = ("0 * * * *", "*/7 * * * *", "30 1,2 * * *", "0 9 * * 1-5", random_expression(self.draw))
             return Cron(parse_cron(self.draw.choice(texts)))

@@ -45,7 +45,7 @@ FORMS = {
     "token_id": r"tok_[0-9a-f]{12}",
     "node": r"[a-z]+(?:-[0-9a-f]{8})?-[0-9a-f]{16}",
     "instant": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)",
-    "shown": rf"{_WEEKDAY} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d (?:UTC|(?:[A-Z]+ )?[+-]\d\d:\d\d)",
+    "shown": rf"{_WEEKDAY} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:UTC|(?:[A-Z]+ )?[+-]\d\d:\d\d)",
     "day": rf"{_WEEKDAY} \d\d? {_MONTH} \d\d:\d\d:\d\d {_ZONE}",
     "clock": r"^\d\d:\d\d:\d\d(?= )",
     "in": r"(?:in )?\d+(?:\.\d+)?(?:ms|s|m|h|d)(?: \d+[smh])?(?: ago)?\b",

@@ -62,16 +62,23 @@ def seeded(seed: int | str) -> Luck:
 
 
 def a_trigger(luck: Luck, now: int) -> Trigger:
-    second = -(-now // SECOND)
     match luck.choice(["every", "cron", "every", "at", "after", "monthly", "request"]):
         case "every":
             return Every(*luck.choice(INTERVALS))
         case "cron":
             return Cron(parse_cron(luck.choice(CRONS)))
         case "at":
-            return Once(second + luck.randint(1, 7_200), "at", "at")
+            within = luck.choice([7_200 * SECOND, 90 * SECOND, SECOND])
+            second, fraction = divmod(now + luck.randint(1, within), SECOND)
+            return Once(
+                second,
+                "at",
+                "at",
+                luck.choice([fraction, fraction, 0] if second * SECOND > now else [fraction]),
+            )
         case "after":
-            return Once(second + luck.randint(1, 90), "after", "after")
+            second, fraction = divmod(now + luck.randint(1, 90) * SECOND, SECOND)
+            return Once(second, "after", "after", fraction)
         case "request":
             return OnRequest(luck.choice(["webhook", "chat"]))
         case _:

@@ -36,6 +36,13 @@ def wait_a_little(world: World, luck: Luck) -> None:
     world.tick()
 
 
+def wait_within_a_second(world: World, luck: Luck) -> None:
+    """Move less than a second, which may be the one in which a one-shot lies."""
+    world.move(luck.randint(0, SECOND - 1))
+    if luck.choice([True, False]):
+        world.tick()
+
+
 def stall(world: World, luck: Luck) -> None:
     world.move(luck.randint(MINUTE, 2 * HOUR))
     world.tick(limit=luck.randint(1, 5))
@@ -221,6 +228,7 @@ WAITING: tuple[Step, ...] = (
 )
 STEPS: tuple[Step, ...] = (
     wait_a_little,
+    wait_within_a_second,
     stall,
     be_down_for_long,
     pass_without_an_evaluation,
@@ -255,6 +263,7 @@ STEPS: tuple[Step, ...] = (
 # How often each step is taken in a random walk: frequent events, and occasional actions of people.
 WEIGHTS = dict.fromkeys(STEPS, 2) | {
     wait_a_little: 12,
+    wait_within_a_second: 6,
     stall: 4,
     create: 8,
     claim: 8,

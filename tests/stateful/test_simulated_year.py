@@ -47,7 +47,7 @@ def a_mixed_definition(number: int, luck: Luck, group: int) -> Definition:
         Every(21_600, "6h"),
         Every(10_800, "3h"),
         EveryMonth(),
-        Once(NEW_YEAR // SECOND + luck.randint(1, 360 * 86_400), "at", "at"),
+        Once(NEW_YEAR // SECOND + luck.randint(1, 360 * 86_400), "at", "at", luck.randint(0, SECOND - 1)),
         Every(86_400, "24h"),
     )
     trigger = kinds[number]

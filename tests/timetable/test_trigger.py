@@ -27,8 +27,33 @@ def test_each_kind_of_trigger_is_read() -> None:
     assert trigger(at="2027-01-15T09:00:00+01:00") == Once(1_800_000_000, "at", "2027-01-15T09:00:00+01:00")
 
 
-def test_after_counts_from_creation_and_is_rounded_up() -> None:
-    assert trigger(after="90s") == Once(1_800_000_091, "after", "90s")
+def test_after_counts_from_the_instant_of_its_creation() -> None:
+    found = trigger(after="90s")
+    assert found == Once(1_800_000_090, "after", "90s", 250_000)
+    assert isinstance(found, Once) and found.due_at == 1_800_000_090_250_000
+
+
+@pytest.mark.parametrize(
+    ("text", "fraction"),
+    [
+        ("2027-01-15T08:00:00.25Z", 250_000),
+        ("2027-01-15T09:00:00.000001", 1),
+        ("2027-01-15T08:00:00.0000001Z", 1),
+        ("2027-01-15T07:59:59.9999999Z", 0),
+        ("2027-01-15T08:00:00.000000Z", 0),
+    ],
+)
+def test_an_instant_keeps_its_fraction_to_the_microsecond_and_is_never_early(
+    text: str, fraction: int
+) -> None:
+    assert trigger(at=text) == Once(1_800_000_000, "at", text, fraction)
+
+
+def test_a_reading_in_a_gap_is_the_end_of_the_gap_without_its_fraction() -> None:
+    """The clocks go forward from 02:00 to 03:00."""
+    in_the_gap, after_it = (trigger(at=f"2026-03-29T{clock}") for clock in ("02:30:00.5", "03:00:00"))
+    assert isinstance(in_the_gap, Once) and isinstance(after_it, Once)
+    assert in_the_gap.due_at == after_it.due_at
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.payloads import Problem
 from everwhen.api.problems import RefusedError, refusal_to_json
 from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type, pass_over_body
+from everwhen.config.equal_submissions import EqualSubmissions
 from everwhen.config.submission import read_submission
 from everwhen.engine.loop import low_priority
 from everwhen.errors import SchedulerError, StoreError
@@ -100,7 +102,7 @@ class Batch:
 
     def create(self, wanted: Sequence[Any], digests: Sequence[str], first: int = 0) -> list[Fields]:
         """Return for each its id, or the problem with it. `first` is the number of the first in the request."""
-        around = self.context.rules_for(self.caller, list(wanted))
+        around, equal = self.context.rules_for(self.caller, list(wanted)), EqualSubmissions()
 
         def judged(number: int, fields: Any) -> Declared | SchedulerError | RefusedError:
             if isinstance(fields, RefusedError):
@@ -108,7 +110,7 @@ class Batch:
             schedule_id = self._id(around.now, digests[number], first + number)
             try:
                 refuse_masks(fields)
-                return read_submission(fields, schedule_id, around)
+                return equal.read(fields, schedule_id, partial(read_submission, fields, schedule_id, around))
             except SchedulerError as error:
                 # Ten thousand tracebacks, with all that their frames hold, are a second of work for the collector.
                 return error.with_traceback(None)

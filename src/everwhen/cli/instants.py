@@ -19,6 +19,8 @@ from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.instant_text import format_datetime, read_instant
 
+EXACT = frozenset(("due_at", "next_run_at"))  # shown with their fractions of a second
+
 
 class InstantDisplay:
     """Shows and reads the instants of one command; `tz` is its option `--tz`."""
@@ -27,15 +29,19 @@ class InstantDisplay:
         self._chosen = None if tz is None else _zone_of_option(tz)
         self._shows_viewers = False
 
-    def text(self, at: str | None, timezone: str | None = None) -> str:
-        """Format an instant of an answer; `timezone` is that of the schedule which it belongs to, if any."""
+    def text(self, at: str | None, timezone: str | None = None, *, exact: bool = False) -> str:
+        """Format an instant of an answer; `timezone` is that of the schedule which it belongs to, if any.
+
+        `exact`: with its fraction of a second.
+        """
         if at is None:
             return "–"
-        return format_datetime(self._localized(datetime.fromisoformat(at), timezone))
+        return format_datetime(self._localized(datetime.fromisoformat(at), timezone), exact=exact)
 
     def of(self, row: Mapping[str, Any], key: str) -> str:
         """Format an instant of a row about one schedule, which has the schedule's zone beside it."""
-        return self.text(row[key], row.get("timezone"))  # a service of release 0.2 leaves the zone out
+        timezone = row.get("timezone")  # a service of release 0.2 leaves it out
+        return self.text(row[key], timezone, exact=key in EXACT)
 
     def read(self, option: str, typed: str | None, timezone: str | None = None) -> str | None:
         """Convert an instant that a user typed to the format of the API; `timezone`: as for `text`."""

@@ -102,7 +102,7 @@ def show(client: Client, job: str) -> Answers:
     """Show one job."""
     one = client.get(_path(job))
     yield one
-    print_fields(one, partial(InstantDisplay().text, timezone=one.get("timezone")))
+    print_fields(one, partial(InstantDisplay().of, one))
 
 
 @command.call("logs")

@@ -53,7 +53,7 @@ def show(client: Client, policy: str) -> Answers:
     """Show one policy."""
     one = client.get(_path(policy))
     yield one
-    print_fields(one, partial(InstantDisplay().text, timezone=one["timezone"]))
+    print_fields(one, partial(InstantDisplay().of, one))
 
 
 @command.call("create")

@@ -129,7 +129,7 @@ def show(client: Client, schedule: str) -> Answers:
         print_text(Text(reason, "yellow"))
     fields = {name: value for name, value in one.items() if name not in _SHOWN_OTHERWISE}
     counters = {word: one[name] for word, name in _COUNTERS.items()}
-    print_fields(fields | counters, partial(display.text, timezone=one["timezone"]))
+    print_fields(fields | counters, partial(display.of, one))
 
 
 _COUNTERS = {"fired": "fire_count", "succeeded": "run_count", "failed": "error_count"}

@@ -205,7 +205,10 @@ def _draw_table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
 
 
 def print_fields(fields: Mapping[str, Any], show_instant: Callable[[str], str]) -> None:
-    """Print the fields of one object that are not empty, each on a line with its name."""
+    """Print the fields of one object that are not empty, each on a line with its name.
+
+    `show_instant` takes the name of a field that is an instant.
+    """
     rows = [(name, _field_text(name, value, show_instant)) for name, value in fields.items()]
     print_table(("", ""), [(Text(name, "dim"), value) for name, value in rows if value])
 
@@ -216,7 +219,7 @@ def _field_text(name: str, value: Any, show_instant: Callable[[str], str]) -> st
     if name == "status":
         return status_text(value)
     if name.endswith(("_at", "_since")) or name == "not_before":
-        return f"{show_instant(value)}  {away(value)}"
+        return f"{show_instant(name)}  {away(value)}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -137,7 +137,7 @@ def _next_slots(state: State, plan: Plan, now: int) -> list[str]:
     calendar, slot_at = plan.calendar(found.anchor_at), found.slot_at
     slots: list[str] = []
     while slot_at is not None and len(slots) < SHOWN_SLOTS:
-        slots.append(to_datetime(slot_at).isoformat())
+        slots.append(to_datetime(slot_at + calendar.fraction).isoformat())
         slot_at = None if calendar.is_chain else calendar.next_after(slot_at)
     return slots
 

@@ -195,8 +195,9 @@ def slots_of_history(history: ScheduleHistory, first: int, last: int, most: int)
         calendar = plans[revision].calendar(anchor_at)
         # Slots lie after the event that set the grid, except for one in the second of creation.
         is_immediate = anchor_at is not None and begins_at - SECOND < anchor_at <= begins_at
-        slot_at = calendar.next_after(max(first - 1, begins_at - SECOND if is_immediate else begins_at))
-        while slot_at is not None and slot_at < min(last, ends_at) and len(found) < most:
+        slot_at = calendar.next_to_come(max(first - 1, begins_at - SECOND if is_immediate else begins_at))
+        until = min(last, ends_at) - 1
+        while slot_at is not None and calendar.is_reached(slot_at, until) and len(found) < most:
             found.append(slot_at)
             slot_at = calendar.next_after(slot_at)
     return found

@@ -160,12 +160,12 @@ class _Series:
         self, counts: ComingCounts, plan: Plan, calendar: Calendar, *, first: int, names: Sequence[str]
     ) -> None:
         self._counts, self._plan, self._calendar = counts, plan, calendar
-        self._first, self._names = first, names
+        self._first, self._names = first + calendar.fraction, names  # a one-shot is counted where it is due
         self._parts = counts.parts_of(plan, calendar.closed_times)
-        self._jitter = calendar.jitter
+        self._jitter = calendar.jitter - calendar.fraction
         # The first slot is the one on the row, which counts also where newer zone data would move it.
         begin = self._parts.edges[0] - self._jitter
-        self._has_first = begin <= first < self._parts.edges[-1]
+        self._has_first = begin <= self._first < self._parts.edges[-1]
         self._further = max(begin, first + SECOND)
 
     def count(self) -> list[int]:

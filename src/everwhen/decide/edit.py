@@ -139,7 +139,7 @@ def _take_new_times(draft: Draft, old: Plan, may_be_past: bool) -> None:
     is_one_shot = isinstance(definition.trigger, Once)
     is_rearmed = is_one_shot and state.status in ("done", "dead")
     if state.status != "active" and not is_rearmed:
-        is_past = is_one_shot and next_slot(draft.plan, None, draft.now).slot_at is None
+        is_past = is_one_shot and next_slot(draft.plan, None, draft.now, state.last_slot_at).slot_at is None
         if is_past and not may_be_past:
             raise_past(definition, draft.now)
         if state.anchor_at is None:
@@ -173,7 +173,7 @@ def _next_of_new_times(draft: Draft, old: Plan) -> NextSlot:
         if found.slot_at is None or found.slot_at > after:
             return found
         return next_slot(draft.plan, found.anchor_at, after)  # the clock went back
-    return next_slot(draft.plan, state.anchor_at, after)
+    return next_slot(draft.plan, state.anchor_at, draft.now, state.last_slot_at)
 
 
 def _new_grid(draft: Draft) -> NextSlot:

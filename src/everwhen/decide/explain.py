@@ -91,9 +91,14 @@ class Evidence:
         return self.plan.definition.zone
 
     @property
+    def judged_at(self) -> int:
+        """Return the instant that decides what the slot lies in: of a one-shot its due_at."""
+        return self.due_at if self.plan.definition.is_one_shot else self.slot_at
+
+    @property
     def is_in_force(self) -> bool:
         """Return whether the revision was in force at the slot; before the first revision there was none."""
-        return self.revision.in_force_at <= self.slot_at
+        return self.revision.in_force_at <= self.judged_at
 
     @property
     def schedule(self) -> Schedule | None:
@@ -133,7 +138,7 @@ def explain_slot(evidence: Evidence) -> Explanation:
     fate, text, reason = _verdict(evidence, evidence.conditions.now)
     if reason == "down":  # none was running, by definition; a killed node may look alive for a while
         evidence = replace(evidence, schedulers=())
-    sentence = f"{format_instant(slot_at, zone)} {text}."
+    sentence = f"{format_instant(evidence.judged_at, zone, exact=True)} {text}."
     if following := _following(evidence, fate):
         sentence = f"{sentence} {following}"
     next_run_at = None if state is None else state.next_run_at
@@ -158,10 +163,11 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
         is_blocked = first.slot_at == evidence.slot_at and first.outlook.reason is not None
         return _first_to_fire(evidence, first, slots) if is_blocked else None
     if first.outlook.reason is None:
-        return f"Next: {format_instant(first.due_at, zone)}."
+        return f"Next: {format_instant(first.due_at, zone, exact=True)}."
     fated = _fated(schedule.plan, first.outlook, first.due_at)
     further = _first_to_fire(evidence, first, slots)
-    return f"Next: {format_instant(first.due_at, zone)}, which {fated}.{' ' + further if further else ''}"
+    at = format_instant(first.due_at, zone, exact=True)
+    return f"Next: {at}, which {fated}.{' ' + further if further else ''}"
 
 
 def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[ComingSlot]) -> str:
@@ -172,7 +178,8 @@ def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[Comi
         can_fire = next((slot for slot in islice(slots, MOST_AHEAD) if slot.outlook.fate != "skipped"), None)
         if can_fire is not None:
             at = can_fire.outlook.until if can_fire.outlook.fate == "held" else can_fire.due_at
-            text.append(f"The next to fire: {format_instant(at or can_fire.due_at, plan.definition.zone)}.")
+            shown = format_instant(at or can_fire.due_at, plan.definition.zone, exact=True)
+            text.append(f"The next to fire: {shown}.")
     breaker = plan.definition.breaker
     if blocked.outlook.reason == "circuit_open" and breaker is not None:
         text.append(f"To close the breaker now: everwhen system breaker {breaker.key} --reset.")
@@ -198,7 +205,7 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
         return _Verdict("span", "lies after the schedule was deleted")
     if evidence.stopped_by is not None:
         text = SPANS[evidence.stopped_by]
-        if evidence.slot_at > now:
+        if evidence.judged_at > now:
             text = ONGOING.get(evidence.stopped_by, text)
         elif evidence.pause is not None:
             text = f"{text} {evidence.pause.text(evidence.zone)}"
@@ -258,7 +265,7 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
 
 
 def _to_come(evidence: Evidence, now: int) -> _Verdict:
-    if evidence.slot_at <= now:
+    if evidence.judged_at <= now:
         return _Verdict("pending", _undecided(evidence, now))
     state = evidence.state
     calendar, uid = evidence.plan.calendar(state.anchor_at if state else None), state.uid if state else ""

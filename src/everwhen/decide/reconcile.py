@@ -81,11 +81,15 @@ def _change(declared: Declared, stored: Schedule) -> Changed | None:
 
 
 def settled(declared: Definition, stored: Definition) -> Definition:
-    """Keep the instant of an `after`, which was fixed at creation, as long as its text is the same."""
+    """Keep the instant of an `after`, which was fixed at creation, as long as its text is the same.
+
+    Keep that of an `at`, too, which release 0.2 rounded up to a second.
+    """
     new, old = declared.trigger, stored.trigger
-    if not isinstance(new, Once) or not isinstance(old, Once) or old.kind != "after":
+    if not isinstance(new, Once) or not isinstance(old, Once) or (new.kind, new.text) != (old.kind, old.text):
         return declared
-    return replace(declared, trigger=old) if (new.kind, new.text) == (old.kind, old.text) else declared
+    is_rounded = (old.instant, old.fraction) == (new.instant + 1, 0) and new.fraction > 0
+    return replace(declared, trigger=old) if old.kind == "after" or is_rounded else declared
 
 
 def _needs_switch(declared: Declared, state: State) -> bool:

@@ -43,10 +43,12 @@ def first_slot(plan: Plan, created_at: int, default_first_run: FirstRun = "immed
     return next_slot(plan, anchor, anchor - 1 if begins or definition.start_at is not None else anchor)
 
 
-def next_slot(plan: Plan, anchor_at: int | None, after: int) -> NextSlot:
-    """Return the first slot after an instant, on an existing grid."""
+def next_slot(plan: Plan, anchor_at: int | None, after: int, last_slot_at: int | None = None) -> NextSlot:
+    """Return the first slot after an instant and after the last decided slot, on an existing grid."""
     calendar = plan.calendar(anchor_at)
-    slot_at = calendar.next_after(after)
+    slot_at = calendar.next_to_come(after)
+    if slot_at is not None and last_slot_at is not None and slot_at <= last_slot_at:
+        slot_at = calendar.next_after(last_slot_at)
     return NextSlot(anchor_at, slot_at, None if slot_at is None else calendar.due_at(slot_at))
 
 
@@ -68,9 +70,8 @@ def slot_after_span(plan: Plan, anchor_at: int | None, now: int, last_slot_at: i
 
     A decided slot never comes again, although the clock may have gone back meanwhile.
     """
-    after = max(now, last_slot_at or now)
     if not isinstance(plan.definition.trigger, Every):
-        return next_slot(plan, anchor_at, after)
+        return next_slot(plan, anchor_at, now, last_slot_at)
     found = interval_from_now(plan, now)
-    is_later = found.slot_at is None or found.slot_at > after
-    return found if is_later else next_slot(plan, found.anchor_at, after)
+    is_later = found.slot_at is None or found.slot_at > max(now, last_slot_at or now)
+    return found if is_later else next_slot(plan, found.anchor_at, now, last_slot_at)

@@ -58,7 +58,7 @@ def free_at(
 def refuse_too_soon(definition: Definition, until: int | None, now: int) -> None:
     """Raise LimitError for a one-shot that could not fire because its token may not fire it before `until`."""
     trigger = definition.trigger
-    if until is None or not isinstance(trigger, Once) or trigger.instant * SECOND >= until:
+    if until is None or not isinstance(trigger, Once) or trigger.due_at >= until:
         return
     earliest = format_instant(until, definition.zone)
     raise LimitError(

@@ -120,7 +120,9 @@ def leave_system_span(schedule: Schedule, paused_at: int, now: int, shared: Shar
     """
     draft = Draft(schedule, now, shared)
     state = draft.state
-    if state.status != "active" or state.next_slot_at is None or state.next_slot_at > now:
+    if state.status != "active" or state.next_slot_at is None:
+        return draft.decision()
+    if not draft.plan.calendar(state.anchor_at).is_reached(state.next_slot_at, now):
         return draft.decision()
     _end_reached(draft, "paused", min(paused_at, now))
     is_chain = draft.plan.definition.is_chain
@@ -162,7 +164,7 @@ def _on_old_grid(draft: Draft) -> NextSlot:
     state, now = draft.state, draft.now
     if draft.plan.definition.is_chain:
         return slot_after_span(draft.plan, state.anchor_at, now, state.last_slot_at)
-    return next_slot(draft.plan, state.anchor_at, max(now, state.last_slot_at or now))
+    return next_slot(draft.plan, state.anchor_at, now, state.last_slot_at)
 
 
 def _reactivate_from(draft: Draft, found: NextSlot, kind: EventType, *, by: str | None = None) -> None:
@@ -193,12 +195,12 @@ def end_open_slots(draft: Draft, reason: SkipReason, until: int | None = None) -
 
 
 def _end_reached(draft: Draft, reason: SkipReason, until: int) -> None:
-    state = draft.state
-    if state.next_slot_at is None or state.next_slot_at > until:
+    state, calendar = draft.state, draft.plan.calendar(draft.state.anchor_at)
+    if state.next_slot_at is None or not calendar.is_reached(state.next_slot_at, until):
         return
     reached: Sequence[int] = [state.next_slot_at]  # a chain has one
-    if not draft.plan.definition.is_chain:
-        reached = draft.plan.calendar(state.anchor_at).reached_slots(state.next_slot_at, until)
+    if not calendar.is_chain:
+        reached = calendar.reached_slots(state.next_slot_at, until)
     if len(reached) == 1:
         draft.skip(reached[0], reason)
     else:
@@ -250,7 +252,9 @@ def _leave_span(draft: Draft, backed_up_at: int) -> None:
     state = draft.state
     if isinstance(draft.plan.definition.trigger, OnRequest):
         return
-    if state.next_slot_at is not None and state.next_slot_at > now and not (is_chain and had_slot_open):
+    calendar = draft.plan.calendar(state.anchor_at)
+    is_to_come = state.next_slot_at is not None and not calendar.is_reached(state.next_slot_at, now)
+    if is_to_come and not (is_chain and had_slot_open):
         return
     found = _on_old_grid(draft)
     draft.state = state._replace(next_slot_at=found.slot_at, next_run_at=found.due_at)

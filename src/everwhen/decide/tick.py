@@ -36,7 +36,7 @@ CHAIN_AT_MOST = 1_000
 
 def tick(schedules: Iterable[Schedule], now: int, shared: Shared) -> list[Decision]:
     """Decide every due or released slot of a batch, oldest due_at first; each decision sees the ones before it."""
-    ordered = sorted(schedules, key=lambda schedule: _due_first(schedule, now))
+    ordered = sorted(schedules, key=lambda schedule: due_first(schedule, now))
     return [_guarded(schedule, now, shared) for schedule in ordered]
 
 
@@ -46,7 +46,8 @@ def is_still_due(decision: Decision, now: int) -> bool:
     return next_run_at is not None and next_run_at <= now
 
 
-def _due_first(schedule: Schedule, now: int) -> int:
+def due_first(schedule: Schedule, now: int) -> int:
+    """Return the instant by which due schedules are ordered."""
     state = schedule.state
     if state.next_run_at is not None and state.next_run_at <= now:
         return state.next_run_at  # it supersedes a held slot, whose age no longer counts

@@ -59,7 +59,7 @@ def slot_to_json(at: str, zone: str, now: datetime) -> Fields:
     local = local_moment(at, zone)
     return {
         "at": at,
-        "local": format_datetime(local),
+        "local": format_datetime(local, exact=True),
         "weekday": f"{local:%A}",
         "in": distance((local - now).total_seconds()),
     }

@@ -17,15 +17,21 @@ MANY = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The slots of a schedule, when they are due, and its closed times."""
+    """The slots of a schedule, when they are due, and its closed times.
+
+    `fraction`: a one-shot is due that long after its slot, the whole second in which its instant lies. Of a one-shot
+    its due_at decides what lies before an instant, and what after it; of every other slot, slot_at does.
+    """
 
     slots: Occurrences
     closed_times: ClosedTimes
     is_chain: bool = False
+    fraction: int = 0
 
     @property
     def jitter(self) -> int:
-        return self.slots.jitter_ms * 1_000
+        """Return how long after its slot_at a slot may be due."""
+        return self.slots.jitter_ms * 1_000 or self.fraction
 
     def first_from(self, instant: int) -> int | None:
         """Return the first slot at or after the instant."""
@@ -39,10 +45,23 @@ class Calendar:
         """Return the last slot at or before the instant."""
         return self._micro(self.slots.previous_before(instant // SECOND + 1))
 
+    def next_to_come(self, instant: int) -> int | None:
+        """Return the first slot that lies after an instant."""
+        # Without the fraction: the slot of a one-shot that is due later in this second.
+        return self.next_after(instant) if not self.fraction else self.first_from(instant - self.fraction + 1)
+
+    def last_to_pass(self, instant: int) -> int | None:
+        """Return the last slot that lies at an instant or before it."""
+        return self.last_until(instant - self.fraction)
+
+    def is_reached(self, slot_at: int, instant: int) -> bool:
+        """Return whether a slot lies at an instant or before it."""
+        return slot_at + self.fraction <= instant
+
     def due_at(self, slot_at: int) -> int:
-        """Return slot_at + jitter."""
+        """Return slot_at + jitter; of a one-shot the instant itself."""
         if not self.slots.jitter_ms:
-            return slot_at
+            return slot_at + self.fraction
         second = slot_at // SECOND
         if self.is_chain:  # the following slot is at least one interval away: the window is not cut
             return slot_at + jitter_offset_ms(self.slots.jitter_key, second, self.slots.jitter_ms) * 1_000

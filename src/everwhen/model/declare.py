@@ -256,6 +256,11 @@ class Declared:
         return self.fields.get("enabled", True) is not False
 
 
+def is_named_after_id(declared: Declared) -> bool:
+    """Return whether the declaration holds more of its id than the id: the keys of its limits, or its group's rules."""
+    return declared.group is not None or bool(declared.place) or not _SHARED.isdisjoint(declared.fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Declarations:
     """All declarations of a configuration, validated as a whole."""

@@ -40,14 +40,16 @@ def rfc3339_text(instant: int) -> str:
     return to_datetime(instant).isoformat().replace("+00:00", "Z")
 
 
-def format_instant(instant: int, zone: Zone) -> str:
-    """Return an instant as people read it, in a zone: of a schedule in its own.
+def format_instant(instant: int, zone: Zone, *, exact: bool = False) -> str:
+    """Return an instant as people read it, in a zone: of a schedule in its own. `exact`: with its fraction of a second.
 
     >>> from everwhen.timetable.civil_time import zone
     >>> format_instant(1_500_000, zone("Asia/Kolkata"))
     'Thu 1970-01-01 05:30:01 IST +05:30'
+    >>> format_instant(1_500_000, zone("UTC"), exact=True)
+    'Thu 1970-01-01 00:00:01.5 UTC'
     """
-    return format_datetime(zone.localized(to_datetime(instant)))
+    return format_datetime(zone.localized(to_datetime(instant)), exact=exact)
 
 
 def format_duration(microseconds: int) -> str:

@@ -16,7 +16,7 @@ from everwhen.model.policy import LEAST_GRACE, MOST_GRACE, WhenClosed
 from everwhen.model.target_kinds import Target as Target
 from everwhen.timetable.civil_time import EARLIEST, LATEST, zone
 from everwhen.timetable.occurrences import Occurrences, series_of
-from everwhen.timetable.trigger import Cron, OnRequest
+from everwhen.timetable.trigger import Cron, Once, OnRequest
 from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours
 
 _NEVER_CLOSED = ClosedTimes()
@@ -124,7 +124,8 @@ def _make_calendar(definition: Definition, closed: ClosedTimes, anchor: int, jit
         jitter_ms=definition.jitter_ms,
         jitter_key=jitter_key,
     )
-    return Calendar(slots, closed, definition.is_chain)
+    fraction = definition.trigger.fraction if isinstance(definition.trigger, Once) else 0
+    return Calendar(slots, closed, definition.is_chain, fraction)
 
 
 def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> ClosedTimes:

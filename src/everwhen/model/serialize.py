@@ -154,7 +154,9 @@ def _trigger_to_json(trigger: Trigger) -> Fields:
         case Cron():
             return {"cron": trigger.expression.text}
         case Once():
-            return {trigger.kind: trigger.text, "instant": trigger.instant}
+            # Release 0.2 rounded instants up to seconds; what it wrote has no fraction, and stays as it is.
+            fraction = {"fraction": trigger.fraction} if trigger.fraction else {}
+            return {trigger.kind: trigger.text, "instant": trigger.instant, **fraction}
         case OnRequest():
             return {"on": trigger.kind}
 
@@ -168,9 +170,9 @@ def _trigger_of(values: Mapping[str, Any]) -> Trigger:
         case {"cron": text}:
             return Cron(parse_cron(text))
         case {"at": text, "instant": instant}:
-            return Once(instant, "at", text)
+            return Once(instant, "at", text, values.get("fraction", 0))
         case {"after": text, "instant": instant}:
-            return Once(instant, "after", text)
+            return Once(instant, "after", text, values.get("fraction", 0))
         case {"on": kind}:
             return OnRequest(kind)
     raise StoreError(f"a stored trigger cannot be read: {values!r}; it was written by a newer everwhen")

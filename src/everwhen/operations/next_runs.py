@@ -32,7 +32,7 @@ def _row(schedule: Schedule, now: int) -> tuple[str, ...]:
     """Return the columns of a schedule; one that came due while nothing ran is decided with the first evaluation."""
     state, definition = schedule.state, schedule.definition
     assert state.next_run_at is not None
-    at = format_instant(state.next_run_at, definition.zone)
+    at = format_instant(state.next_run_at, definition.zone, exact=True)
     words = describe(definition.trigger, definition.zone)
     return state.schedule_id, words, "due now" if state.next_run_at <= now else f"next run {at}"
 

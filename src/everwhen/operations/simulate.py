@@ -10,11 +10,11 @@ from zlib import crc32
 
 from everwhen.model.declare import Declarations
 from everwhen.model.instants import SECOND
-from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.queries import JobFilter
 from everwhen.model.schedule import Plan
 from everwhen.operations.apply import counted_from
+from everwhen.operations.simulated_rows import AnyJob
 from everwhen.operations.simulated_world import Line as Line
 from everwhen.operations.simulated_world import Runs, SimulationCounts, VirtualWorld
 from everwhen.runtime import Runtime
@@ -22,7 +22,7 @@ from everwhen.store.opened import store_of
 from everwhen.timetable.describe import describe
 
 MOST_REMEMBERED = 200
-_REPORT_EVERY = 2_000  # instants between two reports of progress
+_REPORTS = 500  # of progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,12 @@ def simulate(
     max_workers: int = 8,
     progress: Callable[[float], None] = lambda share: None,
     counts: SimulationCounts | None = None,
+    slot_by_slot: bool = False,
 ) -> Simulation:
     """Simulate declared schedules over a span, as if they were created at its start.
 
     `runs` decides how each run goes; without it the scenario does. `counts` records all that happens; one of a subclass
-    may keep more than numbers.
+    may keep more than numbers. `slot_by_slot`: every slot is decided in full; the result is the same.
     """
     scenario = scenario or Scenario()
     counts = counts or SimulationCounts(start, end)
@@ -61,10 +62,13 @@ def simulate(
         counts,
         max_workers=max_workers,
         outages=scenario.outages,
+        slot_by_slot=slot_by_slot,
     )
     _create(world, counts, declared)
-    for number, at in enumerate(world.instants(end)):
-        if number % _REPORT_EVERY == 0:
+    step, reported_at = (end - start) // _REPORTS, start
+    for at in world.instants(end):
+        if at >= reported_at + step:
+            reported_at = at
             progress((at - start) / max(end - start, 1))
     for event in world.gathered():
         counts.record(event)
@@ -78,7 +82,7 @@ def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
     """
     remembered: dict[str, list[tuple[int, Outcome]]] = {}
 
-    def run(job: Job) -> tuple[int, Outcome]:
+    def run(job: AnyJob) -> tuple[int, Outcome]:
         if job.schedule_id not in remembered:
             remembered[job.schedule_id] = _last_runs(runtime, job.schedule_id)
         known = remembered[job.schedule_id]
@@ -131,7 +135,7 @@ class Behaviour:
     longest: int = SECOND
     failing: float = 0.0
 
-    def of(self, job: Job) -> tuple[int, Outcome]:
+    def of(self, job: AnyJob) -> tuple[int, Outcome]:
         """Return the duration and the outcome of a job. They are derived from its id, so every simulation agrees."""
         chance = crc32(job.job_id.encode())
         duration = self.shortest + (self.longest - self.shortest) * chance // _WHOLE
@@ -147,8 +151,10 @@ class Scenario:
     outages: Sequence[tuple[int, int]] = ()
 
     def behaviour(self, schedule_id: str) -> Behaviour:
+        if not self.patterns:
+            return self.default
         fitting = (b for pattern, b in self.patterns.items() if fnmatchcase(schedule_id, pattern))
         return next(fitting, self.default)
 
-    def run(self, job: Job) -> tuple[int, Outcome]:
+    def run(self, job: AnyJob) -> tuple[int, Outcome]:
         return self.behaviour(job.schedule_id).of(job)

@@ -1,7 +1,8 @@
 """A simulated scheduler in memory, which goes from one instant at which something happens to the next.
 
 The decisions are those of `decide`. What a store does with them happens here on dictionaries: new jobs are queued, a
-limited call executor takes them, ended ones are settled. The real clock is never read.
+limited call executor takes them, ended ones are settled. The real clock is never read. What is ordinary about the
+schedules that share no limit is counted without a decision (`simulated_rows`); a property test compares the results.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from everwhen.decide.claim import claim
 from everwhen.decide.edit import create
 from everwhen.decide.settle import put_off_retry, settle
 from everwhen.decide.status import end_pause
-from everwhen.decide.tick import tick
+from everwhen.decide.tick import due_first, tick
 from everwhen.model import row_changes
 from everwhen.model.changes import Decision
 from everwhen.model.claim import counters_of
@@ -24,19 +25,11 @@ from everwhen.model.events import Event
 from everwhen.model.job import Job, NewJob
 from everwhen.model.limits import FOR_EVER, Coverage, Shared
 from everwhen.model.outcome import Outcome
-from everwhen.model.schedule import Plan, Schedule, State
+from everwhen.model.schedule import Plan
+from everwhen.operations.simulated_rows import NODE, AnyJob, SimulatedRow
 
-NODE = "virtual"
-Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it ends
+Runs = Callable[[AnyJob], tuple[int, Outcome]]  # how long a run takes, and how it ends
 COLUMNS = 60
-
-
-@dataclass(slots=True)
-class _Row:
-    state: State
-    plan: Plan
-    wake_at: int = FOR_EVER
-    outstanding: dict[str, Job] = field(default_factory=dict)
 
 
 class VirtualWorld:
@@ -50,14 +43,16 @@ class VirtualWorld:
         *,
         max_workers: int,
         outages: Sequence[tuple[int, int]] = (),
+        slot_by_slot: bool = False,
     ) -> None:
         self.now = now
+        self._slot_by_slot = slot_by_slot
         self._runs = runs
         self._watcher = watcher
         self._free = max_workers
         self._max_workers = max_workers
         self._outages = deque(sorted(outages))
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, SimulatedRow] = {}
         # Alive all the time except in the outages, including the instant at which one begins.
         alive = Coverage(((now, FOR_EVER),)).without((first - 1, last) for first, last in outages)
         self._shared = Shared(coverage=alive)
@@ -68,12 +63,12 @@ class VirtualWorld:
             deque()
         )  # jobs that only a worker keeps waiting, and since when
         self._crowd: dict[str, list[tuple[str, str]]] = {}  # jobs that wait for capacity
-        self._held: dict[str, _Row] = {}
+        self._held: dict[str, SimulatedRow] = {}
         self._jobs = 0
 
     def create(self, uid: str, plan: Plan) -> None:
         state, events = create(plan, uid, self.now, may_be_past=True)
-        row = self._rows[uid] = _Row(state, plan)
+        row = self._rows[uid] = SimulatedRow(state, plan, may_be_brief=not self._slot_by_slot)
         self._pass_on(events)
         self._set_wake(row)
 
@@ -121,21 +116,50 @@ class VirtualWorld:
     # -- deciding --
 
     def _tick(self) -> None:
-        due: dict[str, _Row] = {}
+        due: dict[str, SimulatedRow] = {}
+        is_any_full = False
         while self._wakes and self._wakes[0][0] <= self.now:
             at, uid = heappop(self._wakes)
             row = self._rows[uid]
             if row.wake_at != at:
                 continue
-            if row.state.status == "active":
+            if row.is_brief:
                 due[uid] = row
+            elif row.state.status == "active":
+                due[uid] = row
+                is_any_full = True
             else:  # a pause by a budget ends by itself
-                self._commit(row, end_pause(_schedule(row), self.now, self._shared))
-        schedules = [_schedule(row) for row in due.values()]
-        for decision in tick(schedules, self.now, self._shared) if schedules else ():
-            self._commit(due[decision.after.uid], decision)
+                self._commit(row, end_pause(row.schedule, self.now, self._shared))
+        ordered: Iterable[SimulatedRow] = due.values()
+        if is_any_full:
+            ordered = sorted(ordered, key=self._due_first)
+        decisions = self._decide([row for row in ordered if not (row.is_brief and row.may_fire(self.now))])
+        for row in ordered:
+            if row.is_brief:
+                self._fire_brief(row)
+            else:
+                self._commit(row, decisions[row.uid])
 
-    def _commit(self, row: _Row, decision: Decision) -> None:
+    def _due_first(self, row: SimulatedRow) -> int:
+        return row.wake_at if row.is_brief else due_first(row.schedule, self.now)
+
+    def _decide(self, rows: Sequence[SimulatedRow]) -> dict[str, Decision]:
+        for row in rows:
+            if row.is_brief:
+                row.expand()
+        if not rows:
+            return {}
+        decided = tick([row.schedule for row in rows], self.now, self._shared)
+        return {decision.after.uid: decision for decision in decided}
+
+    def _fire_brief(self, row: SimulatedRow) -> None:
+        self._jobs += 1
+        job = row.fire(self.now, self._jobs)
+        self._watcher.fired(job)
+        self._ready.append((row.uid, job.job_id, self.now))
+        heappush(self._wakes, (row.wake_at, row.uid))
+
+    def _commit(self, row: SimulatedRow, decision: Decision) -> None:
         row.state, row.plan = decision.after, decision.plan
         self._shared.undo.clear()  # nothing is ever rolled back here
         self._shared.transitions.clear()
@@ -147,7 +171,7 @@ class VirtualWorld:
             self._enqueue(row, new)
         self._set_wake(row)
 
-    def _cancel(self, row: _Row, job: Job) -> None:
+    def _cancel(self, row: SimulatedRow, job: Job) -> None:
         if row.outstanding.pop(job.job_id, None) is None:
             return
         if job.status == "running":  # its worker releases it at once
@@ -158,7 +182,7 @@ class VirtualWorld:
             self._call_others(row, job)
         self._watcher.ended(job, "cancelled", self.now)
 
-    def _enqueue(self, row: _Row, new: NewJob) -> None:
+    def _enqueue(self, row: SimulatedRow, new: NewJob) -> None:
         self._jobs += 1
         job = row.outstanding[new.job_id] = row_changes.queue_job(
             row_changes.job_row(new, row.state, row.plan, self.now), self._jobs
@@ -169,7 +193,7 @@ class VirtualWorld:
         else:
             self._ready.append((job.uid, job.job_id, self.now))
 
-    def _set_wake(self, row: _Row) -> None:
+    def _set_wake(self, row: SimulatedRow) -> None:
         state = row.state
         if state.held_key is not None:
             self._held[state.uid] = row
@@ -181,6 +205,7 @@ class VirtualWorld:
             row.wake_at = min(state.next_run_at or FOR_EVER, state.release_at or FOR_EVER)
         if row.wake_at != FOR_EVER:
             heappush(self._wakes, (row.wake_at, state.uid))
+        row.abridge()
 
     def _pass_on(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -191,11 +216,17 @@ class VirtualWorld:
     def _take_jobs(self) -> None:
         while self._free and self._ready:
             uid, job_id, ready_at = self._ready.popleft()
-            job = self._rows[uid].outstanding.get(job_id)
+            row = self._rows[uid]
+            brief = row.brief_job
+            if brief is not None and brief.job_id == job_id:
+                brief.started_at = self.now
+                self._start(row, brief, ready_at)
+                continue
+            job = row.outstanding.get(job_id)
             if job is not None and job.status == "queued":
-                self._take(self._rows[uid], job, ready_at)
+                self._take(row, job, ready_at)
 
-    def _take(self, row: _Row, job: Job, ready_at: int) -> None:
+    def _take(self, row: SimulatedRow, job: Job, ready_at: int) -> None:
         others = row.outstanding.values()
         if job.line not in (None, "own") and any(
             o.line == job.line and o.status == "running" for o in others
@@ -212,23 +243,24 @@ class VirtualWorld:
             self._put_off(row, waiting, refusal)
         if taken:
             row.state = starts[0][1].added_to(row.state, self.now)
-            self._start(row, taken[0].job, ready_at)
+            started = row.outstanding[job.job_id] = taken[0].job
+            self._start(row, started, ready_at)
         elif not postponed and not refused and not (job.line == "own" and row.state.running_jobs):
             self._crowd.setdefault(job.capacity_key or "", []).append((job.uid, job.job_id))
 
-    def _put_off(self, row: _Row, job: Job, refusal: Refusal) -> None:
-        decided = put_off_retry(_schedule(row), job, refusal, self.now, self._shared)
+    def _put_off(self, row: SimulatedRow, job: Job, refusal: Refusal) -> None:
+        decided = put_off_retry(row.schedule, job, refusal, self.now, self._shared)
         if isinstance(decided, int):
             heappush(self._begins, (decided, job.row_id, job.uid, job.job_id))
         else:
             self._commit(row, decided)
 
-    def _start(self, row: _Row, job: Job, ready_at: int) -> None:
-        row.outstanding[job.job_id] = job
+    def _start(self, row: SimulatedRow, job: AnyJob, ready_at: int) -> None:
         self._free -= 1
         duration, outcome = self._runs(job)
-        if job.deadline_at is not None and self.now + duration > job.deadline_at:
-            duration, outcome = job.deadline_at - self.now, Outcome("timed_out", error="timed out")
+        timeout = row.plan.definition.timeout
+        if timeout is not None and duration > timeout:
+            duration, outcome = timeout, Outcome("timed_out", error="timed out")
         heappush(self._ends, (self.now + duration, job.row_id, job.uid, job.job_id, outcome))
         self._watcher.started(job, self._max_workers - self._free, self.now - ready_at)
 
@@ -236,17 +268,25 @@ class VirtualWorld:
         while self._ends and self._ends[0][0] <= self.now:
             _, _, uid, job_id, outcome = heappop(self._ends)
             row = self._rows[uid]
+            brief = row.brief_job
+            if brief is not None and brief.job_id == job_id:
+                if outcome.status == "succeeded":
+                    self._free += 1
+                    self._watcher.ended(brief, "succeeded", self.now)
+                    row.brief_job = None
+                    continue
+                row.expand()
             job = row.outstanding.pop(job_id, None)
             if job is None:
                 continue  # cancelled meanwhile
-            decision = settle(job, outcome, _schedule(row), self.now, self._shared).decision
+            decision = settle(job, outcome, row.schedule, self.now, self._shared).decision
             assert decision is not None
             self._free += 1
             self._watcher.ended(job, outcome.status, self.now)
             self._commit(row, decision)
             self._call_others(row, job)
 
-    def _call_others(self, row: _Row, job: Job) -> None:
+    def _call_others(self, row: SimulatedRow, job: Job) -> None:
         """Queue again the jobs that waited for the schedule, the capacity or the guard of a released job."""
         self._ready.extend(
             (other.uid, other.job_id, self.now)
@@ -259,10 +299,6 @@ class VirtualWorld:
             if held.state.release_at is None and held.state.held_key in (job.guard_key, job.capacity_key):
                 held.state = held.state._replace(release_at=self.now)
                 self._set_wake(held)
-
-
-def _schedule(row: _Row) -> Schedule:
-    return Schedule(row.state, row.plan, list(row.outstanding.values()))
 
 
 @dataclass(slots=True)
@@ -324,7 +360,7 @@ class SimulationCounts:
         for column in range(left, right + 1):
             columns[column] += share + (column - left < rest)
 
-    def fired(self, job: Job) -> None:
+    def fired(self, job: AnyJob) -> None:
         """Count a slot that has its job, whether or not a worker takes the job within the span."""
         if job.origin == "retry":
             return
@@ -334,13 +370,13 @@ class SimulationCounts:
         line.first_at = job.slot_at if line.first_at is None else line.first_at
         line.last_at = job.slot_at
 
-    def started(self, job: Job, running: int, waited: int) -> None:
+    def started(self, job: AnyJob, running: int, waited: int) -> None:
         line = self.lines[job.schedule_id]
         line.longest_wait = max(line.longest_wait, waited)
         if running > self.peak_running:
             self.peak_running, self.peak_at = running, job.started_at
 
-    def ended(self, job: Job, status: str, now: int) -> None:
+    def ended(self, job: AnyJob, status: str, now: int) -> None:
         line = self.lines[job.schedule_id]
         line.ended[status] += 1
         if status in ("failed", "timed_out"):

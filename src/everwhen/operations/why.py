@@ -33,7 +33,7 @@ from everwhen.model.schedule import Schedule
 from everwhen.operations.upcoming import conditions_of, describing
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
-from everwhen.timetable.trigger import OnRequest
+from everwhen.timetable.trigger import Once, OnRequest
 from everwhen.verify.periods import restored_spans
 
 NEAR = 30 * SECOND
@@ -72,7 +72,7 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
     present = None if schedule is None else schedule.plan
     evidence = replace(evidence, retained_from=retained_from, conditions=conditions, present=present)
     found = explain_slot(evidence)
-    is_to_come = at is None and slot_at > now
+    is_to_come = at is None and evidence.judged_at > now
     return replace(found, sentence=f"No slot has come yet. {found.sentence}") if is_to_come else found
 
 
@@ -90,8 +90,9 @@ def _evidence(
     nodes = store.upkeep.nodes()
     schedulers = [node for node in nodes if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
+    judged_at = due_at if revision.plan.definition.is_one_shot else slot_at
     events = store.ledger.events_of_slot(history.uid, slot_at)
-    stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
+    stopped = _stopped_by_system(system, judged_at) or _stopped_by(history, judged_at)
     cited = [] if stopped is None or jobs or events else [stopped.recorded]
     passed_at = _passed_at(events, due_at)
     heard_before, started_after = (None, None)
@@ -112,8 +113,8 @@ def _evidence(
         pause=_pause_of(runtime, stopped),
         skipped_by=_skipping_pause(runtime, history, system, events),
         # The transition of the breaker that was in force at the slot, and the few before it.
-        transitions=[move for move in moves if move.at <= slot_at][:3],
-        schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
+        transitions=[move for move in moves if move.at <= judged_at][:3],
+        schedulers=[node for node in schedulers if node.was_up_at(judged_at)],
         has_lacked_workers=_lacked_workers(nodes, jobs[::-1]),
         last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
         heard_before=heard_before,
@@ -219,8 +220,16 @@ def _steps(system: Sequence[Recorded]) -> Iterator[tuple[int, int]]:
 
 
 def _revision_at(history: ScheduleHistory, instant: int) -> Revision:
-    in_force = [revision for revision in history.revisions if revision.in_force_at <= instant]
+    """Return the revision in force at an instant, or in the second of it if that has the one-shot of a later one."""
+    in_force = [revision for revision in history.revisions if _is_in_force(revision, instant)]
     return in_force[-1] if in_force else history.revisions[0]
+
+
+def _is_in_force(revision: Revision, instant: int) -> bool:
+    trigger = revision.plan.definition.trigger
+    has_slot = isinstance(trigger, Once) and trigger.instant == instant // SECOND
+    is_later = isinstance(trigger, Once) and trigger.due_at > revision.in_force_at
+    return revision.in_force_at <= instant or (has_slot and is_later)
 
 
 def _nearest(
@@ -239,7 +248,7 @@ def _nearest(
         recorded = None if at in on_record else _slot_recorded_at(history, at)
         return recorded or min(on_record, key=lambda slot: abs(slot - at), default=None)
     calendar = plan.calendar(_anchor_at(history, at))
-    before, after = calendar.last_until(at), calendar.next_after(at)
+    before, after = calendar.last_until(at), calendar.next_after(at)  # of a one-shot, whose second is shown
     if before is not None and (at == before or _shows(at, calendar.due_at(before))):
         return before
     if (recorded := _slot_recorded_at(history, at)) is not None:
@@ -302,8 +311,9 @@ def _last_restored(history: ScheduleHistory, system: Sequence[Recorded]) -> int 
     is_on_record = plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest)
     if is_on_record or _stopped_by(history, after) is not None:
         return None
-    slot_at = plan.calendar(_anchor_at(history, after)).last_until(until)
-    return slot_at if slot_at is not None and slot_at > after else None
+    calendar = plan.calendar(_anchor_at(history, after))
+    slot_at = calendar.last_to_pass(until)
+    return slot_at if slot_at is not None and not calendar.is_reached(slot_at, after) else None
 
 
 def _slots_on_record(history: ScheduleHistory, at: int) -> Iterator[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from everwhen.model.instants import optional_datetime, to_datetime
@@ -117,10 +118,9 @@ def entry_info(entry: Entry) -> ScheduleInfo:
 def schedule_info(
     state: State, definition: Definition, source: str, pause: Pause | None = None
 ) -> ScheduleInfo:
-    names = [field.name for field in fields(ScheduleInfo) if field.name not in _OF_DEFINITION]
-    values = _values(state, names, id="schedule_id", fire_count="firings")
+    values: dict[str, Any] = dict(zip(_OF_STATE, _read_state(state), strict=True))
     return ScheduleInfo(
-        **values,
+        **values | {name: optional_datetime(values[name]) for name in _INSTANTS},
         name=definition.name,
         trigger=describe(definition.trigger, definition.zone),
         timezone=definition.zone.name,
@@ -130,6 +130,10 @@ def schedule_info(
 
 
 _OF_DEFINITION = frozenset(("name", "trigger", "timezone", "source", "pause"))
+_OF_STATE = tuple(field.name for field in fields(ScheduleInfo) if field.name not in _OF_DEFINITION)
+_INSTANTS = frozenset(name for name in _OF_STATE if name.endswith("_at"))
+_RENAMED = {"id": "schedule_id", "fire_count": "firings"}
+_read_state = attrgetter(*(_RENAMED.get(name, name) for name in _OF_STATE))
 
 
 def _pause_info(pause: Pause) -> PauseInfo:
@@ -153,11 +157,11 @@ def _next_run(schedule: ScheduleInfo) -> str:
     if pause is not None:
         since, until = (_shown_at(instant, schedule.timezone) for instant in (pause.at, pause.until))
         return f"paused {describe_pause(pause.by, pause.name, at=since, until=until, note=pause.note)}"
-    return "" if at is None else f"next run {_shown_at(at, schedule.timezone)}"
+    return "" if at is None else f"next run {_shown_at(at, schedule.timezone, exact=True)}"
 
 
-def _shown_at(at: datetime | None, timezone: str) -> str | None:
-    return None if at is None else format_datetime(zone(timezone).localized(at))
+def _shown_at(at: datetime | None, timezone: str, *, exact: bool = False) -> str | None:
+    return None if at is None else format_datetime(zone(timezone).localized(at), exact=exact)
 
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:
@@ -169,9 +173,9 @@ def why_of(found: Explanation) -> Why:
     return Why(**_values(found, set(Why._fields) - {"job_id"}), job_id=job_id)
 
 
-def _values(source: object, names: Iterable[str], **renamed: str) -> dict[str, Any]:
-    """Read the attributes of these names, or of the names that they have there; instants become datetimes."""
-    found = {name: getattr(source, renamed.get(name, name)) for name in names}
+def _values(source: object, names: Iterable[str]) -> dict[str, Any]:
+    """Read the attributes of these names; instants become datetimes."""
+    found = {name: getattr(source, name) for name in names}
     instants = [name for name in found if name.endswith("_at") or name == "until"]
     return found | {name: optional_datetime(found[name]) for name in instants}
 

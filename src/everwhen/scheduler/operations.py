@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, get_args, overload
 
+from everwhen.config.equal_submissions import EqualSubmissions
 from everwhen.config.submission import SubmissionRules, read_change
 from everwhen.errors import ConfigError, DuplicateScheduleError, UnknownScheduleError, shown
 from everwhen.model.declare import Declared
@@ -183,11 +184,12 @@ class SchedulerOperations:
     def add_many(self, schedules: Iterable[NewSchedule]) -> list[ScheduleInfo]:
         """Create many in one transaction, all or none; each has its `id`."""
         around = rules_of(self._runtime, self._name)
-        declared = []
+        declared, equal = [], EqualSubmissions()
         for fields in schedules:
             options: dict[str, Any] = dict(fields)
             schedule_id, function = options.pop("id"), options.pop("function", None)
-            declared.append(self._declared(schedule_id, function, options, around))
+            read = partial(self._declared, schedule_id, function, options, around)
+            declared.append(equal.read(options, schedule_id, read) if function is None else read())
             if is_local(declared[-1].target):
                 raise ConfigError(
                     f"{declared[-1].place or schedule_id} cannot be imported; add it with `add`"

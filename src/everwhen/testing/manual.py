@@ -44,7 +44,7 @@ from everwhen.scheduler.scheduler import Scheduler
 from everwhen.target_registry import open_target_registry
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
-from everwhen.timetable.trigger import parse_instant
+from everwhen.timetable.trigger import parse_exact_instant
 from everwhen.verify.ledger import LedgerReport
 from everwhen.wiring import Stack, open_stack
 
@@ -430,7 +430,8 @@ def _instant(moment: datetime | str | int) -> int:
     if isinstance(moment, int):
         return moment
     if isinstance(moment, str):
-        return parse_instant(moment, zone("UTC")) * 1_000_000
+        second, fraction = parse_exact_instant(moment, zone("UTC"))
+        return second * 1_000_000 + fraction
     return instant_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 

@@ -237,7 +237,14 @@ def zone(name: str) -> Zone:
     """
     if name == "UTC":  # always known; listing the names takes longer than anything else here
         return _UTC
-    if not isinstance(name, str) or name not in known_zones():
+    if not isinstance(name, str):
+        raise TimetableError(_unknown_zone(name), key="timezone", value=name)
+    return _named_zone(name)
+
+
+@lru_cache(maxsize=1_024)
+def _named_zone(name: str) -> Zone:
+    if name not in known_zones():
         raise TimetableError(_unknown_zone(name), key="timezone", value=name)
     return zone_of(_zone_info(name))
 

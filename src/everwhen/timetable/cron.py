@@ -24,6 +24,8 @@ SHORTHANDS = {
     "@annually": "0 0 1 1 *",
 }
 HORIZON_YEARS = 50
+# What is kept of expressions must not grow with their length: longer ones are parsed each time.
+LONGEST_SHARED = 200
 
 _MONTH_NAMES = dict(zip("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split(), range(1, 13), strict=True))
 _DAY_NAMES = dict(zip("SUN MON TUE WED THU FRI SAT".split(), range(7), strict=True))
@@ -164,6 +166,10 @@ def parse_cron(text: str) -> CronExpression:
     """Parse a cron expression; raise CronParseError, which names the invalid field."""
     if not isinstance(text, str):
         raise _shape_error(text, f"expected text, got {type(text).__name__}")
+    return _parse_shared(text) if len(text) <= LONGEST_SHARED else _parse(text)
+
+
+def _parse(text: str) -> CronExpression:
     words = _CHOICES.findall(_expand_shorthand(text))
     if len(words) != 5:
         raise _shape_error(text, f"expected 5 fields, got {len(words)}")
@@ -182,6 +188,9 @@ def parse_cron(text: str) -> CronExpression:
             "never matches", expression=text, field=_DAY_OF_MONTH.name, example=_DAY_OF_MONTH.example
         )
     return expression
+
+
+_parse_shared = lru_cache(maxsize=4_096)(_parse)  # thousands of schedules have `0 9 * * *`
 
 
 def _expand_shorthand(text: str) -> str:

@@ -8,7 +8,7 @@ this module decides what happens to the readings that fall into a gap.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from everwhen.timetable.civil_time import (
     DAY,
@@ -22,7 +22,7 @@ from everwhen.timetable.civil_time import (
     Zone,
     epoch_seconds,
 )
-from everwhen.timetable.cron import HORIZON_YEARS, CronExpression, Year, bits
+from everwhen.timetable.cron import HORIZON_YEARS, LONGEST_SHARED, CronExpression, Year, bits, parse_cron
 
 _UNKNOWN = object()
 
@@ -49,7 +49,8 @@ class CronSeries:
 
     def next_after(self, instant: int) -> int | None:
         """Return the first slot after the instant, or None when there is none within fifty years."""
-        start, end, offset, count_from, count_until = self._span
+        span = self._span  # read once: another thread may replace it meanwhile
+        start, end, offset, count_from, count_until = span
         if not start <= instant < end:
             self._span = span = self.zone.span_at(instant, self.rule.fold)
             start, end, offset, count_from, count_until = span
@@ -59,21 +60,22 @@ class CronSeries:
         later = self._reading_after(reading)
         if later is None:
             return None
-        return later - offset if later < count_until else self._next_beyond(self._span, reading, later)
+        return later - offset if later < count_until else self._next_beyond(span, reading, later)
 
     def next_datetime(self, after: datetime) -> datetime | None:
         """Return the result of `next_after` for an aware datetime, as a datetime in the zone of the series."""
         if after.tzinfo is self._wall_zone and not after.fold and not after.microsecond:
             # Within one zone Python subtracts and adds wall-clock times, which saves two offset look-ups. Well inside
             # a span the result is the same; no fold is as long as a day.
-            start, end, offset, _, count_until = self._span
+            span = self._span
+            start, end, offset, _, count_until = span
             since = after - self._wall_epoch
             reading = since.days * 86_400 + since.seconds
             if start + 86_400 <= reading - offset < end:
                 later = self._reading_after(reading)
                 if later is not None and later < count_until:
                     return after + self._step(later - reading)
-                beyond = None if later is None else self._next_beyond(self._span, reading, later)
+                beyond = None if later is None else self._next_beyond(span, reading, later)
                 return self._datetime(beyond)
         if self._wall_zone is _UNKNOWN:
             self._load_wall_zone()
@@ -294,3 +296,15 @@ class CronSeries:
             # A slot at the span's start may be in the list already, shifted there from the gap before it.
             slots.extend(found[1:] if slots and found and found[0] == slots[-1] else found)
             day += 1
+
+
+def shared_series(text: str, zone: Zone) -> CronSeries:
+    """Return the slots of an expression in a zone; equal arguments share a series, and so what it has computed."""
+    if not isinstance(text, str) or len(text) > LONGEST_SHARED:
+        return CronSeries(parse_cron(text), zone)
+    return _shared_series(text, zone)
+
+
+@lru_cache(maxsize=1_024)
+def _shared_series(text: str, zone: Zone) -> CronSeries:
+    return CronSeries(parse_cron(text), zone)

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from everwhen.timetable.civil_time import DAY, WILD, Zone, wall_of
 from everwhen.timetable.cron import CronExpression, DayRule, bits
 from everwhen.timetable.cron_series import CronSeries
@@ -34,7 +36,8 @@ def describe(trigger: Trigger, zone: Zone) -> str:
         case Cron():
             return describe_cron(trigger.expression)
         case Once():
-            return f"once, at {format_datetime(zone.datetime(trigger.instant))}"
+            moment = zone.datetime(trigger.instant).replace(microsecond=trigger.fraction)
+            return f"once, at {format_datetime(moment, exact=True)}"
         case OnRequest():  # pragma: no branch
             is_webhook = trigger.kind == "webhook"
             return "when its webhook is called" if is_webhook else "when somebody asks in chat"
@@ -56,6 +59,7 @@ def describe_seconds(seconds: int) -> str:
     return " ".join(f"{count} {unit}{'s' if count > 1 else ''}" for count, unit in parts)
 
 
+@lru_cache(maxsize=1_024)  # a list of schedules has few different ones
 def describe_cron(expression: CronExpression) -> str:
     times = _times(expression.minutes, expression.hours)
     days, months = _days(expression.days), _months(expression.days)

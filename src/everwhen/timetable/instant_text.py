@@ -20,10 +20,10 @@ _TYPED = re.compile(
 _OF_UTC = frozenset(("Z", "UTC", "GMT"))
 
 
-def format_datetime(local: datetime) -> str:
+def format_datetime(local: datetime, *, exact: bool = False) -> str:
     """Format an aware datetime in the readings that it has, with its abbreviation and its offset.
 
-    UTC needs no offset, and some zones have no abbreviation.
+    UTC needs no offset, and some zones have no abbreviation. `exact`: with a fraction of a second, if it has one.
 
     >>> from datetime import UTC
     >>> from everwhen.timetable.civil_time import zone
@@ -33,6 +33,8 @@ def format_datetime(local: datetime) -> str:
     """
     text, name = local.isoformat(" ", "seconds"), local.tzname() or ""
     reading, offset = text[:19], text[19:]
+    if exact and local.microsecond:
+        reading += f".{local.microsecond:06}".rstrip("0")
     if name == "UTC":
         return f"{local:%a} {reading} UTC"
     abbreviation = f"{name} " if name.isalpha() else ""

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from everwhen.errors import TimetableError, shown
 from everwhen.timetable.civil_time import (
+    DAY,
     EARLIEST,
+    EPOCH,
     FIXED,
     LATEST,
     DstRule,
     Zone,
-    epoch_seconds_up,
     reading_of,
 )
 from everwhen.timetable.cron import CronExpression, parse_cron
-from everwhen.timetable.interval import ALIASES, parse_seconds, whole_second_after
+from everwhen.timetable.interval import ALIASES, parse_seconds
 
+MICROSECONDS = 1_000_000  # of a second
 InstantKind = Literal["at", "after"]
 RequestKind = Literal["webhook", "chat"]
 
@@ -53,11 +54,20 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """One instant: given directly (`at`), or computed at creation from a delay (`after`)."""
+    """One instant: given directly (`at`), or computed at creation from a delay (`after`).
+
+    `instant` is the whole second in which it lies, which is its slot; it is due `fraction` microseconds later.
+    """
 
     instant: int
     kind: InstantKind
     text: str
+    fraction: int = 0
+
+    @property
+    def due_at(self) -> int:
+        """Return the instant itself, in microseconds since 1970."""
+        return self.instant * MICROSECONDS + self.fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +103,18 @@ def parse_trigger(
     if every is not None:
         return parse_every(every)
     if cron is not None:
-        return _cron(cron) if isinstance(cron, str) else Cron(parse_cron(cron))
+        return Cron(parse_cron(cron))
     if at is not None:
-        return Once(parse_instant(at, zone, dst), "at", str(at))
+        second, fraction = parse_exact_instant(at, zone, dst)
+        return Once(second, "at", str(at), fraction)
     assert after is not None
     return parse_after(after, created_at)
 
 
-@lru_cache(maxsize=4_096)  # thousands of schedules say `0 9 * * *`
-def _cron(text: str) -> Cron:
-    return Cron(parse_cron(text))
-
-
 def parse_after(text: str, created_at: float) -> Once:
-    """Parse a delay from creation into an instant."""
-    return Once(whole_second_after(created_at + parse_seconds(text)), "after", text)
+    """Parse a delay from creation, in seconds since 1970, into an instant."""
+    second, fraction = divmod(round(created_at * MICROSECONDS), MICROSECONDS)
+    return Once(second + parse_seconds(text), "after", text, fraction)
 
 
 def parse_every(text: str) -> Every | EveryMonth:
@@ -130,15 +137,21 @@ def parse_instant(moment: str | datetime, zone: Zone, rule: DstRule = FIXED) -> 
 
     By default gaps and folds are handled as for a fixed cron entry: shifted to the end of the gap, the first of two.
     """
+    second, fraction = parse_exact_instant(moment, zone, rule)
+    return second + (fraction > 0)
+
+
+def parse_exact_instant(moment: str | datetime, zone: Zone, rule: DstRule = FIXED) -> tuple[int, int]:
+    """Parse the same into the whole second in which it lies, and the microseconds after it."""
     given = moment
     if isinstance(moment, str):
         moment = _parse_rfc_3339(moment)
     if not isinstance(moment, datetime):
         raise _no_instant(given)
-    instant = _instant_of(moment, zone, rule)
-    if not EARLIEST <= instant <= LATEST:
+    second, fraction = _instant_of(moment, zone, rule)
+    if not EARLIEST <= second < LATEST:
         raise _no_instant(given)
-    return instant
+    return second, fraction
 
 
 def is_naive(moment: str | datetime) -> bool:
@@ -150,11 +163,13 @@ def is_naive(moment: str | datetime) -> bool:
     return (_parse_rfc_3339(moment) if isinstance(moment, str) else moment).utcoffset() is None
 
 
-def _instant_of(moment: datetime, zone: Zone, rule: DstRule) -> int:
+def _instant_of(moment: datetime, zone: Zone, rule: DstRule) -> tuple[int, int]:
     if moment.utcoffset() is not None:
-        return epoch_seconds_up(moment)
+        since = moment - EPOCH
+        return since.days * DAY + since.seconds, since.microseconds
     moment = moment.replace(tzinfo=None)
-    instants = zone.instants_of(reading_of(moment), rule)
+    reading = reading_of(moment)
+    instants = zone.instants_of(reading, rule)
     if not instants:
         raise TimetableError(
             f"{moment.isoformat(' ')} does not exist in {zone.name}: the clock jumps over it; "
@@ -162,7 +177,9 @@ def _instant_of(moment: datetime, zone: Zone, rule: DstRule) -> int:
             key="at",
             value=moment,
         )
-    return instants[0] + (moment.microsecond > 0)
+    # A reading in a gap is shifted to the end of the gap, which has no fraction.
+    is_shifted = instants[0] + zone.offset_at(instants[0]) != reading
+    return instants[0], 0 if is_shifted else moment.microsecond
 
 
 def _parse_rfc_3339(text: str) -> datetime:
@@ -170,11 +187,13 @@ def _parse_rfc_3339(text: str) -> datetime:
     if parts is None:
         raise _no_instant(text)
     day, clock, fraction, offset = parts.groups()
-    # Slots are whole seconds, rounded up: of a fraction it only matters whether it is zero.
-    has_fraction = bool((fraction or "").strip(".0"))
-    spelled = f"{day}T{clock if len(clock) > 5 else clock + ':00'}{'.000001' if has_fraction else ''}"
+    digits = (fraction or ".")[1:]
+    # Never before the given instant: what is finer than a microsecond is rounded up.
+    microseconds = int(digits[:6].ljust(6, "0")) + (digits[6:].strip("0") != "")
+    spelled = f"{day}T{clock if len(clock) > 5 else clock + ':00'}"
     try:
         moment = datetime.fromisoformat(spelled + (offset or "").upper())
+        moment += timedelta(microseconds=microseconds)
         return moment if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         raise _no_instant(text) from None

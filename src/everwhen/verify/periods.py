@@ -55,6 +55,24 @@ class Period:
         return self.until == OPEN
 
 
+def delayed(period: Period, spans: Sequence[SystemSpan], by: int) -> tuple[Period, list[SystemSpan]]:
+    """Return a period and the spans of the system as they bound slots that are due so long after their slot_at.
+
+    Of a one-shot its due_at decides in which period it lies: what lies at an instant has its slot so much earlier.
+    """
+    ends = {name: getattr(period, name) - by for name in ("after", "begun_at", "reach", "now")}
+    ends |= {name: _end_before(getattr(period, name), by) for name in ("until", "earliest")}
+    moved = [
+        span._replace(after=span.after - by, until=_end_before(span.until, by), reach=span.reach - by)
+        for span in spans
+    ]
+    return replace(period, **ends), moved
+
+
+def _end_before(end: int, by: int) -> int:
+    return end if end == OPEN else end - by
+
+
 class SystemSpan(NamedTuple):
     """A period in which nothing fires, after `after` and until `until`, both instants of the clock."""
 

@@ -21,7 +21,7 @@ from everwhen.timetable.interval import IntervalSeries
 from everwhen.timetable.trigger import OnRequest
 from everwhen.verify.counters import JobCounts
 from everwhen.verify.entries import EXAMPLES, Entries, LedgerFault, Range, fault_of, range_faults
-from everwhen.verify.periods import Period, SystemSpan, first_instant
+from everwhen.verify.periods import Period, SystemSpan, delayed, first_instant
 
 
 class Piece(NamedTuple):
@@ -43,6 +43,8 @@ def check_grid(
 ) -> Generator[LedgerFault, None, int | None]:
     """Match one period; return the last slot that it decided, or else `decided_until`."""
     calendar = period.plan.calendar(period.anchor_at)
+    if calendar.fraction:
+        period, spans = delayed(period, spans, calendar.fraction)
     first = first_instant(period)
     if decided_until is not None:
         first = max(first, decided_until + 1)
@@ -155,7 +157,7 @@ def _check_jobs(
     history: ScheduleHistory, calendar: Calendar, marks: Sequence[int], entries: Entries
 ) -> Iterator[LedgerFault]:
     """Check that each job has the due_at of its slot."""
-    has_jitter = calendar.slots.jitter_ms > 0
+    has_jitter = calendar.jitter > 0
     jobs = entries.jobs
     for slot_at in marks:
         job = jobs.get(slot_at)

@@ -68,7 +68,7 @@ def _spec(trigger: Trigger) -> str:
         case Cron():
             return trigger.expression.text
         case Once():
-            return rfc3339_text(trigger.instant * SECOND)
+            return rfc3339_text(trigger.due_at)
         case EveryMonth():
             return trigger.text
         case OnRequest():

@@ -105,6 +105,20 @@ class SqliteWriter:
         with self._turn(Lane.RETENTION):
             self._fold_beyond(FOLD_WHEN_QUIET)
 
+    def rewrite(self, check: Callable[[sqlite3.Connection], None]) -> int:
+        """Rewrite the file without its free pages, if `check` does not raise; return its size.
+
+        It is one long turn: no other process writes meanwhile.
+        """
+        with self._turn(Lane.API):
+            connection = self._home.get()
+            check(connection)
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            return int(pages * size)
+
     def close(self) -> None:
         """Close after the requests that wait already; later ones are refused."""
         self._mutex.acquire(Lane.RETENTION)
