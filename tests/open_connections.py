@@ -6,9 +6,14 @@ From 3.13 on Python itself warns of them, wherever the collector happens to run;
 import os
 import sqlite3
 import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _connect = sqlite3.connect
+_open: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
+_tell: Callable[[str], None] | None = None
 
 
 class WatchedConnection(sqlite3.Connection):
@@ -19,6 +24,8 @@ class WatchedConnection(sqlite3.Connection):
         self._process = os.getpid()
         self._is_open = True
         super().__init__(*arguments, **options)
+        self.set_trace_callback(_tell)
+        _open.add(self)
 
     def close(self) -> None:
         self._is_open = False
@@ -43,3 +50,18 @@ def _watched(database: Any, **options: Any) -> sqlite3.Connection:
     options.setdefault("factory", WatchedConnection)
     connection: sqlite3.Connection = _connect(database, **options)
     return connection
+
+
+@contextmanager
+def every_statement(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell each statement of this process, on the thread that executes it."""
+    global _tell  # noqa: PLW0603
+    _tell = tell
+    for connection in list(_open):
+        connection.set_trace_callback(tell)
+    try:
+        yield
+    finally:
+        _tell = None
+        for connection in list(_open):
+            connection.set_trace_callback(None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
-from everwhen.runtime import Progress, Runtime
+from everwhen.runtime import Changes, Progress, Runtime
 from everwhen.store.catalogue import Catalogue
 from everwhen.store.lanes import Lane
 from everwhen.store.ledger import Ledger
@@ -39,7 +39,7 @@ class Stack:
     runtime: Runtime
     database: Any
     plans: PlanCache
-    changes: Callable[[], int] | None = None  # a number that changes when any process commits
+    changes: Changes | None = None
     listen: Callable[[Runtime], Callable[[], None]] | None = None  # wakes a runtime; returns its end
     leave: list[Callable[[], None]] = field(default_factory=list)
 
@@ -158,7 +158,7 @@ class Backend(NamedTuple):
     horizon: Callable[[], RowHorizon]
     back_up: BackUp
     clock: Clock
-    changes: Callable[[], int] | None = None
+    changes: Changes | None = None
     listen: Callable[[Runtime], Callable[[], None]] | None = None
     clock_skew: Callable[[], int] = lambda: 0
     give_back: Callable[[int], int] = lambda _most: 0  # PostgreSQL vacuums by itself
@@ -195,7 +195,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         horizon=partial(_sqlite_horizon, store),
         back_up=partial(_back_up_sqlite, found),
         clock=clock,
-        changes=found.change_counter,
+        changes=found.changes,
         give_back=partial(_give_back_sqlite, found),
     )
 

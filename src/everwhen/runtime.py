@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from everwhen.clock import Clock
 
 DatabaseKind = Literal["sqlite", "postgresql"]
 Progress = Callable[[float], None]  # receives the completed share of a long operation, from 0 to 1
+
+
+class Changes(Protocol):
+    """A number that changes when any process has committed, and notifications of that."""
+
+    def __call__(self) -> int: ...
+
+    def follow(self, look: Callable[[int], None]) -> bool:
+        """Have `look` called with the number after commits, from another thread.
+
+        Return False where no notifications come.
+        """
+        ...
 
 
 def _nobody() -> None:

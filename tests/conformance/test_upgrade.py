@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,9 +11,12 @@ import pytest
 
 from everwhen.model.history import Cause
 from everwhen.model.policy import Guard
-from everwhen.model.schedule import Definition
+from everwhen.model.schedule import Definition, Target
 from everwhen.operations.apply import protect_schedules
+from everwhen.operations.local_functions import invalidate_orphans
+from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATIONS
 from tests.conformance.tenant import FAILED, Tenant
+from tests.submissions import Submission, create_schedules
 
 
 def run(runtime: Tenant, script: str) -> None:
@@ -165,3 +169,27 @@ def migrated_now(runtime: Tenant) -> Iterator[None]:
     finally:
         first = "(SELECT applied_at FROM everwhen_migrations WHERE number = 1)"
         run(runtime, f"UPDATE everwhen_migrations SET applied_at = {first} WHERE number = 3")
+
+
+def test_the_upgrade_finds_the_functions_that_only_one_process_has(runtime: Tenant) -> None:
+    local = Target("python", json.dumps({"function": "f", "name": "shop", "process": "1f"}))
+    named_alike = Target("python", json.dumps({"function": "m:f", "kwargs": {"process": "1f\0\ud800"}}))
+    create_schedules(
+        runtime.runtime,
+        [
+            Submission("local", {"every": "1h"}, local, source="python", bound_to="shop/1f"),
+            Submission("alike", {"every": "1h"}, named_alike, source="python", bound_to="shop"),
+        ],
+    )
+    written = runtime.runtime.catalogue.local_queues()
+    run(runtime, "UPDATE schedules SET local_queue = NULL")
+    assert runtime.runtime.catalogue.local_queues() == {}
+    migrations = SQLITE_MIGRATIONS if runtime.runtime.database_kind == "sqlite" else POSTGRES_MIGRATIONS
+    _, update, statement = migrations[2].before.partition("UPDATE schedules SET local_queue")
+    run(runtime, update + statement)
+    assert runtime.runtime.catalogue.local_queues() == written == {"default@shop/1f": True}
+
+    orphans = invalidate_orphans(runtime.runtime, "shop", "2e", "declare it again")
+    assert (set(orphans.queues), orphans.may_have_more) == ({"default@shop/1f"}, False)
+    assert runtime.runtime.catalogue.local_queues() == {"default@shop/1f": False}
+    assert (runtime.state("local").status, runtime.state("alike").status) == ("invalid", "active")

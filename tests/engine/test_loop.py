@@ -1,13 +1,21 @@
-"""A loop whose steps fail goes on, after pauses that grow only where nobody has waited already."""
+"""A loop whose steps fail goes on, after pauses that grow only where nobody has waited; what cuts a sleep short."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE, Loop
+from everwhen.engine.loop import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    LOOK_AGAIN,
+    LOOK_SELDOM,
+    Loop,
+    Wake,
+    WakeableSleep,
+)
 from everwhen.errors import StoreError, StoreFault
 
 
@@ -48,3 +56,89 @@ def test_who_has_waited_for_a_lock_asks_again_at_once() -> None:
     """Each of these steps took as long as the lock may: a pause on top could be just when it is free."""
     pauses = pauses_after(["away", "away", "locked", "locked", "locked"])
     assert pauses == pytest.approx([FIRST_PAUSE, 2 * FIRST_PAUSE, *[FIRST_PAUSE] * 3])
+
+
+class Waits(Wake):
+    """Is waited for without waiting, and remembers for how long it would have been."""
+
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+        self._then = then
+
+    def wait(self, seconds: float) -> bool:
+        self.pauses.append(seconds)
+        self._then()
+        return super().wait(0.0)
+
+
+class Counter:
+    """A change counter that the test moves, with notifications or without."""
+
+    def __init__(self, *, notifies: bool) -> None:
+        self.value = 0
+        self.notifies = notifies
+        self.looks: list[Callable[[int], None]] = []
+
+    def __call__(self) -> int:
+        return self.value
+
+    def follow(self, look: Callable[[int], None]) -> bool:
+        self.looks.append(look)
+        return self.notifies
+
+    def commit(self) -> None:
+        self.value += 1
+        for look in self.looks:
+            look(self.value)
+
+
+def test_a_sleep_with_notifications_looks_once_a_second_and_any_other_twenty_times() -> None:
+    for notifies, looks in ((True, [LOOK_SELDOM] * 2), (False, [LOOK_AGAIN] * 40)):
+        waits = Waits()
+        sleep = WakeableSleep(waits, Counter(notifies=notifies))
+        sleep.begin()
+        sleep.sleep(2.0)
+        assert waits.pauses == pytest.approx(looks)
+
+
+def test_a_commit_behind_the_beginning_of_a_step_cuts_the_sleep_short() -> None:
+    counter, waits = Counter(notifies=True), Waits()
+    sleep = WakeableSleep(waits, counter)
+    sleep.begin()
+    counter.commit()  # during the step
+    sleep.sleep(60.0)
+    assert waits.pauses == []
+
+    waits = Waits(then=counter.commit)  # during the sleep
+    sleep = WakeableSleep(waits, counter)
+    sleep.begin()
+    sleep.sleep(60.0)
+    assert waits.pauses == [LOOK_SELDOM]
+
+
+def test_a_commit_that_a_step_has_seen_wakes_nobody() -> None:
+    counter = Counter(notifies=True)
+    waits = Waits()
+    sleep = WakeableSleep(waits, counter)
+    sleep.begin()
+    sleep.sleep(1.0)
+    counter.value += 1
+    sleep.begin()
+    for look in counter.looks:  # the event comes late
+        look(counter.value)
+    sleep.sleep(1.0)
+    assert waits.pauses == [LOOK_SELDOM] * 2
+
+
+def test_a_commit_without_a_notification_is_found_at_the_next_look() -> None:
+    counter = Counter(notifies=True)
+
+    def commit_unnoticed() -> None:
+        counter.value += 1
+
+    waits = Waits(then=commit_unnoticed)
+    sleep = WakeableSleep(waits, counter)
+    sleep.begin()
+    sleep.sleep(60.0)
+    assert waits.pauses == [LOOK_SELDOM]

@@ -178,7 +178,7 @@ def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None
         stack.runtime,
         {"recording": target},
         ServiceOptions(check_interval=3_600.0),
-        changes=stack.database.change_counter,
+        changes=stack.changes,
     )
     service.start()
     code = (

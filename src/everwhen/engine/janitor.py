@@ -84,7 +84,7 @@ class Janitor:
     def step(self) -> None:
         """Wait until the next portion is due, then delete it."""
         while (left := self._next - self._clock.monotonic()) > 0:
-            if self._ended.wait(min(left, 1.0)):  # it may have been postponed meanwhile
+            if self._ended.wait(left):  # behind it the next portion may have been postponed
                 return
         self.portion()
 

@@ -39,7 +39,7 @@ from everwhen.operations.listening import (
     position_of,
     steps_after,
 )
-from everwhen.runtime import Runtime
+from everwhen.runtime import Changes, Runtime
 from everwhen.store.opened import store_of
 
 PORTION = 200
@@ -144,7 +144,7 @@ class Listeners:
         *,
         program: str,
         node: Callable[[], str],
-        changes: Callable[[], int] | None,
+        changes: Changes | None,
     ) -> None:
         self._clock = runtime.clock
         self._group = ListenerGroup(runtime, program=program, node=node)

@@ -17,9 +17,13 @@ from math import inf
 from typing import TypeVar
 
 from everwhen.errors import QueueError, StoreError
+from everwhen.runtime import Changes
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to continue promptly when the database is back
-LOOK_AGAIN = 0.05
+LOOK_AGAIN, LOOK_SELDOM = (
+    0.05,
+    1.0,
+)  # seconds between two looks at the change counter: without notifications, and with them
 
 log = logging.getLogger("everwhen")
 
@@ -85,11 +89,12 @@ def patiently(work: Callable[[], T], trouble: str, *, patience: float = inf) -> 
 class WakeableSleep:
     """The sleep between steps.
 
-    Another process on the same file cannot set our wake-up, so the sleep polls its change counter; a database that
-    notifies (PostgreSQL) needs no polling.
+    Another process on the same SQLite database cannot set our wake-up, but we are notified of its commits. A
+    notification may be missing, so the sleep looks at the change counter now and then: often where none come at all. A
+    database that notifies by itself (PostgreSQL) needs neither.
     """
 
-    def __init__(self, wake: Wake, changes: Callable[[], int] | None) -> None:
+    def __init__(self, wake: Wake, changes: Changes | None) -> None:
         self._wake = wake
         self._changes = changes
         self._seen = 0
@@ -104,10 +109,16 @@ class WakeableSleep:
             self._wake.wait(seconds)
             return
         left = seconds
+        # Followed before the look: of a commit behind it we are notified.
+        pause = LOOK_SELDOM if self._changes.follow(self._note) else LOOK_AGAIN
         while self._changes() == self._seen and left > 0:
-            if self._wake.wait(min(left, LOOK_AGAIN)):
+            if self._wake.wait(min(left, pause)):
                 return
-            left -= LOOK_AGAIN
+            left -= pause
+
+    def _note(self, counter: int) -> None:
+        if counter != self._seen:
+            self._wake.set()
 
 
 class Wake:

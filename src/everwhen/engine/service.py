@@ -46,7 +46,7 @@ from everwhen.model.retention import Retention
 from everwhen.model.token import APPROVAL_TTL
 from everwhen.operations.requests import execute_requests
 from everwhen.operations.system import describe_fault
-from everwhen.runtime import Runtime
+from everwhen.runtime import Changes, Runtime
 from everwhen.store.opened import store_of
 from everwhen.target import Observer, Target
 from everwhen.version import __version__
@@ -103,7 +103,7 @@ class Service:
         targets: Mapping[str, Target],
         options: ServiceOptions | None = None,
         *,
-        changes: Callable[[], int] | None = None,
+        changes: Changes | None = None,
         deliveries: Deliveries | None = None,
         heal: Callable[[], object] | None = None,
         tidy: Callable[[], object] | None = None,
@@ -466,10 +466,12 @@ class Service:
         self._scheduler_sleep.begin()
         self.watch_clock()
         end_pauses(self._store)
+        advanced = self.ticker.counts.advanced
         more = self.ticker.step(self._stopped.is_set)
-        self._worker_wake.set()
-        if self._deliveries is not None:
-            self._deliveries.wake()
+        if self.ticker.counts.advanced != advanced:
+            self._worker_wake.set()
+            if self._deliveries is not None:
+                self._deliveries.wake()
         if not more and self._downtime is not None:
             self._downtime.tell(self.node)
             self._downtime = None

@@ -25,6 +25,11 @@ class Target(NamedTuple):
     kind: str
     spec: str = "{}"
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether only the process that added its function can run it."""
+        return self.kind == "python" and "process" in json.loads(self.spec)
+
 
 ValueType = Literal[
     "anything",

@@ -14,7 +14,7 @@ from everwhen.errors import UnknownGroupError
 from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_shared, tenant_of
 from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Definition, Schedule, State, Status
-from everwhen.operations.schedules import get_schedule, invalidate_schedule, list_schedules, restore_schedule
+from everwhen.operations.schedules import invalidate_schedule, list_schedules, restore_schedule
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
@@ -71,29 +71,30 @@ def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
     found: list[str] = []
     makers: dict[str, str | None] | None = None
     for (kind, name), group in groups.items():
-        for state in _suspects(runtime, kind, name):
+        for entry in _suspects(runtime, kind, name):
             if makers is None:
                 makers = _owners_of_tokens(runtime)
-            entry = store_of(runtime).catalogue.entry(state.schedule_id)
-            fault = None if entry is None else _fault(entry, group, makers)
+            fault = _fault(entry, group, makers)
             if fault is not None:
-                log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
-                invalidate_schedule(runtime, state.schedule_id, fault)
-                found.append(state.schedule_id)
+                schedule_id = entry.schedule.state.schedule_id
+                log.warning("schedule %s is invalid: %s", schedule_id, fault)
+                invalidate_schedule(runtime, schedule_id, fault)
+                found.append(schedule_id)
     return found
 
 
-def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
+def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[Entry]:
     """Yield schedules of a group that an owner submitted and that fire by themselves, now or when their pause ends."""
     for status in _LOOKED_AT:
         after: str | None = None
         wanted = ScheduleFilter(status=status, group=name, target=kind)
         while page := store_of(runtime).catalogue.states(wanted, limit=_PAGE, after=after):
             after = page[-1].schedule_id
-            for state in page:
-                is_at_rest = status == "paused" and state.resume_at is None
-                if state.owner is not None and _is_submitted(state) and not is_at_rest:
-                    yield state
+            submitted = [state for state in page if state.owner is not None and _is_submitted(state)]
+            if status == "paused":
+                submitted = [state for state in submitted if state.resume_at is not None]
+            if submitted:
+                yield from store_of(runtime).catalogue.entries_of([one.schedule_id for one in submitted])
 
 
 def stays_unusable(runtime: Runtime, groups: Groups, schedule: Schedule) -> bool:
@@ -145,12 +146,12 @@ def restore_valid_schedules(
     restored: list[str] = []
     after: str | None = None
     while page := list_schedules(runtime, status="invalid", limit=_PAGE, after=after):
-        for state in page:
-            schedule = get_schedule(runtime, state.schedule_id)
+        for schedule in store_of(runtime).catalogue.of_uids({state.uid for state in page}):
+            schedule_id = schedule.state.schedule_id
             if stays_unusable(runtime, groups(), schedule):
                 continue
-            if schedule.plan.fault is None and fault_of(state.schedule_id, schedule.definition) is None:
-                restore_schedule(runtime, state.schedule_id)
-                restored.append(state.schedule_id)
+            if schedule.plan.fault is None and fault_of(schedule_id, schedule.definition) is None:
+                restore_schedule(runtime, schedule_id)
+                restored.append(schedule_id)
         after = page[-1].schedule_id
     return restored

@@ -4,23 +4,31 @@ Jobs that it left, and those that somebody triggers afterwards, stand in a queue
 there for ever, and keep the schedule from running when its id is added again. So other processes of the program serve
 that queue from then on: such a job fails, or runs the function that was added meanwhile.
 
-The target of such a schedule names the program and the process. The nodes of that process begin with both
+The queue of such a schedule names the program and the process. The nodes of that process begin with both
 (`node_name`), so its heartbeat shows whether it runs.
+
+This is asked before the first firing, and at heartbeats while other processes have such schedules. So it takes one
+statement however many schedules there are, and writes only those whose process is gone, a bounded number at a time.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Collection
+from functools import partial
 from typing import NamedTuple
 
-from everwhen.model.queries import ScheduleFilter
-from everwhen.model.schedule import Definition, State, Status
-from everwhen.operations.schedules import get_schedule, invalidate_schedule
+from everwhen.decide import status
+from everwhen.decide.draft import Draft
+from everwhen.model.changes import Decision
+from everwhen.model.limits import Shared
+from everwhen.model.schedule import Schedule
+from everwhen.model.values import program_of
 from everwhen.operations.system import is_alive
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 
-_PAGE = 500
+AT_ONCE = 100  # schedules in one transaction
+MOST = 1_000  # schedules at one heartbeat: it must not be late for them
 
 
 def node_name(program: str, process: str) -> str:
@@ -28,44 +36,54 @@ def node_name(program: str, process: str) -> str:
 
 
 class Orphans(NamedTuple):
-    """The queues that nobody serves any more, and whether other processes that live have schedules of their own."""
+    """The queues that nobody serves any more, and whether there may be more orphans at the next heartbeat."""
 
     queues: frozenset[str]
-    has_others: bool
+    may_have_more: bool
 
 
 def invalidate_orphans(runtime: Runtime, program: str, own: str, reason: str) -> Orphans:
     """Invalidate the schedules of a program whose process is gone."""
-    now = runtime.clock.now()
+    catalogue, now = store_of(runtime).catalogue, runtime.clock.now()
+    is_active = catalogue.local_queues()
+    processes = {queue: _process_of(queue, program) for queue in is_active}
+    others = {queue: process for queue, process in processes.items() if process not in (None, own)}
+    if not others:
+        return Orphans(frozenset(), may_have_more=False)
     alive = [node.node for node in store_of(runtime).upkeep.nodes() if is_alive(node, now)]
-    has_others, queues = False, set()
-    for state in (*_python_schedules(runtime, "active"), *_python_schedules(runtime, "invalid")):
-        definition = get_schedule(runtime, state.schedule_id).definition
-        process = _process_of(definition, program)
-        if process is None or process == own:
-            continue
-        if any(node.startswith(f"{node_name(program, process)}-") for node in alive):
-            has_others = True
-            continue
-        queues.add(definition.queue)
-        if state.status == "active":
-            invalidate_schedule(runtime, state.schedule_id, reason)
-    return Orphans(frozenset(queues), has_others)
+    served = {
+        queue
+        for queue, process in others.items()
+        if any(node.startswith(f"{node_name(program, str(process))}-") for node in alive)
+    }
+    orphaned = frozenset(others.keys() - served)
+    has_more = any(is_active[queue] for queue in orphaned) and _invalidate_some(runtime, orphaned, reason)
+    return Orphans(orphaned, may_have_more=bool(served) or has_more)
 
 
-def _python_schedules(runtime: Runtime, status: Status) -> list[State]:
-    found: list[State] = []
-    while True:
-        after = found[-1].schedule_id if found else None
-        wanted = ScheduleFilter(status, target="python")
-        page = store_of(runtime).catalogue.states(wanted, limit=_PAGE, after=after)
-        found += page
-        if len(page) < _PAGE:
-            return found
+def _invalidate_some(runtime: Runtime, queues: Collection[str], reason: str) -> bool:
+    """Invalidate the active schedules of these queues, at most `MOST`; return whether there may be more."""
+    decide = partial(_invalidate, queues=queues, reason=reason)
+    for _ in range(MOST // AT_ONCE):
+        changed = store_of(runtime).catalogue.change_local(runtime.clock.now(), queues, decide, limit=AT_ONCE)
+        if changed < AT_ONCE:
+            return False
+    return True
 
 
-def _process_of(definition: Definition, program: str) -> str | None:
-    """Return the process that has the function of a schedule; None when others can run it, or it is another's."""
-    spec = json.loads(definition.target.spec)
-    process: str | None = spec.get("process")
-    return process if spec.get("name") == program else None
+def _invalidate(
+    schedule: Schedule, now: int, shared: Shared, *, queues: Collection[str], reason: str
+) -> Decision:
+    if schedule.definition.queue not in queues:  # added again, a moment ago
+        return Draft(schedule, now, shared).decision()
+    return status.invalidate(schedule, now, shared, reason)
+
+
+def _process_of(queue: str, program: str) -> str | None:
+    """Return the process that a queue names; None when the queue belongs to another program.
+
+    >>> _process_of("default@shop/3f2a91bc", "shop"), _process_of("default@shop/3f2a91bc", "bank")
+    ('3f2a91bc', None)
+    """
+    name, _, process = (program_of(queue) or "").rpartition("/")
+    return process if name == program else None

@@ -134,11 +134,6 @@ def with_arguments(
     return Target("python", json.dumps({key: value for key, value in spec.items() if value}))
 
 
-def is_local(target: Target) -> bool:
-    """Return whether only the process that added its function can run it."""
-    return target.kind == "python" and "process" in json.loads(target.spec)
-
-
 def label_of(function: Callable[..., Any]) -> str:
     """Return where a function stands: `module:function`."""
     module = getattr(function, "__module__", None) or type(function).__module__

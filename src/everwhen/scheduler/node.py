@@ -133,7 +133,7 @@ class LocalFunctionWatch:
         if self._has_others:
             tasks = self._tasks
             orphans = invalidate_orphans(self._runtime, tasks.name, tasks.process, DECLARE_AGAIN)
-            self._has_others = orphans.has_others
+            self._has_others = orphans.may_have_more
             self.serve_also(orphans.queues)
 
 

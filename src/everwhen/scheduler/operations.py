@@ -51,7 +51,6 @@ from everwhen.scheduler.callables import (
     checked_word,
     function_target,
     id_of,
-    is_local,
     refuse_other_arguments,
     with_arguments,
 )
@@ -174,7 +173,7 @@ class SchedulerOperations:
         may_replace = bool(options.pop("replace_existing", False))
         around = rules_of(self._runtime, self._name)
         declared = self._declared(schedule_id, function, options, around)
-        if not is_local(declared.target):
+        if not declared.target.is_local:
             return self._info_of(self._put(declared, may_replace))
         assert function is not None
         with self._tasks.adding(declared.schedule_id, function):
@@ -190,7 +189,7 @@ class SchedulerOperations:
             schedule_id, function = options.pop("id"), options.pop("function", None)
             read = partial(self._declared, schedule_id, function, options, around)
             declared.append(equal.read(options, schedule_id, read) if function is None else read())
-            if is_local(declared[-1].target):
+            if declared[-1].target.is_local:
                 raise ConfigError(
                     f"{declared[-1].place or schedule_id} cannot be imported; add it with `add`"
                 )
@@ -424,13 +423,13 @@ class SchedulerOperations:
         fields = dict(options)
         may_replace = bool(fields.pop("replace_existing", False))
         declared = self._declared(schedule_id, function, fields, rules_of(self._runtime, self._name))
-        if is_local(declared.target):
+        if declared.target.is_local:
             raise ConfigError(
                 f'schedule "{shown(declared.schedule_id)}": its function cannot be imported, and a request with '
                 "connection= is carried out by any process; move the function to the top level of a module"
             )
         known = operations.find_schedule(self._runtime, declared.schedule_id)
-        may_replace = may_replace or (known is not None and is_local(known.definition.target))
+        may_replace = may_replace or (known is not None and known.definition.target.is_local)
         return requests.request_add(self._runtime, declared, may_replace=may_replace, actor=self._name)
 
     def _request_update(self, schedule_id: str, changes: Mapping[str, Any]) -> Submission:
@@ -520,7 +519,7 @@ class SchedulerOperations:
     def _put(self, declared: Declared, may_replace: bool) -> State:
         """Create a schedule, or change the one of its id, if it may be replaced or has lost its local function."""
         known = operations.find_schedule(self._runtime, declared.schedule_id)
-        if known is not None and (may_replace or is_local(known.definition.target)):
+        if known is not None and (may_replace or known.definition.target.is_local):
             return operations.replace_schedule(self._runtime, declared, source=ADDED, actor=self._name)
         try:
             (added,) = self._create([declared])

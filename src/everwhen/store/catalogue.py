@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from everwhen.errors import UnknownScheduleError
 from everwhen.model.changes import Change, Decision, Filling, Insertion, Reconciliation, Remember, Terms
 from everwhen.model.events import Hold
 from everwhen.model.limits import Shared
@@ -74,6 +76,18 @@ SELECT {", ".join(f"s.{name}" for name in State._fields)} FROM schedule_revision
 JOIN schedules s ON s.uid = r.uid AND s.revision = r.revision
 WHERE r.cause IS NULL AND s.source = :source::text AND (s."group" IS NOT NULL OR NOT :only_groups)
 ORDER BY s.row_id""")
+# idx_schedules_local: one search for each of the queues, however many schedules each has.
+_LOCAL_QUEUES = Statement("""
+WITH RECURSIVE queues(queue) AS (
+    SELECT min(local_queue) FROM schedules WHERE local_queue IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(local_queue) FROM schedules WHERE local_queue > queues.queue)
+    FROM queues WHERE queues.queue IS NOT NULL)
+SELECT queue, EXISTS (SELECT 1 FROM schedules WHERE local_queue = queue AND enabled)
+FROM queues WHERE queue IS NOT NULL""")
+# idx_schedules_local
+_ACTIVE_IN_LOCAL = Statement("""
+SELECT schedule_id FROM schedules WHERE local_queue = ANY(:queues::texts) AND enabled LIMIT :limit""")
 _ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
 _ENTRY_BY_ID = Statement(f"SELECT {_ENTRY} {BY_ID}")
 _NAMES = ", ".join(ScheduleNames._fields)
@@ -161,6 +175,24 @@ class Catalogue(StorePart):
             if terms is not None:
                 refuse_revival_beyond(terms, tx, decisions)
             return decisions[-1]
+
+        return self._write(work)
+
+    def local_queues(self) -> dict[str, bool]:
+        """Return the queues of schedules whose function only one process has, each with whether one is active."""
+        with self._store.look() as tx:
+            return {queue: bool(is_active) for queue, is_active in tx.rows(_LOCAL_QUEUES)}
+
+    def change_local(self, now: int, queues: Collection[str], decide: Change, *, limit: int) -> int:
+        """Change active schedules of such queues, at most `limit`, in one transaction; return how many there were."""
+        from everwhen.store.change import change_schedule
+
+        def work(tx: Transaction) -> int:
+            found = sorted(tx.column(_ACTIVE_IN_LOCAL, queues=sorted(queues), limit=limit))
+            for schedule_id in found:
+                with suppress(UnknownScheduleError):  # deleted a moment ago
+                    change_schedule(tx, now, schedule_id, decide)
+            return len(found)
 
         return self._write(work)
 

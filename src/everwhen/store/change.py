@@ -219,6 +219,7 @@ def _declared(definition: Definition) -> Row:
         definition.payload,
         definition.target.kind,
         definition.ping_url is not None,
+        definition.queue if definition.target.is_local else None,
     )
 
 

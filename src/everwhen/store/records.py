@@ -13,7 +13,8 @@ Row = tuple[object, ...]
 # Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
 SHOWN = tuple(
     """
-name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target pings updated_at""".split()
+name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target pings local_queue
+updated_at""".split()
 )
 # Columns that a new schedule sets; the other columns of a state begin with its defaults, which equal the table's.
 BEGUN = tuple(

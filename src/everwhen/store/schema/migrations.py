@@ -482,6 +482,9 @@ CREATE TABLE webhooks (
 CREATE INDEX idx_webhooks_token ON webhooks (token_id);
 """
 
+# `schedules.local_queue` is the queue of a schedule whose function only one process has: `default@shop/3f2a91bc` names
+# the process behind the slash, which no name of a program contains. PostgreSQL finds it in the text, because it cannot
+# take JSON apart in which an argument contains a NUL.
 _THIRD = """
 ALTER TABLE sessions ADD COLUMN proof NAME;
 ALTER TABLE nodes ADD COLUMN unfit TEXT;
@@ -506,6 +509,17 @@ CREATE INDEX idx_last_firings_over ON last_firings (free_at);
 ALTER TABLE jobs ADD COLUMN is_result_json FLAG;
 ALTER TABLE jobs ADD COLUMN error_type TEXT;
 ALTER TABLE schedules ADD COLUMN last_error_type TEXT;
+ALTER TABLE schedules ADD COLUMN local_queue NAME;
+CREATE INDEX idx_schedules_local ON schedules (local_queue, enabled) WHERE local_queue IS NOT NULL;
+UPDATE schedules SET local_queue = (
+    SELECT json_extract(words, '$.queue') FROM schedule_revisions r -- sqlite
+    SELECT substring(words from '"queue":"([^"]+)"') FROM schedule_revisions r -- postgres
+    WHERE r.uid = schedules.uid AND r.revision = schedules.revision)
+WHERE target = 'python' AND EXISTS (
+    SELECT 1 FROM schedule_revisions r
+    WHERE r.uid = schedules.uid AND r.revision = schedules.revision
+    AND json_extract(words, '$.queue') LIKE '%@%/%'); -- sqlite
+    AND words ~ '"queue":"[^"]+@[^"]+/[^"]+"'); -- postgres
 """
 
 

@@ -11,12 +11,14 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from everwhen.errors import StoreError, shown, shown_url
 from everwhen.store.lanes import Lane
 from everwhen.store.schema.migrate import Applied, Builder, Migration, Step, statements
+from everwhen.store.sqlite.commit_watch import CommitWatch, MemoryEvents, open_file_events
 from everwhen.store.sqlite.connection import ChangeCounter, SqliteReaders
 from everwhen.store.sqlite.files import refuse_network_file_system
 from everwhen.store.sqlite.writer import FileConnection, MemoryConnection, SqliteWriter
@@ -65,21 +67,26 @@ def path_of(url: str) -> str | None:
 
 
 class SqliteDatabase:
-    """One database, for all threads of one process; without `path` it is in memory, and reads and writes take turns."""
+    """One database, for all threads of one process; without `path` it is in memory, and reads and writes take turns.
+
+    `changes` is the change counter together with the watch over commits.
+    """
 
     def __init__(self, path: str | None, *, busy_timeout: float = 10.0) -> None:
         self._process = os.getpid()
         self._readers: SqliteReaders | None = None
         self._counter: ChangeCounter | None = None
         if path is None:
-            self._writer = SqliteWriter(MemoryConnection())
+            events = MemoryEvents()
+            self._writer = writer = SqliteWriter(MemoryConnection(), on_commit=events.note_commit)
+            self.changes = CommitWatch(lambda: events, lambda: writer.commits)
             return
         resolved = usable(path)
-        self._writer = SqliteWriter(
-            FileConnection(resolved, busy_timeout=busy_timeout), on_read_only=self._renew
-        )
+        connection = FileConnection(resolved, busy_timeout=busy_timeout)
+        self._writer = SqliteWriter(connection, on_read_only=self._renew, on_commit=connection.lock.touch)
         self._readers = SqliteReaders(resolved, busy_timeout=busy_timeout)
         self._counter = ChangeCounter(resolved, busy_timeout=busy_timeout)
+        self.changes = CommitWatch(partial(open_file_events, connection.lock.path), self.change_counter)
 
     @property
     def queue_length(self) -> int:
@@ -140,6 +147,7 @@ class SqliteDatabase:
         """Wait for the pending writes, then close; may be called twice. A forked child closes nothing."""
         if os.getpid() != self._process:
             return
+        self.changes.close()
         for reading in (self._readers, self._counter):
             if reading is not None:
                 reading.close()

@@ -63,6 +63,11 @@ class FileLock:
     def __exit__(self, *_: object) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
+    def touch(self) -> None:
+        """Notify those who watch the file: the holder of the lock has written something."""
+        with suppress(OSError):  # a file of another user: the others look by themselves, a little later
+            os.utime(self._descriptor)
+
     def close(self) -> None:
         if self._descriptor != _NOT_OPEN:
             os.close(self._descriptor)

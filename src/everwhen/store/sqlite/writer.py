@@ -62,11 +62,14 @@ class SqliteWriter:
         connection: FileConnection | MemoryConnection,
         *,
         on_read_only: Callable[[], None] = lambda: None,
+        on_commit: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_commit` is called in the turn, when rows that it changed can be seen; it must not raise."""
         self.commits = 0
         self.checkpoint_error: StoreError | None = None
         self._home = connection
         self._on_read_only = on_read_only
+        self._on_commit = on_commit
         self._mutex = LaneMutex()
         self._is_closed = False
         self._is_locked = False  # the last turn failed, perhaps because another process has the file locked
@@ -170,6 +173,7 @@ class SqliteWriter:
         if self._was_read_only:
             self._on_read_only()
         connection = self._home.get()
+        rows_before = connection.total_changes
         try:
             connection.execute("BEGIN IMMEDIATE")
             result = work(connection)
@@ -183,6 +187,8 @@ class SqliteWriter:
             self._undo(connection, error)
             raise
         self.commits += 1
+        if connection.total_changes != rows_before:
+            self._on_commit()
         self._was_read_only = False
         return result
 
