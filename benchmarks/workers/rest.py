@@ -80,8 +80,7 @@ class Reading:
 
     def run(self, _part: int, parts: int) -> Timings:
         found: Timings = {}
-        self.surface.client.close()  # while others had their turn, the server has closed it; it opens by itself
-        self.surface.get("/me/")
+        self.surface.open()
         for name, path in self.calls.items():
             before = cpu_seconds(self.surface.server.pid)
             requests = FEWER if name in CALLS["dashboard"] else REQUESTS
