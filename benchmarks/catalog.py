@@ -12,6 +12,8 @@ from benchmarks import (
     rest,
     restart,
     second_node,
+    simulating,
+    way,
     working,
 )
 from benchmarks.model import Benchmark
@@ -31,6 +33,8 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *command_line.BENCHMARKS,
             *rest.BENCHMARKS,
             *recovery.BENCHMARKS,
+            *simulating.BENCHMARKS,
+            *way.BENCHMARKS,
         ),
         key=lambda benchmark: int(benchmark.number[1:]),
     )

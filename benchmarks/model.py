@@ -87,15 +87,16 @@ class Goal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """How much of something a contestant may need at most, in a unit: not a ratio; optionally a difference from
-    another.
+    another. Without a bound the amount is only shown; `at_least` is for what should be large.
 
     `amount` is the name under which its worker reports it; `above` is a contestant whose amount is subtracted.
     "worst" uses the largest of all rounds, for what must never happen; "median" the median of the rounds.
     """
 
     amount: str
-    at_most: float
     unit: str
+    at_most: float | None = None
+    at_least: float | None = None
     subject: str = EVERWHEN
     above: str = ""
     over: Literal["median", "worst"] = "median"
@@ -103,10 +104,15 @@ class Limit:
     @property
     def text(self) -> str:
         distance = f" above {self.above}" if self.above else ""
-        return f"{self.amount} ≤ {self.at_most:g} {self.unit}{distance}"
+        bound = f" ≤ {self.at_most:g}" if self.at_most is not None else ""
+        bound += f" ≥ {self.at_least:g}" if self.at_least is not None else ""
+        return f"{self.amount}{bound} {self.unit}".rstrip() + distance
 
-    def is_met_by(self, amount: float) -> bool:
-        return amount <= self.at_most
+    def is_met_by(self, amount: float) -> bool | None:
+        if self.at_most is None and self.at_least is None:
+            return None
+        is_low_enough = self.at_most is None or amount <= self.at_most
+        return is_low_enough and (self.at_least is None or amount >= self.at_least)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,8 @@ def judge_limit(limit: Limit, amounts: dict[str, list[Amounts]]) -> LimitVerdict
         theirs = [by_name[limit.amount] for by_name in amounts[limit.above]]
         ours = [our - their for our, their in zip(ours, theirs, strict=True)]
     spread = Spread.of(ours)
-    judged = spread.high if limit.over == "worst" else spread.median
+    worst = spread.low if limit.at_least is not None else spread.high
+    judged = worst if limit.over == "worst" else spread.median
     return LimitVerdict(limit=limit, amount=spread, is_met=limit.is_met_by(judged))
 
 
