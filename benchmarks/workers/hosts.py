@@ -6,6 +6,7 @@ are the defaults, or those that the guide names: more workers and, in a program,
 
 import gc
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from benchmarks.workers.node_process import Node
 from everwhen import Scheduler
 
 TUNED_WORKERS = 100
+ADDRESS = re.compile(r"API on (http://[^/\s]+)/api/v1/")
 
 
 class Host(Protocol):
@@ -73,6 +75,12 @@ class Up:
 
     def start(self) -> None:
         self.node = self.started("up")
+
+    @property
+    def address(self) -> str:
+        """Return the URL of its API, which it prints."""
+        (found,) = ADDRESS.findall(self.node.log.read_text(encoding="utf-8"))
+        return str(found)
 
     @contextmanager
     def firing(self) -> Iterator[None]:
