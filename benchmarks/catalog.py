@@ -14,6 +14,7 @@ from benchmarks import (
     restart,
     second_node,
     simulating,
+    storage,
     way,
     working,
 )
@@ -36,6 +37,7 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *rest.BENCHMARKS,
             *recovery.BENCHMARKS,
             *simulating.BENCHMARKS,
+            *storage.BENCHMARKS,
             *way.BENCHMARKS,
         ),
         key=lambda benchmark: int(benchmark.number[1:]),

@@ -104,15 +104,16 @@ class Limit:
     @property
     def text(self) -> str:
         distance = f" above {self.above}" if self.above else ""
-        bound = f" ≤ {self.at_most:g}" if self.at_most is not None else ""
-        bound += f" ≥ {self.at_least:g}" if self.at_least is not None else ""
-        return f"{self.amount}{bound} {self.unit}".rstrip() + distance
+        if self.at_most is not None:
+            return f"{self.amount} ≤ {self.at_most:g} {self.unit}".rstrip() + distance
+        if self.at_least is not None:
+            return f"{self.amount} ≥ {self.at_least:g} {self.unit}".rstrip() + distance
+        return self.amount + distance
 
     def is_met_by(self, amount: float) -> bool | None:
-        if self.at_most is None and self.at_least is None:
-            return None
-        is_low_enough = self.at_most is None or amount <= self.at_most
-        return is_low_enough and (self.at_least is None or amount >= self.at_least)
+        if self.at_most is not None:
+            return amount <= self.at_most
+        return None if self.at_least is None else amount >= self.at_least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
