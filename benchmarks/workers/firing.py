@@ -12,6 +12,7 @@ from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.raw import RawFiring
 from benchmarks.workers.raw_own import raw_on_own_tables
 from benchmarks.workers.runtimes import HOUR, HOURLY, SetClock, Witness
+from benchmarks.workers.sizes import Size, accept_sizes, size_of
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
 from everwhen.store.opened import store_of
@@ -20,6 +21,7 @@ from tests.submissions import create_schedules
 MANY = 10_000
 LEDGER, QUICK_LEDGER = 1_000_000, 100_000
 HERD = 100_000
+OTHERS = 500  # due in B15, beside those that are held
 
 
 class Filled:
@@ -113,9 +115,9 @@ class Holding:
     """B15: evaluations with 10,000 schedules of one (plugin, command), held by their guard or not."""
 
     version = runtimes.VERSION
-    others = 500
 
-    def __init__(self, place: Place, *, is_held: bool) -> None:
+    def __init__(self, place: Place, count: int, *, is_held: bool) -> None:
+        self.count = count
         self.is_held = is_held
         self.clock = SetClock()
         self.stack = runtimes.a_stack(place.fresh(), self.clock)
@@ -124,14 +126,14 @@ class Holding:
     def check(self) -> dict[str, str]:
         guard = {"max_outstanding": 1} if self.is_held else {}
         fields: dict[str, Any] = {"every": "30d", "command": "sync", **guard}
-        for start in range(0, MANY, 1_000):
+        for start in range(0, self.count, 1_000):
             batch = [runtimes.submission(f"h{start + number}", "plugin", fields) for number in range(1_000)]
             create_schedules(self.stack.runtime, batch)
-        runtimes.load(self.stack, self.others, {**HOURLY, "if_running": "allow"}, name="other")
+        runtimes.load(self.stack, OTHERS, {**HOURLY, "if_running": "allow"}, name="other")
         while self.ticker.step():
             pass
         held = backend_of(self.stack.database).rows("SELECT count(held_slot_at) FROM schedules")[0][0]
-        expected = MANY - 1 if self.is_held else 0
+        expected = self.count - 1 if self.is_held else 0
         if held != expected:
             raise AssertionError(f"{held} schedules are held, not {expected}")
         return {}
@@ -147,25 +149,27 @@ class Holding:
         return {"500 others due": (fired - began, 5), "nothing due": (perf_counter() - fired, 100)}
 
 
-TASKS: dict[str, Callable[[Place, bool], Task]] = {
-    "fire": lambda place, is_quick: Firing(place, MANY // 2 if is_quick else MANY),
-    "raw": lambda place, is_quick: raw_on_own_tables(place, MANY // 2 if is_quick else MANY),
-    "raw-narrow": lambda place, _is_quick: RawFiring(place, MANY),
-    "herd": lambda place, is_quick: Herd(place, HERD // 5 if is_quick else HERD),
-    "grown": lambda place, is_quick: Growing(place, MANY // 2, QUICK_LEDGER if is_quick else LEDGER),
-    "empty": lambda place, _is_quick: Growing(place, MANY // 2, 0),
-    "held": lambda place, _is_quick: Holding(place, is_held=True),
-    "free": lambda place, _is_quick: Holding(place, is_held=False),
+SLOTS, HERDS, HALF = (MANY, MANY // 2, BATCH), (HERD, HERD // 5, 2 * BATCH), (MANY // 2, MANY // 2, BATCH)
+LEDGERS, HELD = (LEDGER, QUICK_LEDGER, BATCH), (MANY, MANY, 1_000)
+TASKS: dict[str, Callable[[Place, Size], Task]] = {
+    "fire": lambda place, size: Firing(place, size.of(*SLOTS)),
+    "raw": lambda place, size: raw_on_own_tables(place, size.of(*SLOTS)),
+    "raw-narrow": lambda place, size: RawFiring(place, size.of(MANY, MANY, BATCH)),
+    "herd": lambda place, size: Herd(place, size.of(*HERDS)),
+    "grown": lambda place, size: Growing(place, size.of(*HALF), size.of(*LEDGERS)),
+    "empty": lambda place, size: Growing(place, size.of(*HALF), 0),
+    "held": lambda place, size: Holding(place, size.of(*HELD), is_held=True),
+    "free": lambda place, size: Holding(place, size.of(*HELD), is_held=False),
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with a_place() as place:
-        answer_until_end(TASKS[options.task](place, options.quick))
+        answer_until_end(TASKS[options.task](place, size_of(options)))
 
 
 if __name__ == "__main__":

@@ -6,21 +6,22 @@ from threading import Event
 from time import time_ns
 
 from benchmarks.workers import runtimes
-from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.backends import backend_of
 from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import NoWork, SetClock, Witness
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Target
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack
 
-EVERY_SECOND = 1_000
-ROUND_SECONDS, QUICK_SECONDS = 12, 2
-BEHIND, QUICK_BEHIND = 100_000, 10_000
-BACKLOG_SECONDS, QUICK_BACKLOG_SECONDS = 12, 3
+EVERY_SECOND = (1_000, 1_000, 3)
+ROUND_SECONDS = (12, 2, 1)
+BEHIND = (100_000, 10_000, 10)
+BACKLOG_SECONDS = (12, 3, 1)
 OUTAGE = 3_600 * SECOND
 AT_ONCE = 100  # jobs at a time
 
@@ -39,11 +40,13 @@ class Lag:
     def __init__(
         self,
         place: Place,
+        live: int,
         seconds: int,
         behind: int = 0,
         target: Target = runtimes.TARGET,
     ) -> None:
         self.place = place
+        self.live = live
         self.seconds = seconds
         self.behind = behind
         self.target = target
@@ -61,13 +64,13 @@ class Lag:
     def run(self, _part: int, _parts: int) -> Timings:
         url = self.place.copy_of(self.template)
         stack = runtimes.a_stack(url)
-        runtimes.load(stack, EVERY_SECOND, PER_SECOND, name="live", target=self.target)
+        runtimes.load(stack, self.live, PER_SECOND, name="live", target=self.target)
         witness = store_of(stack.runtime).slots = Witness(store_of(stack.runtime).slots)  # type: ignore[assignment]
         began, ended = self.watch(stack)
         lags = list(self.lags(stack, witness, began, ended))
         stack.close()
         self.place.drop(url)
-        expected = EVERY_SECOND * (ended - began) // SECOND
+        expected = self.live * (ended - began) // SECOND
         self.amounts = {"slots missed": expected - len(lags), "lag p99": percentile(lags, 99) / SECOND}
         return {"lag p99": (percentile(lags, 99) / SECOND, 1)}
 
@@ -100,13 +103,15 @@ class Lag:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=("messages", "backlog"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
+    size = size_of(options)
+    live = size.of(*EVERY_SECOND)
     with a_place() as place:
-        task: Task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, target=runtimes.SAYING)
-        if options.task == "backlog":
-            seconds = QUICK_BACKLOG_SECONDS if options.quick else BACKLOG_SECONDS
-            task = Lag(place, seconds, QUICK_BEHIND if options.quick else BEHIND)
+        if options.task == "messages":
+            task = Lag(place, live, size.of(*ROUND_SECONDS), target=runtimes.SAYING)
+        else:
+            task = Lag(place, live, size.of(*BACKLOG_SECONDS), size.of(*BEHIND))
         answer_until_end(task)
 
 

@@ -32,8 +32,8 @@ class Ledger:
 
     def await_settled(self, count: int) -> float:
         """Wait until so many jobs are settled, and return when that was visible; all of them must have succeeded."""
-        is_over = lambda: not self.number(IS_BUSY) and self.number(ALL) >= count  # noqa: E731
-        self._wait(is_over, f"{count} jobs were not settled")
+        self.await_jobs(count)
+        self._wait(lambda: not self.number(IS_BUSY), f"{count} jobs were not settled")
         at = time()
         succeeded = self.number(SUCCEEDED)
         if succeeded != count:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Files, Place, a_place
+from benchmarks.workers.sizes import Size, accept_sizes, size_of
 
 BULK, AT_ONCE = 100_000, 1_000
 BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on their number
@@ -148,37 +149,38 @@ def fields(number: int) -> dict[str, Any]:
     return {"every": f"{3_600 + number % 3_600}s", "first_run": "after_interval"}
 
 
-def everwhen(place: Place, way: str, is_quick: bool) -> Task:
-    return Loading(place, Program, *size(way, is_quick))
+def everwhen(place: Place, way: str, size: Size) -> Task:
+    return Loading(place, Program, *counts(way, size))
 
 
-def everwhen_rest(place: Place, way: str, is_quick: bool) -> Task:
-    return Loading(place, Rest, *size(way, is_quick))
+def everwhen_rest(place: Place, way: str, size: Size) -> Task:
+    return Loading(place, Rest, *counts(way, size))
 
 
-def raw(place: Place, way: str, is_quick: bool) -> Task:
+def raw(place: Place, way: str, size: Size) -> Task:
     if isinstance(place, Files):
         from benchmarks.workers.raw import RawLoading
 
-        return RawLoading(place, *size(way, is_quick))
+        return RawLoading(place, *counts(way, size))
     from benchmarks.workers.raw_postgres import RawLoading as RawLoadingServed
 
-    return RawLoadingServed(place, *size(way, is_quick))
+    return RawLoadingServed(place, *counts(way, size))
 
 
-def apscheduler(place: Place, _way: str, is_quick: bool) -> Task:
+def apscheduler(place: Place, _way: str, size: Size) -> Task:
     from benchmarks.workers import apscheduler_jobs
 
-    return apscheduler_jobs.Loading(place, "wal", BY_PEER // 2 if is_quick else BY_PEER)
+    return apscheduler_jobs.Loading(place, "wal", size.of(BY_PEER, BY_PEER // 2, 3))
 
 
-def size(way: str, is_quick: bool) -> tuple[int, int]:
+def counts(way: str, size: Size) -> tuple[int, int]:
+    """Return how many schedules there are, and how many of them each call creates."""
     if way == "single":
-        return SINGLE, 1
-    return BULK // 10 if is_quick else BULK, AT_ONCE
+        return size.of(SINGLE, SINGLE, 2), 1
+    return size.of(BULK, BULK // 10, 10), size.of(AT_ONCE, AT_ONCE, 10)
 
 
-CONTESTANTS: dict[str, Callable[[Place, str, bool], Task]] = {
+CONTESTANTS: dict[str, Callable[[Place, str, Size], Task]] = {
     "everwhen": everwhen,
     "everwhen-rest": everwhen_rest,
     "raw": raw,
@@ -190,10 +192,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("contestant", choices=CONTESTANTS)
     parser.add_argument("way", choices=("bulk", "single"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with a_place() as place:
-        answer_until_end(CONTESTANTS[options.contestant](place, options.way, options.quick))
+        answer_until_end(CONTESTANTS[options.contestant](place, options.way, size_of(options)))
 
 
 if __name__ == "__main__":

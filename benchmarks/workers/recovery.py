@@ -20,11 +20,12 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.node_process import PATIENCE, Node, await_that
 from benchmarks.workers.places import path_in
+from benchmarks.workers.sizes import accept_sizes, size_of
 from tests.servers.ports import LOOPBACK, HeldPort
 from tests.servers.postgres import PostgresServer
 
 AWAY_SECONDS = 1.5
-LOCKED_SECONDS, QUICK_LOCKED_SECONDS = 60.0, 12.0
+LOCKED_SECONDS = (60.0, 12.0, 0.5)
 # Added in each round: retries have a period, and the end of the lock must not always meet it at the same phase.
 STEP_OF_LOCKED = 0.3
 WATCHED_SECONDS = 5
@@ -217,12 +218,12 @@ class Killed(Served):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("fault", choices=("locked", "restarted", "killed"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with ExitStack() as ending:
         task: Task
         if options.fault == "locked":
-            task = Locked(ending, QUICK_LOCKED_SECONDS if options.quick else LOCKED_SECONDS)
+            task = Locked(ending, size_of(options).of(*LOCKED_SECONDS))
         else:
             task = Restarted(ending) if options.fault == "restarted" else Killed(ending)
         answer_until_end(task)
