@@ -54,7 +54,7 @@ class Goal:
     """How the subject must compare with another contestant; without a bound the ratio is only shown.
 
     `at_least` is how many times as fast the subject is, `at_most` how many times as costly. "each" uses the worst
-    single case, "mean" the geometric mean over all cases.
+    single case, "mean" the geometric mean over all cases; with `cases` only those count whose name contains that text.
     """
 
     against: str
@@ -62,6 +62,7 @@ class Goal:
     at_most: float | None = None
     subject: str = EVERWHEN
     over: Literal["mean", "each"] = "mean"
+    cases: str = ""
 
     def __post_init__(self) -> None:
         if self.at_least is not None and self.at_most is not None:
@@ -69,7 +70,7 @@ class Goal:
 
     @property
     def text(self) -> str:
-        where = "each case: " if self.over == "each" else ""
+        where = "each case: " if self.over == "each" else f"{self.cases}: " if self.cases else ""
         if self.at_least is not None:
             return f"{where}≥ {self.at_least:g} × {self.against}"
         if self.at_most is not None:

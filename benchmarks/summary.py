@@ -110,7 +110,11 @@ def judge_limit(limit: Limit, amounts: dict[str, list[Amounts]]) -> LimitVerdict
 def round_ratios(goal: Goal, subject: list[Costs], against: list[Costs]) -> list[dict[str, float]]:
     """Return the ratios per round and case; within a round both sides ran under the same conditions."""
     return [
-        {case: ratio(goal, ours[case], theirs[case]) for case in ours if case in theirs}
+        {
+            case: ratio(goal, ours[case], theirs[case])
+            for case in ours
+            if case in theirs and goal.cases in case
+        }
         for ours, theirs in zip(subject, against, strict=True)
     ]
 

@@ -9,10 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter, sleep, time
+from time import perf_counter, sleep
 
 from benchmarks.workers import calls, runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
@@ -25,6 +24,11 @@ from everwhen.version import __version__
 
 SLOTS = (5_000, 2_000, 20)
 OLD = (200_000, 50_000, 100)
+RETAINED = (
+    1_000_000,
+    300_000,
+    100,
+)  # the pass of a service goes on while the other contestants have their turns
 KEPT_DAYS = 30  # the default
 FIRST_PASS_SECONDS = 900  # a service begins its first pass ten minutes after its start
 WATCHED_SECONDS = 5.0
@@ -46,11 +50,10 @@ class Storing:
 
     def fired(self, count: int) -> tuple[Path, int]:
         """Run one slot of each of so many schedules; return the closed file, and how many bytes it had before."""
-        url, due = self.place.fresh(), int(time()) + 2
+        url = self.place.fresh()
         host = InProgram(url, self.folder, WORKERS)
-        fields = {"every": "24h", "start_at": datetime.fromtimestamp(due, UTC).isoformat()}
-        target = {"python": calls.named("nothing")}
-        host.add([{"id": f"s{number}", **fields, "run": target} for number in range(count)])
+        fields = {"every": "24h", "run": {"python": calls.named("nothing")}}
+        host.add([{"id": f"s{number}", **fields} for number in range(count)])
         host.scheduler.close()
         before = bytes_in(path_in(url))
         host.start()
@@ -89,8 +92,7 @@ class Measuring(Storing):
 class Old(Storing):
     """A database with many jobs that are older than the retention."""
 
-    def aged(self) -> Path:
-        count = self.size.of(*OLD)
+    def aged(self, count: int) -> Path:
         first = min(1_000, count // 10)
         path, _ = self.fired(first)
         stack = runtimes.a_stack(f"sqlite:///{path}")
@@ -110,7 +112,7 @@ class Pruning(Old):
     """`everwhen db prune`, without its start, which is that of the same command when nothing is left to remove."""
 
     def check(self) -> dict[str, str]:
-        self.template = self.aged()
+        self.template = self.aged(self.size.of(*OLD))
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
@@ -135,7 +137,7 @@ class Retaining(Old):
     """`everwhen up` with its default retention: a stretch of its first pass for each round."""
 
     def check(self) -> dict[str, str]:
-        self.path = self.aged()
+        self.path = self.aged(self.size.of(*RETAINED))
         self.host = Up(f"sqlite:///{self.path}", self.folder)
         self.host.start()
         if not self.size.is_toy:

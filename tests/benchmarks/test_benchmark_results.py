@@ -88,6 +88,13 @@ def test_a_goal_for_each_case_is_judged_by_the_worst_one() -> None:
     assert (verdict.case, verdict.is_met) == ("bad", False)
 
 
+def test_a_goal_for_some_cases_leaves_the_others_out() -> None:
+    costs = {"everwhen": [{"median": 1.0, "p99": 9.0}], "peer": [{"median": 2.0, "p99": 1.0}]}
+    (verdict,) = a_summary(Goal(against="peer", at_least=2, cases="median"), costs=costs).verdicts
+    assert verdict.ratio is not None and verdict.ratio.median == pytest.approx(2.0)
+    assert verdict.goal.text == "median: ≥ 2 × peer"
+
+
 def test_a_goal_against_an_absent_contestant_is_neither_met_nor_missed() -> None:
     summary = a_summary(
         Goal(against="peer", at_least=2),
