@@ -1,4 +1,7 @@
-"""The command line of `python -m benchmarks`: chooses, measures, writes the results."""
+"""The command line of `python -m benchmarks`: chooses, measures, writes the results.
+
+It ends with 1 where a contestant failed: a ratio that is missing must not look like one that was not asked for.
+"""
 
 import argparse
 import sys
@@ -13,7 +16,7 @@ from benchmarks.comparison import beside
 from benchmarks.model import DATABASES, Benchmark
 from benchmarks.progress import Progress
 from benchmarks.report import Run, as_json, as_markdown
-from benchmarks.rounds import FEWEST_ROUNDS
+from benchmarks.rounds import FEWEST_ROUNDS, Measurements
 from benchmarks.summary import Summary, summarize
 
 RESULTS = Path(__file__).parent / "results"
@@ -30,21 +33,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen_ones = [one for one in options.only if options.database in (None, one.database)]
     if options.against:
         chosen_ones = [beside(one, options.against) for one in chosen_ones]
-    summaries = [
-        summarize(measure(benchmark, rounds=rounds, is_quick=options.quick, progress=progress))
+    measured = [
+        measure(benchmark, rounds=rounds, is_quick=options.quick, progress=progress)
         for benchmark in chosen_ones
     ]
+    summaries = [summarize(measurements) for measurements in measured]
     is_whole = chosen_ones == list(BENCHMARKS) and not options.quick
     folder = RESULTS if is_whole else PARTIAL
     write(folder, run, summaries)
     results = folder / "latest.json"
     draw(results, picture_of(results) if is_whole else results.with_suffix(".svg"))
     print(as_markdown(run, summaries))
-    return 0
+    failures = [failure for measurements in measured for failure in failures_of(measurements)]
+    for failure in failures:
+        progress.say(failure)
+    return 1 if failures else 0
+
+
+def failures_of(measurements: Measurements) -> list[str]:
+    """Return a line for each contestant that was not measured: such a run has failed, whatever the others show."""
+    number = measurements.benchmark.number
+    return [f"{number}: {name} failed: {reason}" for name, reason in measurements.absent.items()]
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure everwhen and its peers."
+    )
     parser.add_argument(
         "--only", type=chosen, default=BENCHMARKS, metavar="B1,B17", help="measure these numbers alone"
     )

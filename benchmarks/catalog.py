@@ -4,6 +4,7 @@ from benchmarks import (
     command_line,
     cron_next,
     firing,
+    functions,
     handing_over,
     idle,
     lag,
@@ -12,6 +13,9 @@ from benchmarks import (
     rest,
     restart,
     second_node,
+    simulating,
+    storage,
+    way,
     working,
 )
 from benchmarks.model import Benchmark
@@ -23,6 +27,7 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *loading.BENCHMARKS,
             *idle.BENCHMARKS,
             *firing.BENCHMARKS,
+            *functions.BENCHMARKS,
             *lag.BENCHMARKS,
             *restart.BENCHMARKS,
             *second_node.BENCHMARKS,
@@ -31,6 +36,9 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *command_line.BENCHMARKS,
             *rest.BENCHMARKS,
             *recovery.BENCHMARKS,
+            *simulating.BENCHMARKS,
+            *storage.BENCHMARKS,
+            *way.BENCHMARKS,
         ),
         key=lambda benchmark: int(benchmark.number[1:]),
     )

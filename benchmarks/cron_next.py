@@ -1,4 +1,4 @@
-"""B1: the next cron instant, compared with every library in common use."""
+"""B1: the next cron instant, compared with every library in common use. B18: the public function, given the text."""
 
 from benchmarks.model import APSCHEDULER_4, EVERWHEN, OWN, PEERS, Benchmark, Contestant, Environment, Goal
 
@@ -59,5 +59,15 @@ BENCHMARKS = (
         parts=3,
         contestants=(everwhen("span"), contestant("span", "cronsim")),
         goals=(Goal(against="cronsim", at_least=30),),
+    ),
+    Benchmark(
+        number="B18",
+        what="`calculate_next_cron_trigger` again and again, 10 expressions; a step of cronsim, parsed before",
+        parts=2,
+        contestants=(
+            contestant("ask", "everwhen-calls", name=EVERWHEN, environment=OWN),
+            contestant("ask", "cronsim"),
+        ),
+        goals=(Goal(against="cronsim", at_least=8),),
     ),
 )

@@ -20,18 +20,23 @@ def python_of(environment: Environment, say: Callable[[str], None]) -> Path:
     """Return the interpreter of the environment, which is created when it is missing or its pins have changed."""
     if environment == OWN:
         return Path(sys.executable)
+    if made := python_in(environment):
+        return made
     folder = FOLDER / environment.name
     python = folder / "bin" / "python"
-    stamp = folder / ".installed"
-    wanted = "\n".join(environment.requirements)
-    if stamp.exists() and stamp.read_text() == wanted:
-        return python
     say(f"making .bench/{environment.name} with {', '.join(environment.requirements)} …")
     FOLDER.mkdir(exist_ok=True)
     for command in installation(folder, python, environment.requirements):
         run(command, FOLDER / f"{environment.name}.log")
-    stamp.write_text(wanted)
+    (folder / ".installed").write_text("\n".join(environment.requirements))
     return python
+
+
+def python_in(environment: Environment) -> Path | None:
+    """Return the interpreter of an environment that was made with these packages, or nothing; make none."""
+    stamp = FOLDER / environment.name / ".installed"
+    is_made = stamp.exists() and stamp.read_text() == "\n".join(environment.requirements)
+    return stamp.parent / "bin" / "python" if is_made else None
 
 
 def installation(folder: Path, python: Path, requirements: tuple[str, ...]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""B4, B5, B7, B13, B15: slots fired, whole cycles, a herd, a long history, and evaluations with held slots.
+"""B4, B7, B13, B15: slots fired, a herd, a long history, and evaluations with held slots.
 
 B4's raw limit is "the same claim, job insert with its unique index, schedule update and limits update": the
 statements of the product on its own tables, with all their columns and indexes, without a scheduler. A minimal
@@ -6,9 +6,6 @@ schema, which could not hold what the ledger promises, is also shown, without a 
 """
 
 from benchmarks.model import (
-    APSCHEDULER_3,
-    APSCHEDULER_3_SERVED,
-    APSCHEDULER_4_SERVED,
     DATABASES,
     EVERWHEN,
     Benchmark,
@@ -19,21 +16,13 @@ from benchmarks.model import (
 )
 
 RAW, NARROW = "raw, everwhen's tables", "raw, a minimal schema"
-WAL, DEFAULT = "APScheduler (WAL)", "APScheduler (default journal)"
-APSCHEDULER, PRE_RELEASE = "APScheduler", "APScheduler pre-release"
 TEN_THOUSAND = "everwhen, 10,000 due"
 NONE_HELD = "everwhen, none held"
 EMPTY = "everwhen, no ledger"
-UP, SCHEDULER, TUNED = "everwhen up", "Scheduler", "Scheduler, collector set"
-NO_FUNCTION = "everwhen, no function"
 
 
 def contestant(name: str, task: str) -> Contestant:
     return Contestant(name, "benchmarks.workers.firing", (task,))
-
-
-def apscheduler(name: str, journal: str) -> Contestant:
-    return Contestant(name, "benchmarks.workers.apscheduler_cycle", (journal,), APSCHEDULER_3)
 
 
 def slots(database: Database) -> Benchmark:
@@ -52,50 +41,6 @@ def slots(database: Database) -> Benchmark:
         parts=5,
         database=database,
     )
-
-
-CYCLE = Benchmark(
-    number="B5",
-    what="fire, no-op, settle, 10,000 due (quick: 2,000), SQLite, 500 jobs at a time, per slot; "
-    "APScheduler 2,000 due (500)",
-    contestants=(contestant(EVERWHEN, "cycle"), apscheduler(WAL, "wal"), apscheduler(DEFAULT, "default")),
-    goals=(Goal(against=WAL, at_least=10), Goal(against=DEFAULT, at_least=25)),
-    most_rounds=5,
-)
-CYCLE_SERVED = Benchmark(
-    number="B5",
-    what="fire, no-op, settle, 10,000 due (quick: 2,000), PostgreSQL, 500 jobs at a time, per slot; "
-    "APScheduler 2,000 due (500), its pre-release 300 (100)",
-    contestants=(
-        contestant(EVERWHEN, "cycle"),
-        Contestant(APSCHEDULER, "benchmarks.workers.apscheduler_cycle", ("default",), APSCHEDULER_3_SERVED),
-        Contestant(PRE_RELEASE, "benchmarks.workers.apscheduler4_cycle", (), APSCHEDULER_4_SERVED),
-    ),
-    goals=(Goal(against=APSCHEDULER, at_least=8), Goal(against=PRE_RELEASE, at_least=30)),
-    most_rounds=5,
-    database="PostgreSQL",
-)
-
-
-# The same function in both, and CPU time as a case of its own. On PostgreSQL the server decides about the wall time.
-PYTHON_CYCLE = Benchmark(
-    number="B5",
-    what="fire, a Python function that does nothing, settle, 10,000 due (quick: 2,000), SQLite, 500 jobs at a time, "
-    "per slot; wall and CPU time",
-    contestants=(
-        contestant(UP, "up"),
-        contestant(SCHEDULER, "scheduler"),
-        contestant(TUNED, "tuned"),
-        contestant(NO_FUNCTION, "cycle-cpu"),
-    ),
-    goals=(
-        Goal(subject=SCHEDULER, against=UP, at_most=1.2, over="each"),
-        Goal(subject=TUNED, against=UP, at_most=1.2, over="each"),
-        Goal(subject=SCHEDULER, against=NO_FUNCTION),
-        Goal(subject=TUNED, against=NO_FUNCTION),
-    ),
-    most_rounds=5,
-)
 
 
 def herd(database: Database) -> Benchmark:
@@ -133,7 +78,6 @@ def holds(database: Database) -> Benchmark:
 
 BENCHMARKS = (
     *[slots(database) for database in DATABASES],
-    *(CYCLE, CYCLE_SERVED, PYTHON_CYCLE),
     *[herd(database) for database in DATABASES],
     *[growth(database) for database in DATABASES],
     *[holds(database) for database in DATABASES],

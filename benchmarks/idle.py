@@ -1,10 +1,23 @@
-"""B3, B10, B13: the cost of schedules that are not due: a million of them, and dead rows that vacuum cannot remove."""
+"""B3, B10, B13, B25: the cost of schedules that are not due: a million of them, dead rows that vacuum cannot remove,
+and a process that waits."""
 
-from benchmarks.model import DATABASES, EVERWHEN, Benchmark, Contestant, Database, Goal, Limit
+from benchmarks.model import (
+    APSCHEDULER_3,
+    APSCHEDULER_3_SERVED,
+    DATABASES,
+    EVERWHEN,
+    Benchmark,
+    Contestant,
+    Database,
+    Goal,
+    Limit,
+)
+from benchmarks.working import UP
 
 A_THOUSAND = "everwhen, 1,000 schedules"
 SELECT = "SELECT 1"
 FRESH = "everwhen, nothing fired"
+PEER = "APScheduler"
 
 
 def contestants(task: str) -> tuple[Contestant, ...]:
@@ -50,4 +63,34 @@ UNVACUUMED = Benchmark(
     database="PostgreSQL",
 )
 
-BENCHMARKS = (*[evaluation(database) for database in DATABASES], MEMORY, UNVACUUMED)
+
+def used(subject: str, megabytes: float | None, *, is_own: bool = True) -> tuple[Limit, ...]:
+    return (
+        Limit(amount="CPU a minute", at_most=0.06 if is_own else None, unit="s", subject=subject),
+        Limit(amount="switches a second", at_most=4 if is_own else None, unit="", subject=subject),
+        Limit(amount="memory", at_most=megabytes, unit="MB", subject=subject),
+    )
+
+
+def idling(database: Database) -> Benchmark:
+    environment = APSCHEDULER_3 if database == "SQLite" else APSCHEDULER_3_SERVED
+    return Benchmark(
+        number="B25",
+        what=f"a process with 1,000 schedules, none due, for a minute (quick: 10 s), {database}: CPU in a second",
+        contestants=(
+            Contestant(EVERWHEN, "benchmarks.workers.idling", ("scheduler",)),
+            Contestant(UP, "benchmarks.workers.idling", ("up",)),
+            Contestant(PEER, "benchmarks.workers.idling", ("apscheduler",), environment),
+        ),
+        limits=(*used(EVERWHEN, 40), *used(UP, 60), *used(PEER, None, is_own=False)),
+        most_rounds=5,
+        database=database,
+    )
+
+
+BENCHMARKS = (
+    *[evaluation(database) for database in DATABASES],
+    MEMORY,
+    UNVACUUMED,
+    *[idling(database) for database in DATABASES],
+)

@@ -54,7 +54,7 @@ class Goal:
     """How the subject must compare with another contestant; without a bound the ratio is only shown.
 
     `at_least` is how many times as fast the subject is, `at_most` how many times as costly. "each" uses the worst
-    single case, "mean" the geometric mean over all cases.
+    single case, "mean" the geometric mean over all cases; with `cases` only those count whose name contains that text.
     """
 
     against: str
@@ -62,6 +62,7 @@ class Goal:
     at_most: float | None = None
     subject: str = EVERWHEN
     over: Literal["mean", "each"] = "mean"
+    cases: str = ""
 
     def __post_init__(self) -> None:
         if self.at_least is not None and self.at_most is not None:
@@ -69,7 +70,7 @@ class Goal:
 
     @property
     def text(self) -> str:
-        where = "each case: " if self.over == "each" else ""
+        where = "each case: " if self.over == "each" else f"{self.cases}: " if self.cases else ""
         if self.at_least is not None:
             return f"{where}≥ {self.at_least:g} × {self.against}"
         if self.at_most is not None:
@@ -87,15 +88,16 @@ class Goal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """How much of something a contestant may need at most, in a unit: not a ratio; optionally a difference from
-    another.
+    another. Without a bound the amount is only shown; `at_least` is for what should be large.
 
     `amount` is the name under which its worker reports it; `above` is a contestant whose amount is subtracted.
     "worst" uses the largest of all rounds, for what must never happen; "median" the median of the rounds.
     """
 
     amount: str
-    at_most: float
     unit: str
+    at_most: float | None = None
+    at_least: float | None = None
     subject: str = EVERWHEN
     above: str = ""
     over: Literal["median", "worst"] = "median"
@@ -103,10 +105,16 @@ class Limit:
     @property
     def text(self) -> str:
         distance = f" above {self.above}" if self.above else ""
-        return f"{self.amount} ≤ {self.at_most:g} {self.unit}{distance}"
+        if self.at_most is not None:
+            return f"{self.amount} ≤ {self.at_most:g} {self.unit}".rstrip() + distance
+        if self.at_least is not None:
+            return f"{self.amount} ≥ {self.at_least:g} {self.unit}".rstrip() + distance
+        return self.amount + distance
 
-    def is_met_by(self, amount: float) -> bool:
-        return amount <= self.at_most
+    def is_met_by(self, amount: float) -> bool | None:
+        if self.at_most is not None:
+            return amount <= self.at_most
+        return None if self.at_least is None else amount >= self.at_least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

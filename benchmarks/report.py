@@ -122,7 +122,8 @@ def duration(seconds: float) -> str:
 def tally(summaries: Sequence[Summary]) -> str:
     verdicts = [verdict for summary in summaries for verdict in summary.verdicts]
     bound = [verdict.is_met for verdict in verdicts if verdict.goal.at_least or verdict.goal.at_most]
-    bound += [verdict.is_met for summary in summaries for verdict in summary.limit_verdicts]
+    limits = [verdict for summary in summaries for verdict in summary.limit_verdicts]
+    bound += [one.is_met for one in limits if one.limit.at_most is not None or one.limit.at_least is not None]
     met, missed = bound.count(True), bound.count(False)
     return f"Goals met: {met} of {len(bound)}; missed: {missed}; not measured: {len(bound) - met - missed}."
 

@@ -102,14 +102,19 @@ def judge_limit(limit: Limit, amounts: dict[str, list[Amounts]]) -> LimitVerdict
         theirs = [by_name[limit.amount] for by_name in amounts[limit.above]]
         ours = [our - their for our, their in zip(ours, theirs, strict=True)]
     spread = Spread.of(ours)
-    judged = spread.high if limit.over == "worst" else spread.median
+    worst = spread.low if limit.at_least is not None else spread.high
+    judged = worst if limit.over == "worst" else spread.median
     return LimitVerdict(limit=limit, amount=spread, is_met=limit.is_met_by(judged))
 
 
 def round_ratios(goal: Goal, subject: list[Costs], against: list[Costs]) -> list[dict[str, float]]:
     """Return the ratios per round and case; within a round both sides ran under the same conditions."""
     return [
-        {case: ratio(goal, ours[case], theirs[case]) for case in ours if case in theirs}
+        {
+            case: ratio(goal, ours[case], theirs[case])
+            for case in ours
+            if case in theirs and goal.cases in case
+        }
         for ours, theirs in zip(subject, against, strict=True)
     ]
 

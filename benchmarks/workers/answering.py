@@ -36,7 +36,8 @@ def answer_until_end(task: Task) -> None:
 def answer(task: Task, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if request["command"] == "check":
-            return {"version": task.version, "digests": task.check()}
+            digests = task.check()
+            return {"version": task.version, "digests": digests}
         gc.collect()
         calibration = calibrate()
         timings = task.run(request["part"], request["parts"])

@@ -1,21 +1,22 @@
 """The worker of B5 for the pre-release of APScheduler 4, on PostgreSQL."""
 
 import argparse
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
-from time import perf_counter, sleep
+from time import time
 from typing import Any
 
 from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.apscheduler_jobs import Countdown, no_work
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.sizes import accept_sizes, size_of
 
-COUNT, QUICK_COUNT = 300, 100  # its cost per slot only grows with their number
+COUNT = (300, 100, 3)  # its cost per slot only grows with their number
 
 
 class Cycle:
-    """From the moment when all schedules are due to the release of the last job."""
+    """From the instant at which all schedules are due, of a running scheduler, to the release of the last job."""
 
     version = version("apscheduler")
 
@@ -24,35 +25,30 @@ class Cycle:
         self.count = count
 
     def check(self) -> dict[str, str]:
-        """Fill the database with which each round begins: everything becomes due after the filling, not before."""
-        self.template = self.place.fresh()
-        engine, scheduler = a_scheduler(self.template)
-        due = datetime.now(UTC) + timedelta(seconds=2 + self.count / 30)
-        trigger = import_module("apscheduler.triggers.interval").IntervalTrigger
-        with scheduler:
-            for number in range(self.count):
-                scheduler.add_schedule(
-                    no_work, trigger(hours=1, start_time=due), id=f"s{number}", misfire_grace_time=None
-                )
-        engine.dispose()
-        left = (due - datetime.now(UTC)).total_seconds()
-        if left < 0:
-            raise TimeoutError("filling it took longer than the time that was left for it")
-        sleep(left)
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        engine, scheduler = a_scheduler(self.place.copy_of(self.template))
+        """Fill a database, and wait until what is in it becomes due."""
+        url = self.place.fresh()
+        engine, scheduler = a_scheduler(url)
+        due = int(time()) + 3 + self.count // 20
+        trigger = import_module("apscheduler.triggers.interval").IntervalTrigger
+        first = datetime.fromtimestamp(due, UTC)
         done = Countdown(self.count)
         with scheduler:
+            for number in range(self.count):
+                scheduler.add_schedule(
+                    no_work, trigger(hours=1, start_time=first), id=f"s{number}", misfire_grace_time=None
+                )
             scheduler.subscribe(done.count, {import_module("apscheduler").JobReleased})
-            began = perf_counter()
             scheduler.start_in_background()
+            if time() > due:
+                raise TimeoutError("filling it took longer than the time that was left for it")
             done.wait()
-            seconds = perf_counter() - began
+            seconds = time() - due
             scheduler.stop()
         engine.dispose()
-        return {"slot": (seconds, self.count)}
+        return {"job": (seconds, self.count)}
 
 
 def a_scheduler(url: str) -> tuple[Any, Any]:
@@ -63,10 +59,10 @@ def a_scheduler(url: str) -> tuple[Any, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with a_place() as place:
-        answer_until_end(Cycle(place, QUICK_COUNT if options.quick else COUNT))
+        answer_until_end(Cycle(place, size_of(options).of(*COUNT)))
 
 
 if __name__ == "__main__":

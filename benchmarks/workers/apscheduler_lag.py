@@ -1,34 +1,45 @@
-"""The worker of B6 for APScheduler 3: when its job store had committed the next time of a run that it began.
+"""The worker of B6 for APScheduler 3: how late its functions begin.
 
-Its jobs leave no rows. The commit that advances the schedule (`update_job`), right after the run was handed to the
-executor, stands for the committed job: a crash before it would run the job again.
+A function of APScheduler does not know which run it is. Those of one job begin in the order of their instants, and an
+event names these: the first start belongs to the first instant.
 """
 
 import argparse
-import threading
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from time import time
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import sleep, time
 from typing import Any
 
+from benchmarks.workers import calls
 from benchmarks.workers.answering import Timings, answer_until_end
-from benchmarks.workers.apscheduler_jobs import Jobs, a_scheduler, end, no_work
+from benchmarks.workers.apscheduler_jobs import Jobs, a_scheduler, end, tune_collector
 from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.sizes import Size, accept_sizes, size_of
 
-EVERY_SECOND = 1_000
-ROUND_SECONDS, QUICK_SECONDS = 12, 2
+EVERY_SECOND = (1_000, 1_000, 3)
+SECONDS = (12, 2, 1)
+LATE_SECONDS = 1.5
 
 
 class Lag(Jobs):
-    def __init__(self, place: Place, journal: str, seconds: int) -> None:
+    def __init__(self, place: Place, folder: Path, journal: str, size: Size) -> None:
         super().__init__(place, journal)
-        self.seconds = seconds
+        self.folder = folder
+        self.count, self.seconds = size.of(*EVERY_SECOND), size.of(*SECONDS)
+        self.rounds = 0
         self.amounts: dict[str, float] = {}
 
     def run(self, _part: int, _parts: int) -> Timings:
+        self.rounds += 1
         url, began = self.filled()
-        lags = self.watch(a_scheduler(url, self.journal), began)
-        missed = EVERY_SECOND * self.seconds - len(lags)
+        notes = calls.Notes(self.folder, self.rounds)
+        lags = self.watch(a_scheduler(url, self.journal), notes, began)
+        notes.close()
+        missed = self.count * self.seconds - len(lags)
         self.amounts = {"slots missed": missed, "lag p99": percentile(lags, 99)}
         return {"lag p99": (percentile(lags, 99), 1)}
 
@@ -45,42 +56,37 @@ class Lag(Jobs):
     def fill(self, url: str, began: int) -> None:
         scheduler = a_scheduler(url, self.journal, is_durable=False)
         first = datetime.fromtimestamp(began, UTC)
-        for number in range(EVERY_SECOND):
+        for number in range(self.count):
             trigger = {"seconds": 1, "start_date": first - timedelta(seconds=1), "next_run_time": first}
-            scheduler.add_job(no_work, "interval", id=f"s{number}", **trigger)
+            name = f"s{number}"
+            scheduler.add_job(calls.note_name, "interval", args=[name], id=name, **trigger)
         end(scheduler)
 
-    def watch(self, scheduler: Any, began: int) -> list[float]:
+    def watch(self, scheduler: Any, notes: calls.Notes, began: int) -> list[float]:
         ended = began + self.seconds
-        lags: list[float] = []
-        due: dict[str, float] = {}
-        store = scheduler._jobstores["default"]
-        find, update = store.get_due_jobs, store.update_job
+        due: dict[str, list[float]] = defaultdict(list)
 
-        def get_due_jobs(now: datetime) -> Any:
-            jobs = find(now)
-            due.update({job.id: job.next_run_time.timestamp() for job in jobs})
-            return jobs
+        def ran(event: Any) -> None:
+            due[event.job_id].append(event.scheduled_run_time.timestamp())
 
-        def update_job(job: Any) -> None:
-            update(job)
-            due_at = due.pop(job.id, 0)
-            if began <= due_at < ended:
-                lags.append(time() - due_at)
-
-        store.get_due_jobs, store.update_job = get_due_jobs, update_job
+        scheduler.add_listener(ran, import_module("apscheduler.events").EVENT_JOB_EXECUTED)
         scheduler.resume()
-        threading.Event().wait(ended - time() + 1.5)
-        scheduler.shutdown()
-        return lags
+        sleep(ended - time() + LATE_SECONDS)
+        end(scheduler)
+        starts: dict[str, list[float]] = defaultdict(list)
+        for name, at in notes.read():
+            starts[name].append(float(at))
+        pairs = [pair for name in due for pair in zip(sorted(due[name]), sorted(starts[name]), strict=False)]
+        return [at - due_at for due_at, at in pairs if began <= due_at < ended]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
-    with a_place() as place:
-        answer_until_end(Lag(place, "wal", QUICK_SECONDS if options.quick else ROUND_SECONDS))
+    tune_collector()
+    with a_place() as place, TemporaryDirectory(prefix="everwhen-bench-") as folder:
+        answer_until_end(Lag(place, Path(folder), "wal", size_of(options)))
 
 
 if __name__ == "__main__":

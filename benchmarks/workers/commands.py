@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from benchmarks.workers.answering import Timings, answer_until_end
+from benchmarks.workers.sizes import accept_sizes
 
 BARE_CLICK = '''\
 import click
@@ -130,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("option", choices=("version", "help", *READING))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with TemporaryDirectory(prefix="everwhen-bench-") as folder:
         if options.option in READING:

@@ -1,4 +1,4 @@
-"""The worker of B1: walks instants, parses, or lists a year, with the library named on its command line."""
+"""The worker of B1 and B18: walks instants, parses, or lists a year, with the library named on its command line."""
 
 import argparse
 import hashlib
@@ -10,14 +10,15 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.workers.answering import Task, Timings, answer_until_end
-from benchmarks.workers.cron_cases import ZONES, Case, cases, timezone_of
+from benchmarks.workers.cron_cases import ZONES, Case, asked_cases, cases, timezone_of
 from benchmarks.workers.cron_engines import ENGINES, Engine
+from benchmarks.workers.sizes import Size, accept_sizes, size_of
 
 
 class CronTask:
-    def __init__(self, engine: Engine, *, is_quick: bool) -> None:
+    def __init__(self, engine: Engine, *, size: Size) -> None:
         self.engine = engine
-        self.is_quick = is_quick
+        self.size = size
 
     @property
     def version(self) -> str:
@@ -26,7 +27,8 @@ class CronTask:
     @cached_property
     def cases(self) -> list[Case]:
         """Return the cases that the library can parse; the harness notes the others."""
-        return [case for case in cases() if can_parse(self.engine, case)]
+        chosen = list(cases())[:: self.size.of(1, 1, 15)]
+        return [case for case in chosen if can_parse(self.engine, case)]
 
 
 class Walking(CronTask):
@@ -50,6 +52,14 @@ class Walking(CronTask):
         return [walk(1) for _ in range(case.steps)]
 
 
+class Asking(Walking):
+    """The same of ten expressions, for a program that keeps nothing but the text."""
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        return list(asked_cases())
+
+
 class Parsing(CronTask):
     """From text to the first instant, with empty caches."""
 
@@ -57,7 +67,7 @@ class Parsing(CronTask):
         return {case.name: digest([self.first(case)]) for case in self.cases}
 
     def run(self, part: int, parts: int) -> Timings:
-        repetitions = 3 if self.is_quick else 10
+        repetitions = self.size.of(10, 3, 1)
         return {
             case.name: (sum(self.seconds(case) for _ in range(repetitions)), repetitions)
             for case in self.cases[part::parts]
@@ -93,7 +103,8 @@ class Spanning(CronTask):
         zone = timezone_of(zone_name)
         # Between two slots at both ends, because the libraries differ on whether the start itself counts.
         start = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).astimezone(zone)
-        end = datetime(2026, 2, 1, 0, 1, tzinfo=UTC) if self.is_quick else start.replace(year=2027)
+        a_month_later = datetime(2026, 2, 1, 0, 1, tzinfo=UTC)
+        end = self.size.of(start.replace(year=2027), a_month_later, a_month_later)
         return list(self.engine.span("*/5 * * * *", zone_name, start, end))
 
 
@@ -114,16 +125,21 @@ def epoch_seconds(instant: Any) -> int:
     return int(instant.timestamp()) if isinstance(instant, datetime) else int(instant)
 
 
-TASKS: dict[str, Callable[..., Task]] = {"walk": Walking, "parse": Parsing, "span": Spanning}
+TASKS: dict[str, Callable[..., Task]] = {
+    "walk": Walking,
+    "ask": Asking,
+    "parse": Parsing,
+    "span": Spanning,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("engine", choices=ENGINES)
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
-    answer_until_end(TASKS[options.task](ENGINES[options.engine](), is_quick=options.quick))
+    answer_until_end(TASKS[options.task](ENGINES[options.engine](), size=size_of(options)))
 
 
 if __name__ == "__main__":

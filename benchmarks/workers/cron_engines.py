@@ -49,6 +49,16 @@ def everwhen_epoch() -> Engine:
     return Engine("everwhen", walk)
 
 
+def everwhen_calls() -> Engine:
+    """The public function, which is given the text at each call."""
+    following = import_module("everwhen").calculate_next_cron_trigger
+
+    def walk(text: str, zone_name: str, start: datetime) -> Walk:
+        return repeated(lambda instant: following(text, instant, zone_name), start)
+
+    return Engine("everwhen", walk)
+
+
 def everwhen_series() -> Callable[[str, str], Any]:
     parse = import_module("everwhen.timetable.cron").parse_cron
     series = import_module("everwhen.timetable.cron_series").CronSeries
@@ -182,6 +192,7 @@ def with_named_weekdays(text: str) -> str:
 ENGINES: dict[str, Callable[[], Engine]] = {
     "everwhen": everwhen,
     "everwhen-epoch": everwhen_epoch,
+    "everwhen-calls": everwhen_calls,
     "cronsim": cronsim,
     "croniter": croniter,
     "apscheduler-3": apscheduler_3,

@@ -1,11 +1,9 @@
-"""The worker of B4, B5, B7 and B15: due slots fired, run and settled on a database of everwhen."""
+"""The worker of B4, B7, B13 and B15: due slots fired on a database of everwhen, by the steps of the engine."""
 
 import argparse
-import json
-import threading
 from collections.abc import Callable
-from time import perf_counter, process_time
-from typing import Any, ClassVar
+from time import perf_counter
+from typing import Any
 
 from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
@@ -13,25 +11,17 @@ from benchmarks.workers.backends import backend_of
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.raw import RawFiring
 from benchmarks.workers.raw_own import raw_on_own_tables
-from benchmarks.workers.runtimes import HOUR, HOURLY, NoWork, SetClock, Witness
-from everwhen.cli.main import collect_seldom
-from everwhen.engine.service import Service, ServiceOptions
+from benchmarks.workers.runtimes import HOUR, HOURLY, SetClock, Witness
+from benchmarks.workers.sizes import Size, accept_sizes, size_of
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
-from everwhen.model.schedule import Target
-from everwhen.scheduler import node
-from everwhen.scheduler.scheduler import Scheduler
 from everwhen.store.opened import store_of
-from everwhen.target_registry import open_target_registry
-from everwhen.telemetry.durations import JobDurations
-from everwhen.wiring import Stack, build_service, open_stack
-from tests.submissions import Submission, create_schedules
+from tests.submissions import create_schedules
 
 MANY = 10_000
 LEDGER, QUICK_LEDGER = 1_000_000, 100_000
 HERD = 100_000
-AT_ONCE = 500  # jobs that B5's worker runs at a time
-PATIENCE_SECONDS = 60
+OTHERS = 500  # due in B15, beside those that are held
 
 
 class Filled:
@@ -121,134 +111,13 @@ class Herd(Filled):
         return {"slot": (seconds, sum(fired for _, fired in commits[tenth:]))}
 
 
-class Cycle(Filled):
-    """B5: a whole node on a running clock, from all due to all settled."""
-
-    def check(self) -> dict[str, str]:
-        super().check()
-        self.witness = store_of(self.stack.runtime).slots = Witness(self.slots)  # type: ignore[assignment]
-        return {}
-
-    def run(self, _part: int, _parts: int) -> Timings:
-        self.come_due()
-        self.clock.run_on()
-        self.witness.settled = 0
-        service = Service(self.stack.runtime, {"command": NoWork()}, ServiceOptions(max_workers=AT_ONCE))
-        began, cpu_began = perf_counter(), process_time()
-        service.start()
-        try:
-            wait_for(self.witness, self.count)
-            seconds, self.cpu_seconds = perf_counter() - began, process_time() - cpu_began
-        finally:
-            service.stop()
-        return {"slot": (seconds, self.count)}
-
-
-class CycleWithCpu(Cycle):
-    """The same with its CPU time, to be compared with functions."""
-
-    def run(self, part: int, parts: int) -> Timings:
-        return {**super().run(part, parts), "CPU": (self.cpu_seconds, self.count)}
-
-
-def wait_for(witness: Witness, count: int) -> None:
-    pause = threading.Event()
-    deadline = perf_counter() + PATIENCE_SECONDS
-    while witness.settled < count:
-        pause.wait(0.002)
-        if perf_counter() > deadline:
-            raise TimeoutError(f"{count - witness.settled} jobs were not settled in time")
-
-
-def do_nothing() -> None:
-    """The function of the cycles through Python."""
-
-
-class PythonCycle(Filled):
-    """B5 with a function that does nothing, by the node that `everwhen up` has; it prints no line for each job."""
-
-    fields: ClassVar = {"every": "1h", "first_run": "after_interval"}
-
-    def check(self) -> dict[str, str]:
-        self.fill()
-        self.witness = store_of(self.stack.runtime).slots = Witness(self.slots)  # type: ignore[assignment]
-        self.run(0, 1)
-        return {}
-
-    def fill(self) -> None:
-        target = Target("python", json.dumps({"function": f"{__name__}:do_nothing"}))
-        submissions = [Submission(f"s{number}", self.fields, target) for number in range(self.count)]
-        create_schedules(self.stack.runtime, submissions)
-
-    def run(self, _part: int, _parts: int) -> Timings:
-        self.come_due()
-        self.clock.run_on()
-        self.witness.settled = 0
-        service = self.prepare()
-        began, cpu_began = perf_counter(), process_time()
-        service.begin()
-        try:
-            wait_for(self.witness, self.count)
-            seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
-        finally:
-            service.stop()
-        return {"slot": (seconds, self.count), "CPU": (cpu_seconds, self.count)}
-
-    def prepare(self) -> Service:
-        runtime = self.stack.runtime
-        registry = open_target_registry(runtime, max_workers=AT_ONCE)
-        service = build_service(
-            self.stack,
-            ServiceOptions(max_workers=AT_ONCE, observer=JobDurations(self.clock.monotonic)),
-            target_registry=registry,
-        )
-        service.prepare()
-        return service
-
-
-class SchedulerCycle(PythonCycle):
-    """The same functions, declared by decorators of a `Scheduler` in a program.
-
-    `is_tuned`: the program has set the garbage collector as the guide says; otherwise it is Python's.
-    """
-
-    def __init__(self, place: Place, count: int, *, is_tuned: bool) -> None:
-        self.count = count
-        self.clock = SetClock()
-        self.amounts = {}
-        if is_tuned:
-            collect_seldom()
-        setattr(node, "open_node_stack", self.open_stack)  # noqa: B010  # for its clock
-        self.scheduler = Scheduler(place.fresh(), name="bench", max_workers=AT_ONCE)
-
-    def open_stack(self, url: str, **keys: Any) -> Stack:
-        self.stack = open_stack(url, clock=self.clock, **keys)
-        store = store_of(self.stack.runtime)
-        self.witness = store.slots = Witness(store.slots)  # type: ignore[assignment]
-        return self.stack
-
-    def check(self) -> dict[str, str]:
-        for number in range(self.count):
-            self.scheduler.every("1h", first_run="after_interval", id=f"s{number}")(do_nothing)
-        self.scheduler.start()
-        self.scheduler.stop()
-        self.run(0, 1)
-        return {}
-
-    def prepare(self) -> Service:
-        """Do what `Scheduler.start` does before it begins: it brings the database to what is declared."""
-        own = self.scheduler._node
-        own.service.prepare(self.scheduler._reconcile)
-        return own.service
-
-
 class Holding:
     """B15: evaluations with 10,000 schedules of one (plugin, command), held by their guard or not."""
 
     version = runtimes.VERSION
-    others = 500
 
-    def __init__(self, place: Place, *, is_held: bool) -> None:
+    def __init__(self, place: Place, count: int, *, is_held: bool) -> None:
+        self.count = count
         self.is_held = is_held
         self.clock = SetClock()
         self.stack = runtimes.a_stack(place.fresh(), self.clock)
@@ -257,14 +126,14 @@ class Holding:
     def check(self) -> dict[str, str]:
         guard = {"max_outstanding": 1} if self.is_held else {}
         fields: dict[str, Any] = {"every": "30d", "command": "sync", **guard}
-        for start in range(0, MANY, 1_000):
+        for start in range(0, self.count, 1_000):
             batch = [runtimes.submission(f"h{start + number}", "plugin", fields) for number in range(1_000)]
             create_schedules(self.stack.runtime, batch)
-        runtimes.load(self.stack, self.others, {**HOURLY, "if_running": "allow"}, name="other")
+        runtimes.load(self.stack, OTHERS, {**HOURLY, "if_running": "allow"}, name="other")
         while self.ticker.step():
             pass
         held = backend_of(self.stack.database).rows("SELECT count(held_slot_at) FROM schedules")[0][0]
-        expected = MANY - 1 if self.is_held else 0
+        expected = self.count - 1 if self.is_held else 0
         if held != expected:
             raise AssertionError(f"{held} schedules are held, not {expected}")
         return {}
@@ -280,30 +149,27 @@ class Holding:
         return {"500 others due": (fired - began, 5), "nothing due": (perf_counter() - fired, 100)}
 
 
-TASKS: dict[str, Callable[[Place, bool], Task]] = {
-    "fire": lambda place, is_quick: Firing(place, MANY // 2 if is_quick else MANY),
-    "raw": lambda place, is_quick: raw_on_own_tables(place, MANY // 2 if is_quick else MANY),
-    "raw-narrow": lambda place, _is_quick: RawFiring(place, MANY),
-    "cycle": lambda place, is_quick: Cycle(place, 2_000 if is_quick else MANY),
-    "cycle-cpu": lambda place, is_quick: CycleWithCpu(place, 2_000 if is_quick else MANY),
-    "up": lambda place, is_quick: PythonCycle(place, 2_000 if is_quick else MANY),
-    "scheduler": lambda place, is_quick: SchedulerCycle(place, 2_000 if is_quick else MANY, is_tuned=False),
-    "tuned": lambda place, is_quick: SchedulerCycle(place, 2_000 if is_quick else MANY, is_tuned=True),
-    "herd": lambda place, is_quick: Herd(place, HERD // 5 if is_quick else HERD),
-    "grown": lambda place, is_quick: Growing(place, MANY // 2, QUICK_LEDGER if is_quick else LEDGER),
-    "empty": lambda place, _is_quick: Growing(place, MANY // 2, 0),
-    "held": lambda place, _is_quick: Holding(place, is_held=True),
-    "free": lambda place, _is_quick: Holding(place, is_held=False),
+SLOTS, HERDS, HALF = (MANY, MANY // 2, BATCH), (HERD, HERD // 5, 2 * BATCH), (MANY // 2, MANY // 2, BATCH)
+LEDGERS, HELD = (LEDGER, QUICK_LEDGER, BATCH), (MANY, MANY, 1_000)
+TASKS: dict[str, Callable[[Place, Size], Task]] = {
+    "fire": lambda place, size: Firing(place, size.of(*SLOTS)),
+    "raw": lambda place, size: raw_on_own_tables(place, size.of(*SLOTS)),
+    "raw-narrow": lambda place, size: RawFiring(place, size.of(MANY, MANY, BATCH)),
+    "herd": lambda place, size: Herd(place, size.of(*HERDS)),
+    "grown": lambda place, size: Growing(place, size.of(*HALF), size.of(*LEDGERS)),
+    "empty": lambda place, size: Growing(place, size.of(*HALF), 0),
+    "held": lambda place, size: Holding(place, size.of(*HELD), is_held=True),
+    "free": lambda place, size: Holding(place, size.of(*HELD), is_held=False),
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with a_place() as place:
-        answer_until_end(TASKS[options.task](place, options.quick))
+        answer_until_end(TASKS[options.task](place, size_of(options)))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rq import __version__ as rq_version
 from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.engine.dispatcher import BATCH, Dispatcher
 from everwhen.engine.ticker import Ticker
 from everwhen.model.schedule import Target
@@ -18,6 +19,7 @@ from everwhen.store.opened import store_of
 from tests.servers.valkey import ValkeyServer
 from tests.submissions import Submission, create_schedules
 
+COUNT = (5_000, 1_000, 5)
 NEVER = 86_400.0  # seconds until handed-over jobs are checked
 TARGET = Target("command", '{"argv": ["true"]}')
 
@@ -100,8 +102,7 @@ def refuse_losses(redis: Redis, count: int) -> None:
         raise AssertionError(f"{found} of {count} jobs are in the queue")
 
 
-def a_task(name: str, place: Place, url: str, is_quick: bool) -> Task:
-    count = 1_000 if is_quick else 5_000
+def a_task(name: str, place: Place, url: str, count: int) -> Task:
     match name:
         case "hand-over":
             return HandingOver(place, url, count)
@@ -114,10 +115,10 @@ def a_task(name: str, place: Place, url: str, is_quick: bool) -> Task:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=("hand-over", "single", "many"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with ValkeyServer() as server, a_place() as place:
-        answer_until_end(a_task(options.task, place, server.url, options.quick))
+        answer_until_end(a_task(options.task, place, server.url, size_of(options).of(*COUNT)))
 
 
 if __name__ == "__main__":

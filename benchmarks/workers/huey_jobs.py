@@ -9,8 +9,9 @@ from time import perf_counter
 from huey import SqliteHuey
 
 from benchmarks.workers.answering import Timings, answer_until_end
+from benchmarks.workers.sizes import accept_sizes, size_of
 
-COUNT, QUICK_COUNT = 5_000, 1_000
+COUNT = (5_000, 1_000, 3)
 
 
 class Working:
@@ -42,10 +43,10 @@ def nothing() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with TemporaryDirectory(prefix="everwhen-bench-") as folder:
-        answer_until_end(Working(Path(folder), QUICK_COUNT if options.quick else COUNT))
+        answer_until_end(Working(Path(folder), size_of(options).of(*COUNT)))
 
 
 if __name__ == "__main__":

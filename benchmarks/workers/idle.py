@@ -12,11 +12,12 @@ import psycopg
 from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.engine.ticker import Ticker
 from everwhen.store.opened import store_of
 from everwhen.wiring import build_service
 
-FEW, MANY, QUICK_MANY = 1_000, 1_000_000, 100_000
+FEW, MANY = (1_000, 1_000, 10), (1_000_000, 100_000, 20)
 EVALUATIONS = 1_000
 LOOK_AROUND_SECONDS = 0.5
 SPREAD = 1_000  # microseconds between the due instants of copies, a year away
@@ -119,14 +120,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=("evaluate", "remember", "select", "fill"))
     parser.add_argument("count", help="few, many, or for fill a number")
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     if options.task == "fill":
         fill(os.environ[runtimes.DATABASE], int(options.count))
         return
-    many = QUICK_MANY if options.quick else MANY
+    count = size_of(options).of(*(MANY if options.count == "many" else FEW))
     with a_place() as place:
-        answer_until_end(a_task(options.task, place, many if options.count == "many" else FEW))
+        answer_until_end(a_task(options.task, place, count))
 
 
 if __name__ == "__main__":

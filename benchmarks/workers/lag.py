@@ -1,76 +1,32 @@
 """The worker of B6 and B14 for everwhen: how late jobs are committed by a whole node on the real clock."""
 
 import argparse
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
 from threading import Event
 from time import time_ns
 
-from benchmarks.workers import runaway, runtimes
-from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers import runtimes
+from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.backends import backend_of
 from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import NoWork, SetClock, Witness
-from everwhen.cli.api_server import open_api_server
-from everwhen.config.read import Configuration
-from everwhen.config.settings import ApiSettings
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.engine.service import Service, ServiceOptions
 from everwhen.model.instants import SECOND
-from everwhen.model.schedule import State, Target
-from everwhen.model.token import limits_of
-from everwhen.operations.tokens import create_token
+from everwhen.model.schedule import Target
 from everwhen.store.opened import store_of
 from everwhen.wiring import Stack
 
-EVERY_SECOND = 1_000
-ROUND_SECONDS, QUICK_SECONDS = 12, 2
-BEHIND, QUICK_BEHIND = 100_000, 10_000
-BACKLOG_SECONDS, QUICK_BACKLOG_SECONDS = 12, 3
+EVERY_SECOND = (1_000, 1_000, 3)
+ROUND_SECONDS = (12, 2, 1)
+BEHIND = (100_000, 10_000, 10)
+BACKLOG_SECONDS = (12, 3, 1)
 OUTAGE = 3_600 * SECOND
 AT_ONCE = 100  # jobs at a time
 
 PER_SECOND = {"every": "1s", "if_running": "allow"}
 PER_MINUTE = {"every": "1m", "catch_up": "run_once", "misfire_grace": "10s"}
-
-
-LIMITS = {"max_schedules": 20, "min_interval": "10m", "fires_per_day": 100}
-
-
-@contextmanager
-def attack(stack: Stack) -> Iterator[dict[str, float]]:
-    """Serve the API in this process, as `everwhen up` does, and let a limited token create and trigger without end.
-
-    How it was answered is known afterwards.
-    """
-    found: dict[str, float] = {}
-    settings = ApiSettings(port=0)
-    server = open_api_server(stack.runtime, Configuration, settings, changes=stack.changes)
-    try:
-        limits = limits_of(LIMITS)
-        token = create_token(stack.runtime, "wild", "operator", limits=limits)
-        (path,) = (f"/schedules/{state.schedule_id}/trigger/" for state in load_attacked(stack))
-        command = [sys.executable, "-m", runaway.__name__, server.url, path]
-        environment = {**os.environ, runaway.TOKEN: token.secret}
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        ) as process:
-            yield found
-            said = json.loads(process.communicate()[0])
-            within = {f"answered {one}": said["answers"].get(one, 0) for one in ("create 201", "trigger 202")}
-            refused = sum(said["answers"].values()) - sum(within.values())
-            found.update({**within, "refused a second": refused / said["seconds"]})
-    finally:
-        server.stop()
-
-
-def load_attacked(stack: Stack) -> list[State]:
-    """Create the schedule that the token triggers."""
-    return runtimes.load(stack, 1, {"every": "1d", "first_run": "after_interval"}, name="attacked")
 
 
 class Lag:
@@ -84,14 +40,13 @@ class Lag:
     def __init__(
         self,
         place: Place,
+        live: int,
         seconds: int,
         behind: int = 0,
         target: Target = runtimes.TARGET,
-        *,
-        beside: Callable[[Stack], AbstractContextManager[dict[str, float]]] = lambda _stack: nullcontext({}),
     ) -> None:
-        self.beside = beside  # what else goes on
         self.place = place
+        self.live = live
         self.seconds = seconds
         self.behind = behind
         self.target = target
@@ -109,16 +64,14 @@ class Lag:
     def run(self, _part: int, _parts: int) -> Timings:
         url = self.place.copy_of(self.template)
         stack = runtimes.a_stack(url)
-        runtimes.load(stack, EVERY_SECOND, PER_SECOND, name="live", target=self.target)
+        runtimes.load(stack, self.live, PER_SECOND, name="live", target=self.target)
         witness = store_of(stack.runtime).slots = Witness(store_of(stack.runtime).slots)  # type: ignore[assignment]
-        with self.beside(stack) as answers:
-            began, ended = self.watch(stack)
+        began, ended = self.watch(stack)
         lags = list(self.lags(stack, witness, began, ended))
         stack.close()
         self.place.drop(url)
-        expected = EVERY_SECOND * (ended - began) // SECOND
+        expected = self.live * (ended - began) // SECOND
         self.amounts = {"slots missed": expected - len(lags), "lag p99": percentile(lags, 99) / SECOND}
-        self.amounts |= answers
         return {"lag p99": (percentile(lags, 99) / SECOND, 1)}
 
     def watch(self, stack: Stack) -> tuple[int, int]:
@@ -149,17 +102,16 @@ class Lag:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=("steady", "messages", "runaway", "backlog"))
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("task", choices=("messages", "backlog"))
+    accept_sizes(parser)
     options = parser.parse_args()
+    size = size_of(options)
+    live = size.of(*EVERY_SECOND)
     with a_place() as place:
-        target = runtimes.SAYING if options.task == "messages" else runtimes.TARGET
-        task: Task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, target=target)
-        if options.task == "runaway":
-            task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, beside=attack)
-        if options.task == "backlog":
-            seconds = QUICK_BACKLOG_SECONDS if options.quick else BACKLOG_SECONDS
-            task = Lag(place, seconds, QUICK_BEHIND if options.quick else BEHIND)
+        if options.task == "messages":
+            task = Lag(place, live, size.of(*ROUND_SECONDS), target=runtimes.SAYING)
+        else:
+            task = Lag(place, live, size.of(*BACKLOG_SECONDS), size.of(*BEHIND))
         answer_until_end(task)
 
 

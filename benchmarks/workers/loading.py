@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Files, Place, a_place
+from benchmarks.workers.sizes import Size, accept_sizes, size_of
 
 BULK, AT_ONCE = 100_000, 1_000
 BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on their number
@@ -22,6 +23,9 @@ SINGLE = 200
 
 class Surface(Protocol):
     """A way in that users have, open on one database."""
+
+    def open(self) -> None:
+        """Get ready for a turn, before the clock starts."""
 
     def create(self, numbers: range) -> None: ...
 
@@ -35,6 +39,9 @@ class Program:
         from everwhen import Scheduler
 
         self.scheduler = Scheduler(url, name="bench")
+
+    def open(self) -> None:
+        """Keep what is open."""
 
     def create(self, numbers: range) -> None:
         self.scheduler.add_many([{"id": f"s{n}", **schedule(n)} for n in numbers])  # type: ignore[typeddict-item]
@@ -58,6 +65,11 @@ class Rest:
         self.client = HTTPConnection(urlsplit(address.decode()).netloc)
         self.token = token
 
+    def open(self) -> None:
+        """Connect anew, as the server closes what is idle while others have their turn; then keep it."""
+        self.client.close()
+        self.get("/me/")
+
     def create(self, numbers: range) -> None:
         if len(numbers) == 1:
             self.post("/schedules/", {"name": f"s{numbers[0]}", **schedule(numbers[0])})
@@ -78,7 +90,6 @@ class Rest:
         self.client.request(method, f"/api/v1{path}", body, headers)
         answer = self.client.getresponse()
         content = answer.read()
-        self.client.close()  # the server closes connections that are idle while the others have their turn
         if answer.status not in (200, 201):
             raise RuntimeError(f"{method} {path} was answered {answer.status}: {content[:300]!r}")
         return content
@@ -110,6 +121,7 @@ class Loading:
     def run(self, part: int, parts: int) -> Timings:
         if part == 0:
             self.begin_anew()
+        self.surface.open()
         share = self.count // parts
         began = perf_counter()
         for start in range(part * share, (part + 1) * share, self.at_once):
@@ -137,37 +149,38 @@ def fields(number: int) -> dict[str, Any]:
     return {"every": f"{3_600 + number % 3_600}s", "first_run": "after_interval"}
 
 
-def everwhen(place: Place, way: str, is_quick: bool) -> Task:
-    return Loading(place, Program, *size(way, is_quick))
+def everwhen(place: Place, way: str, size: Size) -> Task:
+    return Loading(place, Program, *counts(way, size))
 
 
-def everwhen_rest(place: Place, way: str, is_quick: bool) -> Task:
-    return Loading(place, Rest, *size(way, is_quick))
+def everwhen_rest(place: Place, way: str, size: Size) -> Task:
+    return Loading(place, Rest, *counts(way, size))
 
 
-def raw(place: Place, way: str, is_quick: bool) -> Task:
+def raw(place: Place, way: str, size: Size) -> Task:
     if isinstance(place, Files):
         from benchmarks.workers.raw import RawLoading
 
-        return RawLoading(place, *size(way, is_quick))
+        return RawLoading(place, *counts(way, size))
     from benchmarks.workers.raw_postgres import RawLoading as RawLoadingServed
 
-    return RawLoadingServed(place, *size(way, is_quick))
+    return RawLoadingServed(place, *counts(way, size))
 
 
-def apscheduler(place: Place, _way: str, is_quick: bool) -> Task:
+def apscheduler(place: Place, _way: str, size: Size) -> Task:
     from benchmarks.workers import apscheduler_jobs
 
-    return apscheduler_jobs.Loading(place, "wal", BY_PEER // 2 if is_quick else BY_PEER)
+    return apscheduler_jobs.Loading(place, "wal", size.of(BY_PEER, BY_PEER // 2, 3))
 
 
-def size(way: str, is_quick: bool) -> tuple[int, int]:
+def counts(way: str, size: Size) -> tuple[int, int]:
+    """Return how many schedules there are, and how many of them each call creates."""
     if way == "single":
-        return SINGLE, 1
-    return BULK // 10 if is_quick else BULK, AT_ONCE
+        return size.of(SINGLE, SINGLE, 2), 1
+    return size.of(BULK, BULK // 10, 10), size.of(AT_ONCE, AT_ONCE, 10)
 
 
-CONTESTANTS: dict[str, Callable[[Place, str, bool], Task]] = {
+CONTESTANTS: dict[str, Callable[[Place, str, Size], Task]] = {
     "everwhen": everwhen,
     "everwhen-rest": everwhen_rest,
     "raw": raw,
@@ -179,10 +192,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("contestant", choices=CONTESTANTS)
     parser.add_argument("way", choices=("bulk", "single"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with a_place() as place:
-        answer_until_end(CONTESTANTS[options.contestant](place, options.way, options.quick))
+        answer_until_end(CONTESTANTS[options.contestant](place, options.way, size_of(options)))
 
 
 if __name__ == "__main__":

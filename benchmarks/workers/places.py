@@ -78,8 +78,9 @@ def path_in(url: str) -> Path:
 
 
 @contextmanager
-def a_place() -> Iterator[Place]:
-    if url := os.environ.get(SERVER):
+def a_place(*, on_file: bool = False) -> Iterator[Place]:
+    """Provide databases on the server of the benchmark, if it has one; `on_file`: files all the same."""
+    if (url := os.environ.get(SERVER)) and not on_file:
         yield Server(url)
         return
     with TemporaryDirectory(prefix="everwhen-bench-") as folder:

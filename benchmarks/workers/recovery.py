@@ -6,8 +6,6 @@ Their work is read from the jobs in the database, over a connection that only re
 import argparse
 import json
 import sqlite3
-import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -20,18 +18,17 @@ import psycopg
 
 from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.node_process import PATIENCE, Node, await_that
 from benchmarks.workers.places import path_in
+from benchmarks.workers.sizes import accept_sizes, size_of
 from tests.servers.ports import LOOPBACK, HeldPort
 from tests.servers.postgres import PostgresServer
 
 AWAY_SECONDS = 1.5
-LOCKED_SECONDS, QUICK_LOCKED_SECONDS = 60.0, 12.0
+LOCKED_SECONDS = (60.0, 12.0, 0.5)
 # Added in each round: retries have a period, and the end of the lock must not always meet it at the same phase.
 STEP_OF_LOCKED = 0.3
 WATCHED_SECONDS = 5
-LOOK_EVERY = 0.005
-PATIENCE = 30.0
-READY = b"Ctrl-C stops"
 
 LIVE, STARTED, PATIENT = 100, 10, 240
 GRACE = 90  # seconds: longer than any fault here
@@ -72,35 +69,6 @@ def configuration_of(url: str, port: int) -> dict[str, Any]:
 
 def first_at(second: int) -> str:
     return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
-
-
-class Node:
-    """A process of `everwhen`, ready when it is created; its output goes to a file, so that no pipe fills up."""
-
-    def __init__(self, fields: Sequence[str], config: Path) -> None:
-        self.log = config.with_suffix(f".{monotonic()}.log")
-        command = [sys.executable, "-m", "everwhen", *fields, "--config", str(config)]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-        await_that(lambda: READY in self.log.read_bytes() or self.process.poll() is not None)
-        if self.process.poll() is not None:
-            raise RuntimeError(f"the node ended: {self.log.read_text(errors='replace')[-300:]}")
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-def await_that(is_so: Callable[[], object]) -> float:
-    """Wait until the condition holds, and return that instant of the monotonic clock."""
-    deadline = monotonic() + PATIENCE
-    while not is_so():
-        if monotonic() > deadline:
-            raise TimeoutError(f"nothing happened within {PATIENCE:g} s")
-        sleep(LOOK_EVERY)
-    return monotonic()
 
 
 class Fault(ABC):
@@ -250,12 +218,12 @@ class Killed(Served):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("fault", choices=("locked", "restarted", "killed"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with ExitStack() as ending:
         task: Task
         if options.fault == "locked":
-            task = Locked(ending, QUICK_LOCKED_SECONDS if options.quick else LOCKED_SECONDS)
+            task = Locked(ending, size_of(options).of(*LOCKED_SECONDS))
         else:
             task = Restarted(ending) if options.fault == "restarted" else Killed(ending)
         answer_until_end(task)

@@ -9,11 +9,12 @@ from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.loading import AT_ONCE, Rest
 from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.version import __version__
 
-FEW, MANY, QUICK_MANY = 1_000, 100_000, 10_000
-REQUESTS = 200  # of each kind, in one round
-FEWER = 50  # of those that the dashboard sends
+FEW, MANY = (1_000, 1_000, 1_000), (100_000, 10_000, 1_000)  # a batch at least
+REQUESTS = (200, 200, 2)  # of each kind, in one round
+FEWER = (50, 50, 1)  # of those that the dashboard sends
 PAUSED = 20
 INDEXED = {
     "list of 50": "/schedules/",
@@ -54,7 +55,8 @@ class Reading:
 
     version = __version__
 
-    def __init__(self, place: Place, count: int, calls: dict[str, str]) -> None:
+    def __init__(self, place: Place, count: int, calls: dict[str, str], requests: int) -> None:
+        self.requests = requests
         self.calls = calls
         self.surface = Rest(place.fresh())
         self.count = count
@@ -80,12 +82,10 @@ class Reading:
 
     def run(self, _part: int, parts: int) -> Timings:
         found: Timings = {}
-        self.surface.client.close()  # while others had their turn, the server has closed it; it opens by itself
-        self.surface.get("/me/")
+        self.surface.open()
         for name, path in self.calls.items():
             before = cpu_seconds(self.surface.server.pid)
-            requests = FEWER if name in CALLS["dashboard"] else REQUESTS
-            durations = [self.timed(path) for _ in range(requests // parts)]
+            durations = [self.timed(path) for _ in range(self.requests // parts)]
             spent = cpu_seconds(self.surface.server.pid) - before
             self.amounts[f"CPU of {name}, ms"] = 1_000 * spent / len(durations)
             found[name] = (percentile(durations, 99), 1)
@@ -123,11 +123,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("size", choices=("few", "many"))
     parser.add_argument("calls", choices=tuple(CALLS))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
-    many = QUICK_MANY if options.quick else MANY
+    size = size_of(options)
+    requests = size.of(*(FEWER if options.calls == "dashboard" else REQUESTS))
     with a_place() as place:
-        task = Reading(place, FEW if options.size == "few" else many, CALLS[options.calls])
+        count = size.of(*(FEW if options.size == "few" else MANY))
+        task = Reading(place, count, CALLS[options.calls], requests)
         try:
             answer_until_end(task)
         finally:

@@ -10,8 +10,9 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import SetClock
+from benchmarks.workers.sizes import accept_sizes, size_of
 
-FEW, MANY, QUICK_MANY = 1_000, 100_000, 20_000
+FEW, MANY = (1_000, 1_000, 10), (100_000, 20_000, 20)
 LIVE = 100  # due in every second
 AWAY_SECONDS = 1.2
 
@@ -65,11 +66,11 @@ class Restarting:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("count", choices=("few", "many"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
-    many = QUICK_MANY if options.quick else MANY
+    count = size_of(options).of(*(MANY if options.count == "many" else FEW))
     with a_place() as place:
-        answer_until_end(Restarting(place, many if options.count == "many" else FEW))
+        answer_until_end(Restarting(place, count))
 
 
 if __name__ == "__main__":

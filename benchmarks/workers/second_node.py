@@ -10,10 +10,11 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import HOUR, HOURLY, SetClock
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.engine.ticker import Ticker
 from everwhen.store.opened import store_of
 
-COUNT, QUICK_COUNT = 20_000, 6_000
+COUNT = (20_000, 6_000, 20)
 ALONE = {"every": "1h", "first_run": "after_interval"}
 
 
@@ -82,13 +83,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=("alone", "limits", "node"))
     parser.add_argument("nodes", type=int, nargs="?", default=1)
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     if options.task == "node":
         be_node()
         return
     with a_place() as place:
-        count = QUICK_COUNT if options.quick else COUNT
+        count = size_of(options).of(*COUNT)
         task = SecondNode(place, count, nodes=options.nodes, has_limits=options.task == "limits")
         answer_until_end(task)
 

@@ -10,11 +10,12 @@ from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.runtimes import HOUR, SetClock
+from benchmarks.workers.sizes import accept_sizes, size_of
 from everwhen.engine.ticker import Ticker
 from everwhen.model.instants import SECOND
 from everwhen.store.opened import store_of
 
-SCHEDULES, QUICK_SCHEDULES = 20_000, 2_000
+SCHEDULES = (20_000, 2_000, 10)
 FIRINGS = 10  # of each
 EVALUATIONS = 1_000
 WORDS = {"every": "1h", "first_run": "after_interval", "if_running": "allow"}
@@ -60,10 +61,10 @@ class Unvacuumed:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=("fired", "fresh"))
-    parser.add_argument("--quick", action="store_true")
+    accept_sizes(parser)
     options = parser.parse_args()
     with a_place() as place:
-        count = QUICK_SCHEDULES if options.quick else SCHEDULES
+        count = size_of(options).of(*SCHEDULES)
         answer_until_end(Unvacuumed(place, count, FIRINGS if options.task == "fired" else 0))
 
 

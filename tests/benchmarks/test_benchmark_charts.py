@@ -66,3 +66,9 @@ def test_a_chart_is_drawn_where_it_is_wanted(tmp_path: Path) -> None:
     measured.write_text(json.dumps(results()), encoding="utf-8")
     draw(measured, tmp_path / "pictures" / "latest.svg")
     assert (tmp_path / "pictures" / "latest.svg").read_text(encoding="utf-8") == chart(results())
+
+
+def test_results_of_what_is_measured_in_another_way_by_now_are_not_drawn() -> None:
+    old = results(number="B5")
+    assert "10 things" not in texts(chart(old))
+    assert "10 things" in texts(chart(old | {"started_at": "2026-11-20T00:00"}))

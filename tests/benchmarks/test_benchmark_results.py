@@ -88,6 +88,13 @@ def test_a_goal_for_each_case_is_judged_by_the_worst_one() -> None:
     assert (verdict.case, verdict.is_met) == ("bad", False)
 
 
+def test_a_goal_for_some_cases_leaves_the_others_out() -> None:
+    costs = {"everwhen": [{"median": 1.0, "p99": 9.0}], "peer": [{"median": 2.0, "p99": 1.0}]}
+    (verdict,) = a_summary(Goal(against="peer", at_least=2, cases="median"), costs=costs).verdicts
+    assert verdict.ratio is not None and verdict.ratio.median == pytest.approx(2.0)
+    assert verdict.goal.text == "median: ≥ 2 × peer"
+
+
 def test_a_goal_against_an_absent_contestant_is_neither_met_nor_missed() -> None:
     summary = a_summary(
         Goal(against="peer", at_least=2),
@@ -144,9 +151,12 @@ def test_a_missed_goal_stands_out_in_the_table() -> None:
         (Limit(amount="memory", at_most=20, unit="MB", above="peer"), False),
         (Limit(amount="memory", at_most=21, unit="MB", above="peer", over="worst"), False),
         (Limit(amount="memory", at_most=40, unit="MB", subject="peer", over="worst"), True),
+        (Limit(amount="memory", at_least=61, unit="MB"), True),
+        (Limit(amount="memory", at_least=61, unit="MB", over="worst"), False),
+        (Limit(amount="memory", unit="MB"), None),
     ],
 )
-def test_a_limit_is_judged_by_the_median_or_by_the_worst_round(limit: Limit, is_met: bool) -> None:
+def test_a_limit_is_judged_by_the_median_or_by_the_worst_round(limit: Limit, is_met: bool | None) -> None:
     summary = a_summary(
         costs={"everwhen": rounds_of(1.0, 1.0, 1.0), "peer": rounds_of(1.0, 1.0, 1.0)},
         limits=(limit,),
@@ -179,6 +189,16 @@ def test_limits_have_their_rows_and_count_in_the_tally() -> None:
     assert "Goals met: 1 of 2; missed: 1; not measured: 0." in markdown
     (first, second) = json.loads(as_json(RUN, [summary]))["benchmarks"][0]["limits"]
     assert (first["met"], second["met"], second["amount"]["high"]) == (True, False, 2.0)
+
+
+def test_an_amount_without_a_bound_is_shown_and_does_not_count_in_the_tally() -> None:
+    limits = (Limit(amount="memory", unit="MB"), Limit(amount="space", at_least=50, unit="%"))
+    amounts = {"everwhen": [{"memory": 45.6, "space": 80.0}]}
+    summary = a_summary(costs={"everwhen": rounds_of(1.0)}, limits=limits, amounts=amounts)
+    markdown = as_markdown(RUN, [summary])
+    assert "| B0 | counting | memory | everwhen 1.0 45.6 (45.6–45.6) MB | — | — |" in markdown
+    assert "| B0 | counting | space ≥ 50 % | everwhen 1.0 80 (80–80) % | — | met |" in markdown
+    assert "Goals met: 1 of 1; missed: 0; not measured: 0." in markdown
 
 
 def test_the_json_says_the_same_as_the_table() -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from benchmarks.__main__ import failures_of
 from benchmarks.model import Benchmark, Contestant
 from benchmarks.rounds import ContestantFailedError, Measurements, Turn, largest_amounts, rotated, run_rounds
 
@@ -101,3 +102,9 @@ def test_a_contestant_that_fails_midway_leaves_no_half_measured_round() -> None:
     assert measurements.absent == {"b": "it fell over"}
     assert list(measurements.costs) == ["a"]
     assert len(measurements.costs["a"]) == 3
+
+
+def test_a_contestant_that_failed_is_a_failure_of_the_run() -> None:
+    measurements = measured(ScriptedRunner("a", []), ScriptedRunner("b", [], fails_in_turn=0), rounds=2)
+    assert failures_of(measurements) == ["B0: b failed: it would not start"]
+    assert failures_of(measured(ScriptedRunner("a", []), rounds=1)) == []
