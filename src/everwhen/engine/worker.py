@@ -2,7 +2,8 @@
 
 A job belongs to the node that claimed it, by lease and fencing token; the node's report counts only while both are
 valid. Targets run on one event loop, blocking ones in threads. The claims of many jobs share one transaction, and so
-do their settlements.
+do their settlements. Where jobs are short the node claims ahead (`claims_ahead`): a claimed job begins as soon as a
+worker is free, and is given back when that takes longer than expected.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import inspect
 import logging
 import queue
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,6 +22,7 @@ from typing import Literal, TypeVar, cast
 
 from everwhen.clock import Clock
 from everwhen.engine.call_executor import CallExecutor, LoopThread
+from everwhen.engine.claims_ahead import MOMENT, Pace
 from everwhen.engine.fitness import Fitness, Unfit
 from everwhen.engine.loop import LOOK_AGAIN, Loop, Wake
 from everwhen.engine.running import Ending, OutputBook, Running, failed_by, run_of
@@ -33,8 +35,9 @@ from everwhen.store.slots import Slots
 from everwhen.target import Observer, Several, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
-# Why a job is given back and not settled: interrupted because the node stops, lost with its lease, or not begun.
-Return = Literal["interrupted", "lost"] | HostFault
+# Why a job is given back and not settled: interrupted because the node stops, lost with its lease, claimed ahead and
+# not begun in time, or not begun because of its host.
+Return = Literal["interrupted", "lost", "ahead"] | HostFault
 _RETURNS = {"interrupted": "were interrupted", "lost": "were lost with the lease of this node"}
 MOST_UNBEGUN = 20  # times that the host lets one job not begin
 MOST_COUNTED = 10_000
@@ -77,6 +80,9 @@ class Worker:
         self._observer = observer or Several()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
+        self._ahead: deque[Running] = deque()  # of these, those that have not begun
+        self._occupied = 0  # workers, by those that have begun
+        self._pace = Pace()
         self._in_use: Counter[Share] = Counter()  # workers, by those of `_running`
         self._lock = threading.Lock()
         self._left = threading.Condition()  # notified when a job that is waited for is over
@@ -96,18 +102,24 @@ class Worker:
 
     @property
     def running_count(self) -> int:
-        return len(self._running)
+        with self._lock:
+            return len(self._running) - len(self._ahead)
 
     @property
     def unsettled_count(self) -> int:
         """Return how many of the running jobs have not ended: work of a job may go on behind its recorded end."""
         with self._lock:
-            return sum(not running.is_settled for running in self._running.values())
+            unsettled = sum(not running.is_settled for running in self._running.values())
+            return unsettled - len(self._ahead)
 
     def running_count_of(self, group: str | None) -> int:
         """Return how many of the running jobs belong to a plugin, agent or workflow."""
         with self._lock:
-            return sum(running.claimed.definition.group == group for running in self._running.values())
+            ahead = set(self._ahead)
+            return sum(
+                running.claimed.definition.group == group and running not in ahead
+                for running in self._running.values()
+            )
 
     def begin(self, node: str) -> None:
         """Work for this node, also after a stop."""
@@ -125,17 +137,25 @@ class Worker:
         """Settle ended jobs, then claim ready ones; return True when something was done."""
         self._see_to_fitness()
         done = self.end_overdue() + self.put_orphans_back()
+        self._return_ahead(self._clock.monotonic())
         if not self._returned.empty():
             self._give_returned_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
-            return bool(done + self._exchange(_drained(self._ended, SETTLED_AT_ONCE)))
+            return bool(done + self._exchange(self._drain_ended()))
         done += self.settle()
         return bool(done + self._claim(self._free_workers()))
 
     def _free_workers(self, over: int = 0) -> int:
         """Return how many jobs may be claimed, when so many of the running ones are over."""
         running = len(self._running) - over
-        return self.fitness.count_claimable(max(self._max_workers - running, 0), running)
+        places = self._max_workers + self._pace.count_ahead(self._clock.monotonic())
+        return self.fitness.count_claimable(max(places - running, 0), running)
+
+    def _drain_ended(self) -> list[Ended]:
+        ended = _drained(self._ended, SETTLED_AT_ONCE)
+        if ended:
+            self._pace.note_ended(len(ended), self._clock.monotonic())
+        return ended
 
     def _see_to_fitness(self) -> None:
         """Try whether jobs can begin again, where they could not; record when that changes."""
@@ -268,7 +288,7 @@ class Worker:
     def settle(self) -> int:
         """Record how jobs ended; a job whose work still runs stays until that work has ended, too."""
         self._give_returned_back()
-        ended = _drained(self._ended, SETTLED_AT_ONCE)
+        ended = self._drain_ended()
         if not ended:
             return 0
         with self._settling(ended):
@@ -297,6 +317,9 @@ class Worker:
             case "interrupted" | "lost":
                 count = self._slots.give_back(now, node=self.node, held=held, is_lost=why == "lost")
                 end = "and run again unless on_lost is fail"
+            case "ahead":
+                self._slots.give_unbegun_back(now, node=self.node, held=held)
+                count, end = 0, ""
             case _:
                 count = self._slots.give_unbegun_back(now, node=self.node, held=held, fault=why)
                 end = "and begin where they can"
@@ -325,12 +348,16 @@ class Worker:
             left.add_done_callback(lambda _left: self._await_work(running, outcome))
             return
         self._ended.put((running, outcome._replace(is_still_running=False)))
+        self._loop.call(self._leave_worker)
         self._wake.set()
 
     def seconds_to_next(self, at_most: float) -> float:
         at_most = self.fitness.seconds_to_next(at_most)
         if self.fitness.unfit is not None:
             return at_most
+        with self._lock:
+            if self._ahead:
+                at_most = max(min(self._ahead[0].begin_by - self._clock.monotonic(), at_most), 0.0)
         ready_at = self._slots.next_ready_at(self._queues, self._workers_in_use())
         if ready_at is None or not self._free_workers():
             return at_most
@@ -352,7 +379,7 @@ class Worker:
         with self._lock:
             running = [one for one in self._running.values() if job_ids is None or one.run.job_id in job_ids]
         for one in running:
-            self._loop.call(one.end, ending)
+            self._loop.call(self._end, one, ending)
         return running
 
     def drain(self, seconds: float) -> int:
@@ -361,6 +388,7 @@ class Worker:
         Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
         processes to end afterwards.
         """
+        self._return_ahead()
         if not self.unsettled_count:
             return 0
         looked, over = threading.Event(), threading.Event()
@@ -388,6 +416,7 @@ class Worker:
         """
         with self._lock:
             self._is_over = True
+        self._return_ahead()
         left = self._end_running("abandoned")
         with self._left:
             self._left.wait_for(lambda: all(running.is_over for running in left), seconds)
@@ -410,6 +439,7 @@ class Worker:
         Only when the node stops, not when only this run is ended: a job that the queue's own time limit ends again
         and again is rescued three times and no more.
         """
+        self._return_ahead()
         self.settle()
         if not self._stopping.is_set():
             return
@@ -441,11 +471,13 @@ class Worker:
             for older in self._running.values():
                 if older.run.job_id in newer:
                     newer[older.run.job_id].before.append(older)
+            if not self._running:
+                self._pace.begin(self._clock.monotonic())
             for running in batch:
                 self._running[running.held] = running
                 self._in_use[running.share] += 1
         try:
-            self._loop.call(self._begin, batch)  # one hand-over for the whole batch
+            self._loop.call(self._begin_or_wait, batch)  # one hand-over for the whole batch
         except BaseException as error:
             fault = host_fault_of(error)  # no thread can be started
             if fault is not None:
@@ -458,15 +490,75 @@ class Worker:
 
     def _return_unbegun(self, running: Running, fault: HostFault) -> None:
         self.fitness.note(fault)
-        self._returned.put((running, fault))
+        self._return(running, fault)
+
+    def _return_ahead(self, now: float = inf) -> None:
+        """Give back the jobs that were claimed ahead and should have begun by now; from any thread."""
+        with self._lock:
+            late = [running for running in self._ahead if running.begin_by <= now]
+            if late:
+                self._ahead = deque(running for running in self._ahead if running.begin_by > now)
+        for running in late:
+            self._return(running, "ahead")
+
+    def _return(self, running: Running, why: Return) -> None:
+        self._returned.put((running, why))
         running.is_over = True
         self._wake.set()
 
-    def _begin(self, batch: Sequence[Running]) -> None:
-        loop = asyncio.get_running_loop()
+    def _end(self, running: Running, ending: Ending) -> None:
+        """End a job; one that has not begun never begins."""
+        with self._lock:
+            has_begun = running not in self._ahead
+            if not has_begun:
+                self._ahead.remove(running)
+        if has_begun:
+            running.end(ending)
+        elif ending == "cancelled":
+            running.is_over = True
+            self._ended.put((running, Outcome("cancelled", error="cancelled")))
+            self._wake.set()
+        else:
+            self._return(running, "ahead")
+
+    def _begin_or_wait(self, batch: Sequence[Running]) -> None:
+        """Begin as many jobs as there are free workers; the others begin as workers become free, or are given back."""
+        begin_by = self._clock.monotonic() + MOMENT
+        with self._lock:
+            for running in batch:
+                running.begin_by = begin_by
+            self._ahead.extend(batch)
+            next_ones = self._take_next()
+            are_left = bool(self._ahead)
+        self._begin(next_ones)
         for running in batch:
+            if running.ending is not None:  # it was ended before it came here
+                self._end(running, running.ending)
+        if are_left:
+            self._wake.set()  # they may have to be given back
+
+    def _take_next(self) -> list[Running]:
+        """Give each free worker the next of the claimed jobs, and return these; the caller has the lock."""
+        free = 0 if self._stopping.is_set() else self._max_workers - self._occupied
+        next_ones = [self._ahead.popleft() for _ in range(min(free, len(self._ahead)))]
+        self._occupied += len(next_ones)
+        return next_ones
+
+    def _leave_worker(self) -> None:
+        """Give the worker of a job that is over to the next one; on the event loop."""
+        with self._lock:
+            self._occupied -= 1
+            next_ones = self._take_next()
+        self._begin(next_ones)
+
+    def _begin(self, batch: Sequence[Running]) -> None:
+        if not batch:
+            return
+        loop, now = asyncio.get_running_loop(), self._clock.now()
+        for running in batch:
+            running.begin(now)
             for older in running.before:
-                older.end("superseded")
+                self._end(older, "superseded")
             self._notify(self._observer.started, running.run)
             running.task = loop.create_task(self._work_of(running))
             running.task.add_done_callback(partial(self._finish, running))
@@ -516,6 +608,8 @@ class Worker:
         outcome = running.outcome()
         if running.is_left_behind:
             outcome = outcome._replace(is_still_running=True)
+        else:
+            self._leave_worker()
         if outcome.host_fault is not None and self._may_try_again(running):
             self._return_unbegun(running, outcome.host_fault)
         elif outcome.is_interrupted or outcome.status == "lost":
@@ -548,7 +642,7 @@ class Worker:
 
 
 def _ends(ended: Sequence[Ended]) -> list[JobEnd]:
-    return [JobEnd(*running.held, outcome) for running, outcome in ended]
+    return [running.job_end(outcome) for running, outcome in ended]
 
 
 def _drained(waiting: queue.SimpleQueue[T], most: float = inf) -> list[T]:

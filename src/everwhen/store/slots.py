@@ -293,8 +293,13 @@ class Slots(StorePart):
         give = rescue_found if is_lost else give_jobs_back
         return self._store.write(Lane.SETTLE, lambda tx: give(tx, found, now))
 
-    def give_unbegun_back(self, now: int, *, node: str, held: Collection[Held], fault: HostFault) -> int:
-        """Requeue jobs that the host let this node not begin: this counts as no attempt; return how many."""
+    def give_unbegun_back(
+        self, now: int, *, node: str, held: Collection[Held], fault: HostFault | None = None
+    ) -> int:
+        """Requeue jobs that this node did not begin: this counts as no attempt; return how many.
+
+        `fault`: why its host let them not begin. Without one it had claimed them ahead.
+        """
         with self._store.look() as tx:
             found = [
                 job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) in held
