@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
@@ -61,6 +62,9 @@ class Running:
     is_over: bool = False
     is_settled: bool = False  # its outcome is recorded, while work of it continues
     before: list[Running] = field(default_factory=list)  # older copies of the same job: have to end first
+    is_call: bool = False  # on a thread, not a task
+    has_returned: bool = False  # the call, before anybody ended it
+    call_end: Future[None] | None = None  # of a call that was left behind
 
     @property
     def share(self) -> Share:
@@ -98,9 +102,12 @@ class Running:
         return any(not work.done() for work in self.run.still_running)
 
     def outcome(self) -> Outcome:
-        """Return the outcome of the run, whatever the target did."""
+        """Return the outcome of the task, whatever the target did."""
         assert self.task is not None
-        reported = _reported(self.task)
+        return self.outcome_of(_reported(self.task))
+
+    def outcome_of(self, reported: Outcome) -> Outcome:
+        """Return the outcome of the run, from what the target has reported."""
         if self.ending is None:
             return reported
         if self.ending == "cut_off":
