@@ -129,8 +129,13 @@ class Service:
         runtime.wake_requests = self._request_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(runtime, role=options.role, seconds=options.lease, service=options.name)
-        self.ticker = Ticker(store.slots, store.clock, on_decided=options.on_decided)
         self.worker = self._new_worker()
+        self.ticker = Ticker(
+            store.slots,
+            store.clock,
+            on_decided=options.on_decided,
+            workers=self.worker if self.is_worker else None,
+        )
         self._webhooks = webhooks
         if notifier is not None:
             notifier.node = lambda: self.node
@@ -467,7 +472,8 @@ class Service:
         self.watch_clock()
         end_pauses(self._store)
         more = self.ticker.step(self._stopped.is_set)
-        self._worker_wake.set()
+        if self.ticker.left_to_workers:
+            self._worker_wake.set()
         if self._deliveries is not None:
             self._deliveries.wake()
         if not more and self._downtime is not None:

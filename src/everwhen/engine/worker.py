@@ -27,7 +27,7 @@ from everwhen.engine.running import Ending, OutputBook, Running, run_of
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import JobEnd, Outcome
-from everwhen.model.share import Share, WorkersInUse
+from everwhen.model.share import FreeWorkers, Share, WorkersInUse
 from everwhen.store.slots import Slots
 from everwhen.target import Observer, Several, StopFlag, Target
 
@@ -77,6 +77,10 @@ class Worker:
         self._pace = Pace()
         self._in_use: Counter[Share] = Counter()  # workers, by those of `_running`
         self._lock = threading.Lock()
+        # Of who claims: until a claim is committed and its jobs are among `_running`, no other claim of this node is
+        # made, and nothing counts as an orphan.
+        self._claim_lock = threading.Lock()
+        self._has_begun = False
         self._left = threading.Condition()  # notified when a job that is waited for is over
         self._output = OutputBook(slots.write_output, clock)
         self._looked_external_at = float("-inf")
@@ -109,6 +113,7 @@ class Worker:
     def begin(self, node: str) -> None:
         """Work for this node, also after a stop."""
         self.node = node
+        self._has_begun = True
         self._runs.stopping = StopFlag()
         self._is_over = False
 
@@ -164,15 +169,16 @@ class Worker:
         over = [running for running, outcome in ended if not outcome.is_still_running]
         free = self._free_workers(len(over))
         now, ends = self._clock.now(), _ends(ended)
-        with self._claiming(), self._settling(ended):
-            in_use = self._workers_in_use(over)
-            done = self._slots.exchange(
-                now, ends, node=self.node, limit=free, queues=self._queues, in_use=in_use
-            )
-        self._let_go(ended, done.settled)
-        if done.is_sooner and self._on_settled is not None:
-            self._on_settled.set()
-        self.take(done.claimed)
+        with self._claim_lock, self._claiming():
+            with self._settling(ended):
+                in_use = self._workers_in_use(over)
+                done = self._slots.exchange(
+                    now, ends, node=self.node, limit=free, queues=self._queues, in_use=in_use
+                )
+            self._let_go(ended, done.settled)
+            if done.is_sooner and self._on_settled is not None:
+                self._on_settled.set()
+            self._start(done.claimed)
         return len(ended) + len(done.claimed)
 
     @contextmanager
@@ -204,7 +210,7 @@ class Worker:
         if free <= 0:
             return 0
         now, wanted = self._clock.now(), self._wanted[0] if self._wanted else None
-        with self._claiming():
+        with self._claim_lock, self._claiming():
             if wanted is None:
                 claimed = self._slots.claim_jobs(
                     now, node=self.node, limit=free, queues=self._queues, in_use=self._workers_in_use()
@@ -240,6 +246,32 @@ class Worker:
         with self._claiming():
             self._start(claimed)
 
+    @contextmanager
+    def offer(self) -> Iterator[FreeWorkers | None]:
+        """Offer the free workers to an evaluation on another thread, which may claim for them.
+
+        What it has claimed it hands to `take` inside the block. It never waits for a claim under way: then it is
+        offered None, as it is where no worker is free.
+        """
+        if not self._claim_lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            is_open = self._has_begun and not self._wanted and not self._runs.stopping.is_set()
+            free = self._idle_workers() if is_open else 0
+            if not free:
+                yield None
+                return
+            with self._claiming():
+                yield FreeWorkers(self.node, free, self._queues, self._workers_in_use())
+        finally:
+            self._claim_lock.release()
+
+    def _idle_workers(self) -> int:
+        """Return how many jobs can begin at once."""
+        running = len(self._running)
+        return self.fitness.count_claimable(max(self._max_workers - running, 0), running)
+
     def look_for_orphans(self) -> None:
         """Have the next step compare the running jobs with the recorded ones; from any thread."""
         self._may_have_orphans = True
@@ -254,9 +286,9 @@ class Worker:
         if not self._may_have_orphans:
             return 0
         self._may_have_orphans = False
-        with self._lock:
-            held = set(self._running)
-        with self._claiming():
+        with self._claim_lock, self._claiming():
+            with self._lock:
+                held = set(self._running)
             orphans = self._slots.put_orphans_back(self._clock.now(), node=self.node, held=held)
         if orphans:
             log.warning("%d job(s) were claimed here and never began: they are queued again", orphans)
