@@ -66,10 +66,13 @@ EXPECTED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("end_slot", (NOW,), {"last_completed_at": NOW}),
     ("cancel", (True, False), {"outstanding": 6, "waiting": 6}),
     ("cancel", (True, True), {"outstanding": 6, "waiting": 6, "retries_waiting": 6}),
+    ("ran", (5,), {"last_run_at": 5}),
+    ("ran", (2,), {}),
     (
         "end_well",
-        (NOW, "j"),
+        (NOW, "j", 5),
         {
+            "last_run_at": 5,
             "outstanding": 6,
             "running_jobs": 6,
             "run_count": 8,
@@ -117,8 +120,9 @@ def test_the_sql_of_a_change_writes_what_its_function_returns(
     counts: dict[str, int], now: int, started: tuple[int, int, int], own: bool
 ) -> None:
     before = a_row(**counts)
-    sql = row_changes.ENDED_WELL.to_sql(now=":now", job_id=":job_id")
-    assert updated(before, sql, {"now": now, "job_id": "j"}) == row_changes.end_well(before, now, "j")
+    sql = row_changes.ENDED_WELL.to_sql(now=":now", job_id=":job_id", run_at=":run_at")
+    ended = {"now": now, "job_id": "j", "run_at": now - 1}
+    assert updated(before, sql, ended) == row_changes.end_well(before, now, "j", now - 1)
     running, waiting, retries = started
     run_at = now if own else None
     sql = row_changes.STARTED.to_sql(running=":a", began_waiting=":b", began_retries=":c", run_at=":run_at")

@@ -60,7 +60,7 @@ def succeed_fast(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> De
         return None
     if job.breaker_key is not None or plan.awaits_successes:
         return None
-    after = row_changes.end_well(state, now, job.job_id)
+    after = row_changes.end_well(state, now, job.job_id, job.began_at)
     return Decision(state, after, plan, [], [], cancelled=[])
 
 
@@ -85,4 +85,4 @@ def end_fast(decision: Decision, now: int) -> State | None:
         return None
     if definition.guard or definition.capacity or definition.breaker or decision.plan.awaits_successes:
         return None
-    return row_changes.end_well(ORDINARY.added_to(after, now), now, job.job_id)
+    return row_changes.end_well(ORDINARY.added_to(after, now), now, job.job_id, now)

@@ -59,6 +59,7 @@ def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared
         if not outcome.is_still_running:  # work that continues counts as running
             draft.state = row_changes.release(draft.state)
     if job.is_own:
+        draft.state = row_changes.ran(draft.state, job.began_at)
         _settle_own(draft, job, outcome)
     elif is_relief(job, outcome, draft.plan.definition) and draft.state.expect_at is None:
         draft.state = with_expectation(draft.state, draft.plan, now)  # it was silent

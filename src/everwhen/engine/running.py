@@ -10,7 +10,9 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Literal
 
 from everwhen.clock import Clock
@@ -18,7 +20,15 @@ from everwhen.decide.budgets import max_cost
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.job import Job
-from everwhen.model.outcome import Outcome, OutcomeStatus, OutputGap, OutputPiece, OutputStream, type_of
+from everwhen.model.outcome import (
+    JobEnd,
+    Outcome,
+    OutcomeStatus,
+    OutputGap,
+    OutputPiece,
+    OutputStream,
+    type_of,
+)
 from everwhen.model.share import Share
 from everwhen.target import Nowhere, Output, Run, StopFlag, Stream
 
@@ -36,16 +46,25 @@ _ENDINGS = {
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A running job. It is ended once: the first reason counts. Owned by the loop's thread; others read `is_over`."""
+    """A claimed job, which runs or is about to. It is ended once: the first reason counts.
+
+    Owned by the loop's thread; others read `is_over`. `begin_by`: when it is given back if it has not begun, in
+    monotonic seconds.
+    """
 
     claimed: ClaimedJob
     run: Run
+    begin_by: float = inf
+    began_at: int | None = None
     task: asyncio.Task[Outcome] | None = None
     timer: asyncio.TimerHandle | None = None
     ending: Ending | None = None
     is_over: bool = False
     is_settled: bool = False  # its outcome is recorded, while work of it continues
     before: list[Running] = field(default_factory=list)  # older copies of the same job: have to end first
+    is_call: bool = False  # on a thread, not a task
+    has_returned: bool = False  # the call, before anybody ended it
+    call_end: Future[None] | None = None  # of a call that was left behind
 
     @property
     def share(self) -> Share:
@@ -54,6 +73,20 @@ class Running:
     @property
     def held(self) -> Held:
         return self.claimed.job.job_id, self.claimed.job.fence
+
+    def begin(self, now: int) -> None:
+        """Note when the target begins: the time for it counts from here, not from the claim."""
+        claimed_at = self.claimed.job.began_at
+        if now <= claimed_at:  # the clock was set back
+            return
+        self.began_at = now
+        if self.run.deadline_at is not None:
+            self.run = replace(self.run, deadline_at=self.run.deadline_at + now - claimed_at)
+
+    def job_end(self, outcome: Outcome) -> JobEnd:
+        """Return how this job ended. What counts towards a budget was counted at the claim, and so it began there."""
+        started_at = None if self.claimed.definition.budgets else self.began_at
+        return JobEnd(*self.held, outcome, started_at)
 
     def end(self, ending: Ending) -> None:
         """Cancel the task; a task that has not begun yet is cancelled as soon as it does."""
@@ -69,9 +102,12 @@ class Running:
         return any(not work.done() for work in self.run.still_running)
 
     def outcome(self) -> Outcome:
-        """Return the outcome of the run, whatever the target did."""
+        """Return the outcome of the task, whatever the target did."""
         assert self.task is not None
-        reported = _reported(self.task)
+        return self.outcome_of(_reported(self.task))
+
+    def outcome_of(self, reported: Outcome) -> Outcome:
+        """Return the outcome of the run, from what the target has reported."""
         if self.ending is None:
             return reported
         if self.ending == "cut_off":

@@ -129,8 +129,13 @@ class Service:
         runtime.wake_requests = self._request_wake.set
         runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(runtime, role=options.role, seconds=options.lease, service=options.name)
-        self.ticker = Ticker(store.slots, store.clock, on_decided=options.on_decided)
         self.worker = self._new_worker()
+        self.ticker = Ticker(
+            store.slots,
+            store.clock,
+            on_decided=options.on_decided,
+            workers=self.worker if self.is_worker else None,
+        )
         self._webhooks = webhooks
         if notifier is not None:
             notifier.node = lambda: self.node
@@ -468,10 +473,10 @@ class Service:
         end_pauses(self._store)
         advanced = self.ticker.counts.advanced
         more = self.ticker.step(self._stopped.is_set)
-        if self.ticker.counts.advanced != advanced:
+        if self.ticker.left_to_workers:
             self._worker_wake.set()
-            if self._deliveries is not None:
-                self._deliveries.wake()
+        if self._deliveries is not None and self.ticker.counts.advanced != advanced:
+            self._deliveries.wake()
         if not more and self._downtime is not None:
             self._downtime.tell(self.node)
             self._downtime = None

@@ -13,19 +13,31 @@ Then all due slots are decided as of one instant, because the next second may be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from everwhen.clock import Clock
 from everwhen.decide.status import end_pause
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.changes import Decision
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
+from everwhen.model.share import FreeWorkers
 from everwhen.runtime import Runtime
 from everwhen.store.opened import store_of
 from everwhen.store.slots import Slots
 from everwhen.store.tick import TickReport
 
 BATCH = 500
+
+
+class WorkersOffer(Protocol):
+    """The workers of the same node: what an evaluation fires may begin on those that are free."""
+
+    def offer(self) -> AbstractContextManager[FreeWorkers | None]: ...
+
+    def take(self, claimed: Sequence[ClaimedJob], /) -> None: ...
 
 
 @dataclass(slots=True)
@@ -49,14 +61,17 @@ class Ticker:
         *,
         batch: int = BATCH,
         on_decided: Callable[[Sequence[Decision]], None] | None = None,
+        workers: WorkersOffer | None = None,
     ) -> None:
         self._slots = slots
         self._clock = clock
         self._batch = batch
         self._on_decided = on_decided  # called after the commit; it must not raise
+        self._workers = workers
         self.counts = TickCounts()
         self.alive_since: int | None = None  # when the node of this ticker was first recorded
-        self._decided = self._fired = 0
+        self._decided = self._fired = self._begun = 0
+        self.left_to_workers = False  # whether the last step decided more than was begun in it
         self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
@@ -64,7 +79,7 @@ class Ticker:
 
         `is_over` returns whether firing has to end: a stopping node does not process its backlog first.
         """
-        before, fired = self._decided, self._fired
+        before, fired, begun = self._decided, self._fired, self._begun
         report = self._first_second(is_over)
         if report is None or not is_over():
             report = self._tick(behind=False)
@@ -74,6 +89,7 @@ class Ticker:
             report = self._tick(behind=True)
         self.note_check()
         self.counts.fired += self._fired - fired
+        self.left_to_workers = self._decided - before > self._begun - begun
         if self._decided != before:
             self.counts.advanced = self.counts.checked
         return report.more
@@ -96,9 +112,16 @@ class Ticker:
 
     def _tick(self, *, behind: bool, now: int | None = None) -> TickReport:
         now = self._clock.now() if now is None else now
-        report = self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
+        due: dict[str, Any] = {"limit": self._batch, "behind": behind, "alive_since": self.alive_since}
+        if self._workers is None:
+            report = self._slots.tick(now, **due)
+        else:
+            with self._workers.offer() as workers:
+                report = self._slots.tick(now, **due, workers=workers)
+                self._workers.take(report.claimed)
         self._decided += report.schedules
         self._fired += report.fired
+        self._begun += len(report.claimed)
         if self._on_decided is not None and report.decisions:
             self._on_decided(report.decisions)
         return report

@@ -2,42 +2,37 @@
 
 A job belongs to the node that claimed it, by lease and fencing token; the node's report counts only while both are
 valid. Targets run on one event loop, blocking ones in threads. The claims of many jobs share one transaction, and so
-do their settlements.
+do their settlements. Where jobs are short the node claims ahead (`claims_ahead`): a claimed job begins as soon as a
+worker is free, and is given back when that takes longer than expected.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import queue
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
-from typing import Literal, TypeVar, cast
+from typing import TypeVar
 
 from everwhen.clock import Clock
-from everwhen.engine.call_executor import CallExecutor, LoopThread
+from everwhen.engine.claims_ahead import MOMENT, Pace
 from everwhen.engine.fitness import Fitness, Unfit
+from everwhen.engine.job_runs import JobRuns, Return
 from everwhen.engine.loop import LOOK_AGAIN, Loop, Wake
-from everwhen.engine.running import Ending, OutputBook, Running, failed_by, run_of
+from everwhen.engine.running import Ending, OutputBook, Running, run_of
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob, Held
-from everwhen.model.host_fault import HostFault, NotBegunError, before_target, host_fault_of
-from everwhen.model.outcome import JobEnd, Outcome, drifted, not_begun
-from everwhen.model.share import Share, WorkersInUse
+from everwhen.model.outcome import JobEnd, Outcome
+from everwhen.model.share import FreeWorkers, Share, WorkersInUse
 from everwhen.store.slots import Slots
 from everwhen.target import Observer, Several, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
-# Why a job is given back and not settled: interrupted because the node stops, lost with its lease, or not begun.
-Return = Literal["interrupted", "lost"] | HostFault
 _RETURNS = {"interrupted": "were interrupted", "lost": "were lost with the lease of this node"}
-MOST_UNBEGUN = 20  # times that the host lets one job not begin
-MOST_COUNTED = 10_000
 T = TypeVar("T")
 
 SETTLED_AT_ONCE = 500
@@ -74,15 +69,19 @@ class Worker:
         self._most_per_owner = max_workers_per_owner or max(max_workers - 1, 1)
         self._wake = wake or Wake()
         self._on_settled = on_settled
-        self._observer = observer or Several()
+        self._runs = JobRuns(
+            clock, targets, max_workers=max_workers, observer=observer or Several(), reports=self
+        )
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
+        self._pace = Pace()
         self._in_use: Counter[Share] = Counter()  # workers, by those of `_running`
         self._lock = threading.Lock()
+        # Of who claims: until a claim is committed and its jobs are among `_running`, no other claim of this node is
+        # made, and nothing counts as an orphan.
+        self._claim_lock = threading.Lock()
+        self._has_begun = False
         self._left = threading.Condition()  # notified when a job that is waited for is over
-        self._is_async: dict[str, bool] = {}  # by kind of target
-        self._loop = LoopThread("everwhen-targets")
-        self._call_executor = CallExecutor(max_workers)
         self._output = OutputBook(slots.write_output, clock)
         self._looked_external_at = float("-inf")
         self._may_have_orphans = False
@@ -90,34 +89,37 @@ class Worker:
         self._returned: queue.SimpleQueue[tuple[Running, Return]] = queue.SimpleQueue()
         self.fitness = Fitness(clock)
         self._recorded_unfit: Unfit | None = None
-        self._not_begun: Counter[str] = Counter()  # how often the host let a job not begin
-        self._stopping = StopFlag()
         self._is_over = False
 
     @property
     def running_count(self) -> int:
-        return len(self._running)
+        return len(self._begun())
 
     @property
     def unsettled_count(self) -> int:
         """Return how many of the running jobs have not ended: work of a job may go on behind its recorded end."""
-        with self._lock:
-            return sum(not running.is_settled for running in self._running.values())
+        return sum(not running.is_settled for running in self._begun())
 
     def running_count_of(self, group: str | None) -> int:
         """Return how many of the running jobs belong to a plugin, agent or workflow."""
+        return sum(running.claimed.definition.group == group for running in self._begun())
+
+    def _begun(self) -> list[Running]:
         with self._lock:
-            return sum(running.claimed.definition.group == group for running in self._running.values())
+            claimed = list(self._running.values())
+        waiting = self._runs.waiting
+        return [running for running in claimed if running not in waiting]
 
     def begin(self, node: str) -> None:
         """Work for this node, also after a stop."""
         self.node = node
-        self._stopping = StopFlag()
+        self._has_begun = True
+        self._runs.stopping = StopFlag()
         self._is_over = False
 
     def prepare_to_stop(self) -> None:
         """Note that the node stops: from now on a process that a signal ends was interrupted, and did not fail."""
-        self._stopping.set()
+        self._runs.stopping.set()
 
     # -- one step of the worker's loop --
 
@@ -125,17 +127,25 @@ class Worker:
         """Settle ended jobs, then claim ready ones; return True when something was done."""
         self._see_to_fitness()
         done = self.end_overdue() + self.put_orphans_back()
+        self._runs.give_back(self._clock.monotonic())
         if not self._returned.empty():
             self._give_returned_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
-            return bool(done + self._exchange(_drained(self._ended, SETTLED_AT_ONCE)))
+            return bool(done + self._exchange(self._drain_ended()))
         done += self.settle()
         return bool(done + self._claim(self._free_workers()))
 
     def _free_workers(self, over: int = 0) -> int:
         """Return how many jobs may be claimed, when so many of the running ones are over."""
         running = len(self._running) - over
-        return self.fitness.count_claimable(max(self._max_workers - running, 0), running)
+        places = self._max_workers + self._pace.count_ahead(self._clock.monotonic())
+        return self.fitness.count_claimable(max(places - running, 0), running)
+
+    def _drain_ended(self) -> list[Ended]:
+        ended = _drained(self._ended, SETTLED_AT_ONCE)
+        if ended:
+            self._pace.note_ended(len(ended), self._clock.monotonic())
+        return ended
 
     def _see_to_fitness(self) -> None:
         """Try whether jobs can begin again, where they could not; record when that changes."""
@@ -159,15 +169,16 @@ class Worker:
         over = [running for running, outcome in ended if not outcome.is_still_running]
         free = self._free_workers(len(over))
         now, ends = self._clock.now(), _ends(ended)
-        with self._claiming(), self._settling(ended):
-            in_use = self._workers_in_use(over)
-            done = self._slots.exchange(
-                now, ends, node=self.node, limit=free, queues=self._queues, in_use=in_use
-            )
-        self._let_go(ended, done.settled)
-        if done.is_sooner and self._on_settled is not None:
-            self._on_settled.set()
-        self.take(done.claimed)
+        with self._claim_lock, self._claiming():
+            with self._settling(ended):
+                in_use = self._workers_in_use(over)
+                done = self._slots.exchange(
+                    now, ends, node=self.node, limit=free, queues=self._queues, in_use=in_use
+                )
+            self._let_go(ended, done.settled)
+            if done.is_sooner and self._on_settled is not None:
+                self._on_settled.set()
+            self._start(done.claimed)
         return len(ended) + len(done.claimed)
 
     @contextmanager
@@ -199,7 +210,7 @@ class Worker:
         if free <= 0:
             return 0
         now, wanted = self._clock.now(), self._wanted[0] if self._wanted else None
-        with self._claiming():
+        with self._claim_lock, self._claiming():
             if wanted is None:
                 claimed = self._slots.claim_jobs(
                     now, node=self.node, limit=free, queues=self._queues, in_use=self._workers_in_use()
@@ -235,6 +246,32 @@ class Worker:
         with self._claiming():
             self._start(claimed)
 
+    @contextmanager
+    def offer(self) -> Iterator[FreeWorkers | None]:
+        """Offer the free workers to an evaluation on another thread, which may claim for them.
+
+        What it has claimed it hands to `take` inside the block. It never waits for a claim under way: then it is
+        offered None, as it is where no worker is free.
+        """
+        if not self._claim_lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            is_open = self._has_begun and not self._wanted and not self._runs.stopping.is_set()
+            free = self._idle_workers() if is_open else 0
+            if not free:
+                yield None
+                return
+            with self._claiming():
+                yield FreeWorkers(self.node, free, self._queues, self._workers_in_use())
+        finally:
+            self._claim_lock.release()
+
+    def _idle_workers(self) -> int:
+        """Return how many jobs can begin at once."""
+        running = len(self._running)
+        return self.fitness.count_claimable(max(self._max_workers - running, 0), running)
+
     def look_for_orphans(self) -> None:
         """Have the next step compare the running jobs with the recorded ones; from any thread."""
         self._may_have_orphans = True
@@ -249,9 +286,9 @@ class Worker:
         if not self._may_have_orphans:
             return 0
         self._may_have_orphans = False
-        with self._lock:
-            held = set(self._running)
-        with self._claiming():
+        with self._claim_lock, self._claiming():
+            with self._lock:
+                held = set(self._running)
             orphans = self._slots.put_orphans_back(self._clock.now(), node=self.node, held=held)
         if orphans:
             log.warning("%d job(s) were claimed here and never began: they are queued again", orphans)
@@ -268,7 +305,7 @@ class Worker:
     def settle(self) -> int:
         """Record how jobs ended; a job whose work still runs stays until that work has ended, too."""
         self._give_returned_back()
-        ended = _drained(self._ended, SETTLED_AT_ONCE)
+        ended = self._drain_ended()
         if not ended:
             return 0
         with self._settling(ended):
@@ -297,6 +334,9 @@ class Worker:
             case "interrupted" | "lost":
                 count = self._slots.give_back(now, node=self.node, held=held, is_lost=why == "lost")
                 end = "and run again unless on_lost is fail"
+            case "ahead":
+                self._slots.give_unbegun_back(now, node=self.node, held=held)
+                count, end = 0, ""
             case _:
                 count = self._slots.give_unbegun_back(now, node=self.node, held=held, fault=why)
                 end = "and begin where they can"
@@ -316,21 +356,14 @@ class Worker:
             self._forget(running.held for running, outcome in ended if not outcome.is_still_running)
         for running, outcome in ended:
             if outcome.is_still_running:
-                self._await_work(running, outcome)
-
-    def _await_work(self, running: Running, outcome: Outcome) -> None:
-        """Free the worker of a settled run when the last of its remaining work has returned."""
-        left = next((work for work in running.run.still_running if not work.done()), None)
-        if left is not None:
-            left.add_done_callback(lambda _left: self._await_work(running, outcome))
-            return
-        self._ended.put((running, outcome._replace(is_still_running=False)))
-        self._wake.set()
+                over = outcome._replace(is_still_running=False)
+                self._runs.await_work(running, partial(self.ended, running, over))
 
     def seconds_to_next(self, at_most: float) -> float:
         at_most = self.fitness.seconds_to_next(at_most)
         if self.fitness.unfit is not None:
             return at_most
+        at_most = max(min(self._runs.earliest_begin_by - self._clock.monotonic(), at_most), 0.0)
         ready_at = self._slots.next_ready_at(self._queues, self._workers_in_use())
         if ready_at is None or not self._free_workers():
             return at_most
@@ -352,7 +385,7 @@ class Worker:
         with self._lock:
             running = [one for one in self._running.values() if job_ids is None or one.run.job_id in job_ids]
         for one in running:
-            self._loop.call(one.end, ending)
+            self._runs.end(one, ending)
         return running
 
     def drain(self, seconds: float) -> int:
@@ -361,6 +394,7 @@ class Worker:
         Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
         processes to end afterwards.
         """
+        self._runs.give_back()
         if not self.unsettled_count:
             return 0
         looked, over = threading.Event(), threading.Event()
@@ -388,6 +422,7 @@ class Worker:
         """
         with self._lock:
             self._is_over = True
+        self._runs.give_back()
         left = self._end_running("abandoned")
         with self._left:
             self._left.wait_for(lambda: all(running.is_over for running in left), seconds)
@@ -410,8 +445,9 @@ class Worker:
         Only when the node stops, not when only this run is ended: a job that the queue's own time limit ends again
         and again is rescued three times and no more.
         """
+        self._runs.give_back()
         self.settle()
-        if not self._stopping.is_set():
+        if not self._runs.stopping.is_set():
             return
         with self._lock:
             ended = {held for held, running in self._running.items() if running.is_settled}
@@ -422,17 +458,16 @@ class Worker:
 
     def close(self) -> None:
         """End the loop and close what the targets keep open on it; no job runs any more."""
-        closers = [getattr(target, "close", None) for target in self._targets.values()]
-        self._loop.finish([close for close in closers if close is not None])
-        self._call_executor.close()
+        self._runs.close()
         self._output.close()
         self.fitness.close()
 
-    # -- on the event loop --
+    # -- what becomes of runs --
 
     def _start(self, claimed: Sequence[ClaimedJob]) -> None:
-        output, stopping = self._output, self._stopping
+        output, stopping = self._output, self._runs.stopping
         batch = [Running(claim, run_of(claim, output.of(claim.job), stopping)) for claim in claimed]
+        now = self._clock.monotonic()
         with self._lock:
             if self._is_over or not batch:
                 return
@@ -441,114 +476,41 @@ class Worker:
             for older in self._running.values():
                 if older.run.job_id in newer:
                     newer[older.run.job_id].before.append(older)
+            if not self._running:
+                self._pace.begin(now)
             for running in batch:
                 self._running[running.held] = running
                 self._in_use[running.share] += 1
         try:
-            self._loop.call(self._begin, batch)  # one hand-over for the whole batch
-        except BaseException as error:
-            fault = host_fault_of(error)  # no thread can be started
-            if fault is not None:
-                for running in batch:
-                    self._return_unbegun(running, fault)
-                return
+            self._runs.begin(batch, begin_by=now + MOMENT)
+        except BaseException:
             with self._lock:
                 self._forget(running.held for running in batch)
             raise
 
-    def _return_unbegun(self, running: Running, fault: HostFault) -> None:
-        self.fitness.note(fault)
-        self._returned.put((running, fault))
-        running.is_over = True
-        self._wake.set()
+    def ended(self, running: Running, outcome: Outcome) -> None:
+        """Note that a run is over; from any thread."""
+        self._ended.put((running, outcome))
+        self.abandoned(running)
 
-    def _begin(self, batch: Sequence[Running]) -> None:
-        loop = asyncio.get_running_loop()
-        for running in batch:
-            for older in running.before:
-                older.end("superseded")
-            self._notify(self._observer.started, running.run)
-            running.task = loop.create_task(self._work_of(running))
-            running.task.add_done_callback(partial(self._finish, running))
-            if running.ending is not None:
-                running.task.cancel()
-        loop.call_soon(self._set_timers, batch)
+    def returned(self, running: Running, why: Return) -> None:
+        """Note that a job has to be given back; from any thread."""
+        if why != "interrupted" and why != "lost" and why != "ahead":
+            self.fitness.note(why)
+        self._returned.put((running, why))
+        self.abandoned(running)
 
-    def _set_timers(self, batch: Sequence[Running]) -> None:
-        """Set the timers after the first step of the tasks: a task that has ended in it needs none."""
-        loop = asyncio.get_running_loop()
-        for running in batch:
-            assert running.task is not None
-            if running.run.seconds_left is not None and not running.task.done():
-                running.timer = loop.call_later(running.run.seconds_left, running.end, "timed_out")
-
-    async def _work_of(self, running: Running) -> Outcome:
-        outcome = await self._outcome_of(running)
-        is_by_signal = isinstance(outcome, Outcome) and outcome.is_interrupted
-        if is_by_signal and not await running.run.is_node_stopping():
-            return outcome._replace(is_interrupted=False)  # killed by another process: an ordinary failure
-        return outcome
-
-    async def _outcome_of(self, running: Running) -> Outcome:
-        if older := [copy.task for copy in running.before if copy.task is not None]:
-            await asyncio.wait(older)
-        target = running.claimed.definition.target
-        adapter = self._targets.get(target.kind)
-        if adapter is None:
-            return drifted(f'no target of kind "{target.kind}" on this node')
-        try:
-            if target.kind not in self._is_async:
-                self._is_async[target.kind] = inspect.iscoroutinefunction(adapter.run)
-            if self._is_async[target.kind]:
-                return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
-            work = partial(_guarded, partial(adapter.run, target.spec, running.run))
-            with before_target():
-                handed = self._call_executor.hand_over(work)
-            return await running.run.until_cancelled(handed)
-        except NotBegunError as error:
-            return not_begun(error.fault, error)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            return failed_by(error)
-
-    def _finish(self, running: Running, _task: asyncio.Task[Outcome]) -> None:
-        if running.timer is not None:
-            running.timer.cancel()
-        outcome = running.outcome()
-        if running.is_left_behind:
-            outcome = outcome._replace(is_still_running=True)
-        if outcome.host_fault is not None and self._may_try_again(running):
-            self._return_unbegun(running, outcome.host_fault)
-        elif outcome.is_interrupted or outcome.status == "lost":
-            self._returned.put((running, "lost" if outcome.status == "lost" else "interrupted"))
-        elif running.ending != "abandoned":
-            if outcome.awaits is None:  # else it has not ended
-                self._notify(self._observer.ended, running.run, outcome)
-            self._ended.put((running, outcome))
+    def abandoned(self, running: Running) -> None:
+        """Note that nobody waits for a run any more; from any thread."""
         running.is_over = True
         if self._is_over:  # checked after the line above; `abandon` uses the opposite order
             with self._left:
                 self._left.notify_all()
         self._wake.set()
 
-    def _may_try_again(self, running: Running) -> bool:
-        """Count a job that did not begin; False for one that meets such a fault however often the host has recovered:
-        then the fault is its own."""
-        if len(self._not_begun) > MOST_COUNTED:
-            self._not_begun.clear()
-        self._not_begun[running.run.job_id] += 1
-        return self._not_begun[running.run.job_id] <= MOST_UNBEGUN
-
-    def _notify(self, tell: Callable[..., None], *what: object) -> None:
-        """Call an observer; one that fails (a closed terminal) must not affect the worker."""
-        try:
-            tell(*what)
-        except Exception:
-            with suppress(Exception):  # nor may a handler of the log that fails
-                log.warning("an observer failed", exc_info=True)
-
 
 def _ends(ended: Sequence[Ended]) -> list[JobEnd]:
-    return [JobEnd(*running.held, outcome) for running, outcome in ended]
+    return [running.job_end(outcome) for running, outcome in ended]
 
 
 def _drained(waiting: queue.SimpleQueue[T], most: float = inf) -> list[T]:
@@ -557,15 +519,3 @@ def _drained(waiting: queue.SimpleQueue[T], most: float = inf) -> list[T]:
         while len(found) < most:
             found.append(waiting.get_nowait())
     return found
-
-
-def _guarded(work: Callable[[], object]) -> Outcome:
-    """Run a blocking target on its thread, and return an outcome whatever it raises."""
-    try:
-        outcome = work()
-    except NotBegunError as error:
-        return not_begun(error.fault, error)
-    except BaseException as error:
-        return failed_by(error)
-    assert isinstance(outcome, Outcome)
-    return outcome

@@ -111,6 +111,13 @@ class Job(NamedTuple):
     cost_source: CostSource | None = None
     is_result_json: bool | None = None  # the result is an object or a list, written as JSON
     error_type: str | None = None  # of the exception whose traceback `error` is
+
+    @property
+    def began_at(self) -> int:
+        """Return when the last attempt of a job that has begun did so."""
+        assert self.started_at is not None
+        return self.started_at
+
     cost_estimated: int | None = (
         None  # what of `cost_amount` is; None: release 0.2 wrote it, or there is none
     )

@@ -137,11 +137,12 @@ def drifted(reason: str) -> Outcome:
 
 
 class JobEnd(NamedTuple):
-    """How a claimed job ended."""
+    """How a claimed job ended. `started_at`: when its target began, where that was later than the claim."""
 
     job_id: str
     fence: int
     outcome: Outcome
+    started_at: int | None = None
 
 
 # The output of a run, in pieces, each with its position in the stream.

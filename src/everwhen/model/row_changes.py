@@ -103,8 +103,10 @@ SLOT_ENDED = RowChange({"last_completed_at": "now"})
 CANCELLED = OVER | RowChange(
     {"waiting": "waiting - is_waiting", "retries_waiting": "retries_waiting - is_waiting_retry"}
 )
+# An own job has ended: only now it is known when its target began, which may have been later than its claim.
+RAN = RowChange({"last_run_at": "max(run_at, coalesce(last_run_at, run_at))"})
 # An ordinary success: the only attempt of its slot, on which nothing else depends.
-ENDED_WELL = OVER | RELEASED | SUCCEEDED | SLOT_ENDED
+ENDED_WELL = OVER | RELEASED | SUCCEEDED | SLOT_ENDED | RAN
 
 # -- the row of a job --
 
@@ -216,7 +218,8 @@ fail: Callable[[State, str, str | None], State]
 fail_slot: Callable[[State, bool], State]
 end_slot: Callable[[State, int], State]
 cancel: Callable[[State, bool, bool], State]
-end_well: Callable[[State, int, str], State]
+ran: Callable[[State, int], State]
+end_well: Callable[[State, int, str, int], State]
 start_job: Callable[[Job, int, int | None, str, bool], Job]
 queue_job: Callable[[Sequence[object], int], Job]
 
@@ -236,7 +239,8 @@ _OF_STATES: dict[str, tuple[RowChange, str]] = {
     "fail_slot": (SLOT_FAILED, "keeps_retries"),
     "end_slot": (SLOT_ENDED, "now"),
     "cancel": (CANCELLED, "is_waiting is_waiting_retry"),
-    "end_well": (ENDED_WELL, "now job_id"),
+    "ran": (RAN, "run_at"),
+    "end_well": (ENDED_WELL, "now job_id run_at"),
 }
 
 

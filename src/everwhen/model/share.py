@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,6 +39,19 @@ class WorkersInUse(NamedTuple):
 
 
 NONE_IN_USE = WorkersInUse()
+
+
+class FreeWorkers(NamedTuple):
+    """Workers that a node offers to the evaluation of slots: what it fires may begin there at once."""
+
+    node: str
+    number: int
+    queues: Sequence[str] | None = None
+    in_use: WorkersInUse = NONE_IN_USE
+
+    def serve(self, queue: str) -> bool:
+        """Return whether they take jobs of this queue; those of one program contain an @ and have to be named."""
+        return "@" not in queue if self.queues is None else queue in self.queues
 
 
 @lru_cache(maxsize=10_000)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from everwhen.decide.budgets import Refusal
 from everwhen.decide.claim import Claims, claim
 from everwhen.decide.settle import put_off_retry
-from everwhen.model.claim import ClaimedJob, ScheduleCounters
+from everwhen.model.changes import Decision
+from everwhen.model.claim import ClaimedJob, ScheduleCounters, counters_of
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Shared
 from everwhen.model.schedule import Plan, Schedule
-from everwhen.model.share import NONE_IN_USE, WorkersInUse
+from everwhen.model.share import NONE_IN_USE, FreeWorkers, WorkersInUse
 from everwhen.store.commit import commit_decisions, write_shared, write_starts
 from everwhen.store.dialect import Statement
 from everwhen.store.job_rows import IS_OURS, JOB
@@ -75,6 +76,33 @@ def take_jobs(
             break
     if len(jobs) < len(look.peeked) and not (claims.taken or claims.postponed or claims.refused):
         return None
+    return write_claims(tx, claims, shared, now)
+
+
+def claim_fired(
+    tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int, workers: FreeWorkers
+) -> list[ClaimedJob] | None:
+    """Claim jobs in the transaction that fires them, for a node that has a free worker for each, and write `shared`.
+
+    Return None when there is nothing to claim: then nothing is written. Their keys and rows are locked already. The
+    caller has made sure that no job waits which was ready before them.
+    """
+    ids = [job.job_id for one in decisions for job in one.jobs if job.is_ready and job.not_before is None]
+    if not 0 < len(ids) <= workers.number:
+        return None
+    jobs = [job for job in tx.jobs(ids).values() if job.ready_at is not None and workers.serve(job.queue)]
+    known = {(one.after.uid, one.after.revision): one.plan for one in decisions}
+    counters = {one.after.uid: counters_of(one.after) for one in decisions}
+    claims = claim(
+        jobs,
+        known,
+        counters,
+        shared,
+        node=workers.node,
+        limit=workers.number,
+        now=now,
+        in_use=workers.in_use,
+    )
     return write_claims(tx, claims, shared, now)
 
 

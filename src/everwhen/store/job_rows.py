@@ -166,8 +166,8 @@ FROM batch AS v(deadline_at, is_probe, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'""")
 _END = Statement("""
 UPDATE jobs AS j SET status = v.status, ended_at = :now::instant, released_at = :now::instant, error = v.error,
-    error_type = v.error_type, result = v.result, is_result_json = v.is_result_json
-FROM batch AS v(status, error, error_type, result, is_result_json, row_id, fence)
+    error_type = v.error_type, result = v.result, is_result_json = v.is_result_json, started_at = v.started_at
+FROM batch AS v(status, error, error_type, result, is_result_json, started_at, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
 _POSTPONE = Statement("""
 UPDATE jobs AS j SET ready_at = v.ready_at FROM batch AS v(ready_at, row_id) WHERE j.row_id = v.row_id""")
@@ -219,7 +219,16 @@ class JobWrites(JobReads):
 
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
         batch = [
-            (o.status, o.error, o.error_type, o.result, o.is_json or None, job.row_id, job.fence)
+            (
+                o.status,
+                o.error,
+                o.error_type,
+                o.result,
+                o.is_json or None,
+                job.started_at,
+                job.row_id,
+                job.fence,
+            )
             for job, o in ended
         ]
         self.expect(len(batch), self.run(_END, now=now, batch=batch))

@@ -83,6 +83,7 @@ class Finished(NamedTuple):
     schedule_row: int | None
     revision: int | None
     outstanding: int | None
+    started_at: int | None
     cost_reserved: str | None = None
 
 

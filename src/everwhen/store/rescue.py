@@ -70,9 +70,15 @@ def give_jobs_back(tx: Transaction, found: Sequence[Job], now: int) -> int:
     return _take_back(tx, found, now, end, is_rescue=False, detail={"interrupted": True})
 
 
-def give_unbegun_back(tx: Transaction, found: Sequence[Job], now: int, *, fault: HostFault) -> int:
-    """Requeue jobs that their own node could not begin: no attempt, no rescue, for any `on_lost`; return how many."""
-    detail = {"began": False, "fault": fault}
+def give_unbegun_back(
+    tx: Transaction, found: Sequence[Job], now: int, *, fault: HostFault | None = None
+) -> int:
+    """Requeue jobs that their own node did not begin: no attempt, no rescue, for any `on_lost`; return how many.
+
+    `fault`: why the host let them not begin. Without one the node claimed them ahead, and other jobs took longer than
+    it expected: that is no event.
+    """
+    detail = None if fault is None else {"began": False, "fault": fault}
     return _take_back(
         tx, found, now, lambda _job, _on_lost: None, is_rescue=False, detail=detail, is_attempt=False
     )
@@ -85,10 +91,13 @@ def _take_back(
     decide: Callable[[Job, OnLost], Outcome | None],
     *,
     is_rescue: bool,
-    detail: Mapping[str, object],
+    detail: Mapping[str, object] | None,
     is_attempt: bool = True,
 ) -> int:
-    """Requeue running jobs, or end them as decided; release jobs that had ended earlier; return how many they are."""
+    """Requeue running jobs, or end them as decided; release jobs that had ended earlier; return how many they are.
+
+    `detail` is that of the events; None: there are none.
+    """
     seen = [
         LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key, cost_reserved=j.cost_reserved)
         for j in found
@@ -128,20 +137,21 @@ def _requeue(
     now: int,
     *,
     is_rescue: bool,
-    detail: Mapping[str, object],
+    detail: Mapping[str, object] | None,
     is_attempt: bool,
 ) -> None:
     """Requeue jobs under the same id and a new fencing token; each keeps its place in the limits but is not running."""
     if not jobs:
         return
     add_shared(tx, shared, (), jobs)
-    began = detail.get("began", True)  # an attempt that never began costs nothing
+    began = detail is not None and detail.get("began", True)  # an attempt that never began costs nothing
     definitions = {job.job_id: plans[job.uid, job.revision].definition for job in jobs if began}
     limited = [job for job in jobs if began and definitions[job.job_id].budgets]
     spent = _count_again(tx, limited, definitions, shared, now) if limited else {}
-    tx.insert_events(
-        [event_about(job, "job.rescued", now, {**detail, **spent.get(job.job_id, {})}) for job in jobs]
-    )
+    if detail is not None:
+        tx.insert_events(
+            [event_about(job, "job.rescued", now, {**detail, **spent.get(job.job_id, {})}) for job in jobs]
+        )
     before = tx.states({job.uid for job in jobs})
     after = dict(before)
     for job in jobs:

@@ -95,8 +95,9 @@ _COUNT_STARTS = Statement(f"""
 UPDATE schedules SET {STARTED.to_sql(**_BEGAN, run_at=":run_at::instant")}
 WHERE row_id = ANY(:row_ids::integers)""")
 _COUNT_SUCCESSES = Statement(f"""
-UPDATE schedules AS s SET {ENDED_WELL.to_sql(now=":now::instant", job_id="v.job_id")}
-FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
+UPDATE schedules AS s SET
+    {ENDED_WELL.to_sql(now=":now::instant", job_id="v.job_id", run_at="v.started_at", max="greatest")}
+FROM batch AS v(row_id, job_id, started_at) WHERE s.row_id = v.row_id""")
 _DELETE = Statement("DELETE FROM schedules WHERE row_id = :row_id")
 # The primary keys of schedules and schedule_costs.
 _DELETE_COSTS = Statement("""
@@ -137,7 +138,8 @@ class ScheduleWrites(ScheduleReads):
 
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         """Count one success on the row of each schedule: of own jobs, after which nothing is outstanding."""
-        self.run(_COUNT_SUCCESSES, now=now, batch=[(job.schedule_row, job.job_id) for job in jobs])
+        batch = [(job.schedule_row, job.job_id, job.started_at) for job in jobs]
+        self.run(_COUNT_SUCCESSES, now=now, batch=batch)
 
     def delete_schedule(self, row_id: int) -> None:
         self.run(_DELETE_COSTS, row_id=row_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from everwhen.decide.settle import cancel_catch_up, is_relief, settle
 from everwhen.model import row_changes
@@ -34,6 +34,7 @@ from everwhen.store.messages import insert_messages
 from everwhen.store.transaction import Finished, JobLine, Transaction
 
 Ended = tuple[Job, Outcome]
+T = TypeVar("T", Job, Finished)
 
 # idx_jobs_outstanding, whole: few of all jobs are outstanding.
 _QUEUED_CATCH_UP = Statement("""
@@ -48,7 +49,7 @@ _OUTCOME_TOKEN = Statement("SELECT outcome_token FROM jobs WHERE job_id = :job_i
 # The same, and the primary key of schedules.
 _FINISHED = Statement("""
 SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
-    j.fence, j.released_at, s.row_id, s.revision, s.outstanding, j.cost_reserved
+    j.fence, j.released_at, s.row_id, s.revision, s.outstanding, j.started_at, j.cost_reserved
 FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid
 WHERE j.job_id = ANY(:job_ids::texts)""")
 # The primary key of jobs, for all that follow. A job continues externally with the hash of the token that authorises
@@ -85,7 +86,7 @@ def settle_full(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: in
     for end in ends:
         job = jobs.get(end.job_id)
         if job is not None and is_held_by(job, end.fence):
-            current.setdefault(end.job_id, (job, storable_outcome(end.outcome)))
+            current.setdefault(end.job_id, (_begun(job, end), storable_outcome(end.outcome)))
     if current:
         _end_all(tx, list(current.values()), shared, now)
     return len(current)
@@ -339,7 +340,7 @@ def settle_fast(tx: Transaction, ends: Sequence[JobEnd], shared: Shared, now: in
     for end in ends:
         job = found.get(end.job_id)
         if job is not None and _is_fast(job, end, known):
-            ordinary.append((job, storable_outcome(end.outcome)))
+            ordinary.append((_begun(job, end), storable_outcome(end.outcome)))
         else:
             left.append(end)
     if ordinary:
@@ -385,6 +386,11 @@ def _give_places_back(jobs: Sequence[Finished], shared: Shared) -> None:
             outstanding[job.capacity_key] = outstanding.get(job.capacity_key, 0) + bool(job.is_counted)
     for key, count in outstanding.items():
         shared.move(key, outstanding=-count, running=-running.get(key, 0))
+
+
+def _begun(job: T, end: JobEnd) -> T:
+    """Return the job with the instant at which its target began, where that was later than the claim."""
+    return job if end.started_at is None else job._replace(started_at=end.started_at)
 
 
 def is_held_by(job: Job | Finished, fence: int) -> bool:

@@ -17,7 +17,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import JobEnd, Outcome, OutputGap, OutputPiece
 from everwhen.model.schedule import Schedule, State
-from everwhen.model.share import NONE_IN_USE, WorkersInUse
+from everwhen.model.share import NONE_IN_USE, FreeWorkers, WorkersInUse
 from everwhen.store.claim import take_job, take_jobs
 from everwhen.store.dialect import Statement
 from everwhen.store.expect import NEXT_EXPECTED, Downtimes, find_downtimes, move_deadlines, note_silences
@@ -104,12 +104,18 @@ class Slots(StorePart):
         self._next_catch_up_at = 0  # the stagger of a backlog continues from batch to batch
 
     def tick(
-        self, now: int, *, limit: int, behind: bool = False, alive_since: int | None = None
+        self,
+        now: int,
+        *,
+        limit: int,
+        behind: bool = False,
+        alive_since: int | None = None,
+        workers: FreeWorkers | None = None,
     ) -> TickReport:
         """Decide due and released slots: recent ones (`behind=False`), or older ones.
 
         `alive_since`: the first heartbeat of the deciding node, which counts as alive until now whatever its last one
-        is.
+        is. `workers`: free ones of that node, on which what is fired may begin.
         """
         due = Due(now, now - self._lately, limit, behind, alive_since=alive_since)
         # A read costs a hundredth of a write, and most wake-ups find nothing.
@@ -118,7 +124,11 @@ class Slots(StorePart):
             if due_at is not None:
                 self._store.nothing_due_before(min(due_at, now))
             return _NONE_DUE if due_at is None or due_at > now else TickReport()
-        keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
+        keys: dict[str, Any] = {
+            "stagger": self._stagger,
+            "next_catch_up_at": self._next_catch_up_at,
+            "workers": workers,
+        }
         report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, due, **keys))
         if self._stagger:
             self._next_catch_up_at = max(report.next_catch_up_at, self._next_catch_up_at)
@@ -293,8 +303,13 @@ class Slots(StorePart):
         give = rescue_found if is_lost else give_jobs_back
         return self._store.write(Lane.SETTLE, lambda tx: give(tx, found, now))
 
-    def give_unbegun_back(self, now: int, *, node: str, held: Collection[Held], fault: HostFault) -> int:
-        """Requeue jobs that the host let this node not begin: this counts as no attempt; return how many."""
+    def give_unbegun_back(
+        self, now: int, *, node: str, held: Collection[Held], fault: HostFault | None = None
+    ) -> int:
+        """Requeue jobs that this node did not begin: this counts as no attempt; return how many.
+
+        `fault`: why its host let them not begin. Without one it had claimed them ahead.
+        """
         with self._store.look() as tx:
             found = [
                 job for job in tx.many(Job._make, _OF_NODE, node=node) if (job.job_id, job.fence) in held

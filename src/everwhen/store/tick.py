@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 
 from everwhen.decide.tick import is_still_due, tick
 from everwhen.model.changes import Decision
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Shared
+from everwhen.model.message import MESSAGE
 from everwhen.model.schedule import Schedule, State
+from everwhen.model.share import FreeWorkers
+from everwhen.store.claim import claim_fired
 from everwhen.store.commit import commit_decisions, write_shared
 from everwhen.store.load import add_shared, coverage, hold, schedules_of, system_paused_at, without_busy
 from everwhen.store.publish import publish_at_once, publish_fired
@@ -23,7 +27,8 @@ class TickReport:
     """The result of one evaluation. `more`: some due slots are left for the next one.
 
     `next_catch_up_at`: when the next catch-up job may begin, if they are staggered. `none_due`: there is nothing to
-    decide at all, neither recent slots nor old ones. `decisions` are those that were committed, for observers.
+    decide at all, neither recent slots nor old ones. `decisions` are those that were committed, for observers;
+    `claimed` are those of the fired jobs that the deciding node begins.
     """
 
     schedules: int = 0
@@ -32,10 +37,18 @@ class TickReport:
     next_catch_up_at: int = 0
     none_due: bool = field(default=False, compare=False)
     decisions: Sequence[Decision] = field(default=(), compare=False, repr=False)
+    claimed: Sequence[ClaimedJob] = field(default=(), compare=False, repr=False)
 
 
-def evaluate(tx: Transaction, due: Due, *, stagger: int, next_catch_up_at: int = 0) -> TickReport:
-    """Decide a batch of due and released slots."""
+def evaluate(
+    tx: Transaction,
+    due: Due,
+    *,
+    stagger: int,
+    next_catch_up_at: int = 0,
+    workers: FreeWorkers | None = None,
+) -> TickReport:
+    """Decide a batch of due and released slots; begin what they fire where `workers` are free for it."""
     if system_paused_at(tx) is not None:
         return TickReport()
     shared = Shared(stagger=stagger, stagger_offset=max(next_catch_up_at - due.now, 0))
@@ -48,7 +61,9 @@ def evaluate(tx: Transaction, due: Due, *, stagger: int, next_catch_up_at: int =
     if not schedules:
         return TickReport()
     is_full = max(len(schedules), len(peeked)) >= due.limit
-    return _decide(tx, schedules, shared, due.now, is_full=is_full, alive_since=due.alive_since)
+    return _decide(
+        tx, schedules, shared, due.now, is_full=is_full, alive_since=due.alive_since, workers=workers
+    )
 
 
 def evaluate_one(tx: Transaction, uid: str, now: int, *, stagger: int) -> TickReport:
@@ -88,15 +103,31 @@ def _decide(
     *,
     is_full: bool,
     alive_since: int | None = None,
+    workers: FreeWorkers | None = None,
 ) -> TickReport:
     """Decide, and write the decisions."""
+    if workers is not None and (len(schedules) > workers.number or _is_any_ready(tx, workers, now)):
+        workers = None  # what was ready before goes first
     if min(one.state.next_run_at or now for one in schedules) < now - SECOND:  # something may be missed
         shared.coverage = coverage(tx, now, alive_since)
     decisions = tick(schedules, now, shared)
     left = publish_at_once(tx, decisions, now)
     commit_decisions(tx, left, shared, now)
-    write_shared(tx, shared, now)
+    claimed = None if workers is None else claim_fired(tx, _to_run(left), shared, now, workers)
+    if claimed is None:
+        write_shared(tx, shared, now)
     publish_fired(tx, left, now)
     fired = sum([len(decision.jobs) for decision in decisions])
     more = is_full or any(is_still_due(decision, now) for decision in decisions)
-    return TickReport(len(decisions), fired, more, now + shared.stagger_offset, decisions=decisions)
+    next_at = now + shared.stagger_offset
+    return TickReport(len(decisions), fired, more, next_at, decisions=decisions, claimed=claimed or ())
+
+
+def _is_any_ready(tx: Transaction, workers: FreeWorkers, now: int) -> bool:
+    ready_at = tx.next_ready_at(workers.queues, now)
+    return ready_at is not None and ready_at <= now
+
+
+def _to_run(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return the decisions whose jobs need a worker: messages are written where they are fired."""
+    return [decision for decision in decisions if decision.plan.definition.target.kind != MESSAGE]

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from everwhen.targets.python_function import (
     call,
     call_async,
     fields_of_run,
+    imported,
     is_async,
     load,
     python_run,
@@ -119,13 +120,45 @@ class PythonTarget:
         is_declared = self._functions.find(schedule_id, fields["function"]) is not None
         return None if is_declared else _function_fault(fields)
 
+    def call_of(self, spec: str, run: Run) -> Callable[[], Outcome] | None:
+        """Return the run as one call for a thread.
+
+        None where it is more than that: a coroutine, a child process, an import, or something that cannot be called.
+        """
+        fields = _fields_of(spec)
+        if fields.get("isolate"):
+            return None
+        function = self._declared(fields, run)
+        if function is None and "process" not in fields:
+            function = imported(fields["function"])
+        if function is None or is_async(function):
+            return None
+        given = Arguments.of_spec(fields)
+        if not wants_run(function, given):
+            return partial(call, bind(function, None, given), self._context)
+        about = python_run(run)
+        work = partial(call, bind(function, about, given), self._context)
+        return lambda: about.reported.added_to(work())
+
+    def hand_over(self, work: Callable[[], T]) -> Future[T]:
+        """Run a call on a thread."""
+        return self._hands.hand_over(work)
+
+    @property
+    def _context(self) -> JobContext:
+        return nullcontext if self._functions is None else self._functions.context
+
+    def _declared(self, fields: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
+        """Return the function that the program of this name has declared."""
+        if self._functions is None or self._functions.name != fields.get("name"):
+            return None
+        return self._functions.find(run.schedule_id, fields["function"])
+
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
         if fields.get("isolate"):
             return await with_secrets(fields, run, self._run_isolated)
-        function = None
-        if self._functions is not None and self._functions.name == fields.get("name"):
-            function = self._functions.find(run.schedule_id, fields["function"])
+        function = self._declared(fields, run)
         if function is None and "process" in fields:  # the schedule may have another function by now
             return Outcome("failed", error=DECLARE_AGAIN, is_final=True)
         if function is None:
@@ -135,12 +168,7 @@ class PythonTarget:
             except UnknownFunctionError as error:
                 return drifted(str(error))
         given = Arguments.of_spec(fields)
-        context = nullcontext if self._functions is None else self._functions.context
-        if not is_async(function) and not wants_run(function, given):
-            return await run.until_cancelled(
-                _hand_over(self._hands, partial(call, bind(function, None, given), context))
-            )
-        return await call_on(self._hands, function, python_run(run), run, given, context=context)
+        return await call_on(self._hands, function, python_run(run), run, given, context=self._context)
 
     async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
         listed = fields.get("env") or {}
@@ -176,6 +204,15 @@ def _isolated_outcome(report: Path, process: Process, code: int) -> Outcome:
     if process.was_lost:
         return LOST
     return Outcome("failed", error=failure(code, process), is_interrupted=is_by_signal(code))
+
+
+def _fields_of(spec: str) -> Mapping[str, Any]:
+    """Return the fields of a target; its arguments anew, because a function may change them."""
+    fields = _remembered_fields(spec)
+    return json.loads(spec) if "args" in fields or "kwargs" in fields else fields
+
+
+_remembered_fields: Callable[[str], dict[str, Any]] = lru_cache(maxsize=10_000)(json.loads)
 
 
 def _path() -> str:

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import logging
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from everwhen.model.cost import Cost, cost_of
 from everwhen.model.host_fault import NotBegunError, host_fault_of
 from everwhen.model.instants import optional_datetime, to_datetime
-from everwhen.model.outcome import Outcome, type_of
+from everwhen.model.outcome import SUCCEEDED, Outcome, type_of
 from everwhen.model.work_item import WorkItem
 from everwhen.target import Run, StopFlag
 
@@ -79,6 +80,17 @@ def load(name: str) -> Callable[..., Any]:
     if callable(found):
         return found  # type: ignore[no-any-return]
     raise UnknownFunctionError(f"{name!r} is a {type(found).__name__}, not a function")
+
+
+def imported(name: str) -> Callable[..., Any] | None:
+    """Return the named function where its module is imported already, so that nothing has to be run or waited for."""
+    module_name, _, path = name.partition(":")
+    found: Any = sys.modules.get(module_name)
+    if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
+        return None
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found if callable(found) else None
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -325,7 +337,7 @@ def outcome_of(returned: object) -> Outcome:
     if isinstance(returned, Outcome):
         return returned
     if returned is None:
-        return Outcome("succeeded")
+        return SUCCEEDED
     if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
         return Outcome("failed", error=NOTHING_RAN, is_final=True)
     if isinstance(returned, str):

@@ -65,12 +65,11 @@ UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, star
     deadline_at = :deadline_at, node = :node, fence = fence + 1, is_counted = 1, is_probe = :is_probe
 WHERE row_id = ANY(:row_ids::integers)""")
 # A job ends once, so its error and its result are still empty.
-_END_JOBS_SILENTLY = Statement("""
-UPDATE jobs SET status = :status, ended_at = :now, released_at = :now WHERE row_id = ANY(:row_ids::integers)""")
+_ENDED_SILENTLY = ("status", "ended_at", "released_at", "started_at")
 # The primary keys of both. No schedule has two of these jobs.
 _COUNT_SUCCESSES = Statement(f"""
-UPDATE schedules SET {ENDED_WELL.to_sql(now=":now", job_id="ended.job_id")}
-FROM (SELECT job_id, schedule_row FROM jobs WHERE row_id = ANY(:row_ids::integers)) AS ended
+UPDATE schedules SET {ENDED_WELL.to_sql(now=":now", job_id="ended.job_id", run_at="ended.started_at")}
+FROM (SELECT job_id, schedule_row, started_at FROM jobs WHERE row_id = ANY(:row_ids::integers)) AS ended
 WHERE schedules.row_id = ended.schedule_row""")
 # idx_jobs_outstanding, whose exact condition must be repeated here: the next in line. The claim checks whether
 # another job of the schedule is still running.
@@ -123,16 +122,16 @@ class SqliteTransaction(SqliteSnapshot, Transaction):
 
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
         loud: list[tuple[Job | Finished, Outcome]] = []
-        silent: dict[str, list[int]] = {}
+        silent: list[Row] = []
         for job, outcome in ended:
-            if outcome.error is None and outcome.result is None:
-                silent.setdefault(outcome.status, []).append(job.row_id)
-            else:
+            if outcome.error is not None or outcome.result is not None:
                 loud.append((job, outcome))
+            else:
+                silent.append((outcome.status, now, now, job.started_at, job.row_id))
         if loud:
             super().end_jobs(loud, now)
-        for status, row_ids in silent.items():
-            self.run(_END_JOBS_SILENTLY, status=status, now=now, row_ids=row_ids)
+        if silent:
+            self.update("jobs", _ENDED_SILENTLY, silent)
 
     def ready_successors(self, queues: Collection[JobLine], now: int) -> None:
         for queue in sorted(queues):
