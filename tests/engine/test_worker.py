@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from everwhen.operations.jobs import cancel_job, get_output, report_outcome
 from everwhen.operations.schedules import get_schedule
 from everwhen.store.opened import store_of
 from everwhen.store.slots import Exchange
+from everwhen.store.tick import TickReport
 from everwhen.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
@@ -257,6 +259,15 @@ class Forgetful:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._slots, name)
+
+    def tick(self, now: int, **keys: Any) -> TickReport:
+        report: TickReport = self._slots.tick(now, **keys)
+        if not report.claimed or not self.left:
+            return report
+        self.left -= 1
+        if self._is_silent:
+            return replace(report, claimed=())
+        raise StoreError("the connection is lost")
 
     def claim_jobs(self, now: int, **keys: Any) -> list[ClaimedJob]:
         claimed: list[ClaimedJob] = self._slots.claim_jobs(now, **keys)

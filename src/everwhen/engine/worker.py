@@ -187,7 +187,7 @@ class Worker:
         try:
             yield
         except BaseException:
-            self._may_have_orphans = True
+            self.look_for_orphans()
             raise
 
     @contextmanager
