@@ -137,6 +137,7 @@ def test_a_job_that_is_cancelled_before_it_begins_never_does(stack: Stack) -> No
         for job in jobs(stack, "long", "queued") + jobs(stack, "long", "running"):
             if job.schedule_id not in gate.begun:
                 cancel_job(stack.runtime, job.job_id)
+        until(lambda: sum(job.released_at is not None for job in jobs(stack, "long", "cancelled")) == 9)
         gate.returns.set()
         until(lambda: not jobs(stack, "long", "running") and not jobs(stack, "long", "queued"))
     finally:
