@@ -52,7 +52,7 @@ _IS_FOR_NOBODY: ContextVar[Callable[[], bool]] = ContextVar("is_for_nobody")
 
 
 def is_for_nobody() -> bool:
-    """Return whether this request no longer has to be answered: its client has left, and it changes nothing."""
+    """Return whether the request of this task need not be answered: its client has left, and it changes nothing."""
     asked = _IS_FOR_NOBODY.get(None)
     return asked is not None and asked()
 
