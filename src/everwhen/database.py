@@ -16,6 +16,7 @@ from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
 from everwhen.runtime import Progress, Runtime
 from everwhen.store.catalogue import Catalogue
+from everwhen.store.lanes import Lane
 from everwhen.store.ledger import Ledger
 from everwhen.store.opened import OpenStore
 from everwhen.store.schema.migrate import Migration, migrate, refuse_outdated
@@ -103,7 +104,9 @@ def open_stack(
         firings=part("firings.Firings", backend.horizon),
         vitals=part("maintenance.Vitals", backend.horizon),
         messages=part("messages.Messages"),
-        upkeep=part("maintenance.Upkeep", back_up=backend.back_up, clock=backend.clock),
+        upkeep=part(
+            "maintenance.Upkeep", back_up=backend.back_up, clock=backend.clock, give_back=backend.give_back
+        ),
         tokens=part("tokens.Tokens"),
         outbox=part("outbox.Outbox"),
         event_cursors=_part(backend, True, "event_cursors.EventCursors"),  # few programs need it
@@ -158,6 +161,7 @@ class Backend(NamedTuple):
     changes: Callable[[], int] | None = None
     listen: Callable[[Runtime], Callable[[], None]] | None = None
     clock_skew: Callable[[], int] = lambda: 0
+    give_back: Callable[[int], int] = lambda _most: 0  # PostgreSQL vacuums by itself
 
 
 Prepare = Callable[[Any, Sequence[Migration], "Clock"], object]
@@ -192,6 +196,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         back_up=partial(_back_up_sqlite, found),
         clock=clock,
         changes=found.change_counter,
+        give_back=partial(_give_back_sqlite, found),
     )
 
 
@@ -205,6 +210,12 @@ def _back_up_sqlite(database: SqliteDatabase, path: Path, progress: Progress, cl
     from everwhen.store.sqlite.move import back_up
 
     back_up(database, path, progress, clock)
+
+
+def _give_back_sqlite(database: SqliteDatabase, most: int) -> int:
+    from everwhen.store.sqlite.space import give_back
+
+    return database.write(Lane.RETENTION, lambda connection: give_back(connection, most))
 
 
 def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:

@@ -23,7 +23,7 @@ from everwhen.engine.heartbeat import OutsideHeartbeat
 from everwhen.engine.notifier import Notifier, Rules
 from everwhen.engine.service import Service, ServiceOptions
 from everwhen.engine.webhooks import Post, WebhookSender
-from everwhen.errors import CopyError, MovedError, QueueError, shown_url
+from everwhen.errors import CopyError, MovedError, QueueError, StoreError, shown_url
 from everwhen.model.alerts import Sent
 from everwhen.model.group import Groups
 from everwhen.model.instants import SECOND, format_instant
@@ -43,6 +43,7 @@ from everwhen.store.schema.migrations import POSTGRES_MIGRATIONS, SQLITE_MIGRATI
 from everwhen.store.sqlite.database import open_sqlite, path_of
 from everwhen.store.sqlite.move import SqliteMove
 from everwhen.store.sqlite.restore import restore as restore_sqlite
+from everwhen.store.sqlite.space import Vacuumed, vacuum
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
@@ -140,6 +141,19 @@ def restore_database(
         return found
     now = (clock or SystemClock()).now
     return restore_sqlite(path_of(url), path, now, catch_up=catch_up, progress=progress)
+
+
+def vacuum_database(url: str, clock: Clock | None = None) -> Vacuumed:
+    """Rewrite an SQLite file without its free pages, so that it gives space back from then on."""
+    path = None if is_postgres(url) else path_of(url)
+    if path is None:
+        what = "PostgreSQL vacuums its tables by itself" if is_postgres(url) else "memory has no file"
+        raise StoreError(f"{what}; `everwhen db vacuum` is for SQLite files")
+    stack = open_stack(url, is_existing=True)
+    try:
+        return vacuum(stack.database, path, (clock or SystemClock()).now)
+    finally:
+        stack.close()
 
 
 def _database(url: str) -> tuple[Any, Sequence[Migration]]:

@@ -55,6 +55,31 @@ def refusal(*fields: str) -> str:
     return str(result.exception)
 
 
+# -- vacuum --
+
+
+def test_a_vacuum_says_what_it_gained_and_what_it_changed(url: str, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "everwhen.db")) as connection:  # as an earlier release made it
+        connection.execute("PRAGMA auto_vacuum = NONE")
+        connection.execute("VACUUM")
+        connection.execute("CREATE TABLE ballast AS SELECT zeroblob(1000000) AS bytes")
+        connection.execute("DROP TABLE ballast")
+        connection.commit()
+    found = run("vacuum", "--database", url)
+    assert found.exit_code == 0, found.output
+    assert (
+        "given back" in found.stdout and "from now on the service gives space back by itself" in found.stdout
+    )
+    again = answer("vacuum", "--database", url)
+    assert (again["was_incremental"], again["bytes_after"]) == (True, again["bytes_before"])
+    assert answer("check", "--database", url)["is_clean"]
+
+
+def test_a_vacuum_is_refused_for_postgresql_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert "is for SQLite files" in refusal("vacuum", "--database", "postgresql://nobody@nowhere/x")
+    assert "there is no database" in refusal("vacuum", "--database", f"sqlite:///{tmp_path}/none.db")
+
+
 # -- migrate --
 
 

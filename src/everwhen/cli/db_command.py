@@ -1,4 +1,4 @@
-"""`everwhen db`: migrate the schema, check the ledger, prune old rows, back up, restore and move the database.
+"""`everwhen db`: migrate the schema, check the ledger, prune old rows, vacuum, back up, restore and move the database.
 
 Results go to stdout, progress and notes to stderr. What only one command needs is imported when that command runs.
 """
@@ -28,14 +28,21 @@ from everwhen.model.vitals import Received
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
 from everwhen.verify.ledger import LedgerReport
-from everwhen.wiring import Stack, migrate_database, move_database, open_stack, restore_database
+from everwhen.wiring import (
+    Stack,
+    migrate_database,
+    move_database,
+    open_stack,
+    restore_database,
+    vacuum_database,
+)
 
 FAULTS_SHOWN = 50
 
 
 @click.group(name="db", cls=SentenceGroup)
 def command() -> None:
-    """Maintain the database. The service may be running, except during a restore or a copy."""
+    """Maintain the database. The service may be running, except during a restore, a copy or a vacuum."""
 
 
 def _on_database(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,6 +150,26 @@ def prune(settings: Settings, dry_run: bool, **ages: int | None) -> Answers:
         age = describe_seconds(getattr(kept, what, kept.audit) // SECOND)
         echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
     echo(f"{counted(sum(rows.values()), 'row')} {'would be deleted' if dry_run else 'deleted'}")
+
+
+@command.command()
+@_on_database
+@answering_line
+def vacuum(settings: Settings) -> Answers:
+    """Rewrite the file of an SQLite database without its free pages.
+
+    A file that release 0.3 or a later one made gives its space back by itself; one of an earlier release does so from
+    this command on. Stop every process first. It needs as much room as the rows of the file take, twice that where
+    temporary files are on the same disk.
+    """
+    url = settings.database
+    echo(f"rewriting {shown_url(url)} …", err=True)
+    done = vacuum_database(url)
+    gained = done.bytes_before - done.bytes_after
+    yield {"database": shown_url(url), **done._asdict(), "bytes_gained": gained}
+    echo(f"{shown_url(url)}: {done.bytes_after:,} bytes, {max(gained, 0):,} given back")
+    if not done.was_incremental:
+        echo("from now on the service gives space back by itself")
 
 
 @command.command()

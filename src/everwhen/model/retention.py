@@ -61,11 +61,16 @@ LISTENERS_KEPT = 30 * DAY  # at least: the cursor of a name that nobody uses
 
 
 class Portion(NamedTuple):
-    """The result of one step of a pass: how many rows it deleted (or would delete), and where the next step begins."""
+    """The result of one step of a pass: how many rows it deleted (or would delete), and where the next step begins.
+
+    `examined` bounds the rows that it looked at, `seconds` is how long it kept the writer.
+    """
 
     what: Kept
     rows: int
     next: RetentionPosition | None
+    examined: int = 0
+    seconds: float = 0.0
 
 
 def place_after(place: RetentionPosition, last: int | None) -> RetentionPosition | None:

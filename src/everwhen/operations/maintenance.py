@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from everwhen.store.postgres.copy import PostgresCopyTarget  # needs the extra postgres
 
 PORTION = 500
+PAGES = 100  # of an SQLite file, given back in one turn
 
 
 def back_up(
@@ -133,6 +134,8 @@ def prune(
             progress((ORDER.index(place.what) + share) / len(ORDER))
     if not dry_run:
         give_back_leftovers(runtime)
+        while store_of(runtime).upkeep.give_space_back(PAGES)[0]:
+            pass
     return rows
 
 

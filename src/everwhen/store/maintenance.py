@@ -128,10 +128,17 @@ _LAST_ROWS: Mapping[Kept, Statement] = {
 class Upkeep(StorePart):
     """Upkeep of one database."""
 
-    def __init__(self, store: Store, back_up: BackUp, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        back_up: BackUp,
+        clock: Clock,
+        give_back: Callable[[int], int] = lambda _most: 0,
+    ) -> None:
         super().__init__(store)
         self._back_up = back_up
         self._clock = clock
+        self._give_back = give_back
         self._output_until = 0  # up to this job all expired output is deleted; a restart begins again
 
     # -- retention --
@@ -139,18 +146,43 @@ class Upkeep(StorePart):
     def forget(
         self, before: Cutoffs, place: RetentionPosition, *, limit: int, dry_run: bool = False
     ) -> Portion:
-        """Delete one portion of what is older than its cutoff, in one transaction; `limit` bounds the rows examined.
+        """Delete one portion of what is older than its cutoff, in one transaction.
 
+        `limit` bounds the rows examined and the rows deleted; only a single job with more output goes beyond it.
         Whatever was deleted, the ledger checker finds no fault in the rest.
         """
         with self._store.read() as tx:
             going = self._look(tx, before, place, limit)
             rows = sum(tx.value(_of("SELECT count(*)", one), keys=one.keys) for one in going.rows if one.keys)
+        if rows > limit > 1:
+            return self.forget(before, place, limit=limit // 2, dry_run=dry_run)
+        seconds = 0.0
         if rows and not dry_run:
-            self._store.write(Lane.RETENTION, lambda tx: _delete(tx, going, before))
+            seconds = self._store.write(Lane.RETENTION, self._timed(lambda tx: _delete(tx, going, before)))
         if place.what == "output" and not dry_run:
             self._output_until = going.last or self._output_until
-        return Portion(place.what, rows, place_after(place, going.last))
+        return Portion(place.what, rows, place_after(place, going.last), limit, seconds)
+
+    def _timed(self, work: Callable[[Transaction], None]) -> Callable[[Transaction], float]:
+        """Return the work as one that returns how long it took."""
+
+        def timed(tx: Transaction) -> float:
+            began = self._clock.monotonic()
+            work(tx)
+            return self._clock.monotonic() - began
+
+        return timed
+
+    def give_space_back(self, most: int) -> tuple[int, float]:
+        """Give up to `most` free pages back, in one turn; return how many are left to give, and how long it took."""
+        began = self._clock.monotonic()
+        left = self._give_back(most)
+        return left, self._clock.monotonic() - began
+
+    def rows_written(self) -> int:
+        """Return how many rows were ever written to the tables that a pass goes through."""
+        with self._store.look() as tx:
+            return sum(int(tx.value(statement)) for statement in _LAST_ROWS.values())
 
     def last_row(self, what: Kept) -> int:
         """Return the last row that a pass may reach in the table of this kind, to compute how far it has come."""

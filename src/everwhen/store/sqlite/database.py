@@ -126,6 +126,11 @@ class SqliteDatabase:
         self._refuse_other_process()
         return self._writer.commits if self._counter is None else self._counter.value()
 
+    def rewrite(self, check: Callable[[sqlite3.Connection], None]) -> int:
+        """Rewrite the file without its free pages, if `check` does not raise; return its size."""
+        self._refuse_other_process()
+        return self._writer.rewrite(check)
+
     def fold(self) -> None:
         """Checkpoint if the log is large enough: for an idle moment, so that no write has to."""
         self._refuse_other_process()

@@ -42,7 +42,7 @@ from typing import TypeVar
 
 from everwhen.errors import StoreError, shown
 from everwhen.store.lanes import Lane, LaneMutex
-from everwhen.store.sqlite.connection import connect_memory, connect_writer
+from everwhen.store.sqlite.connection import GIVES_SPACE_BACK, connect_memory, connect_writer
 from everwhen.store.sqlite.errors import breaks_connection, is_read_only, store_error, translated
 from everwhen.store.sqlite.files import FileLock, WalGauge, make_private
 
@@ -104,6 +104,21 @@ class SqliteWriter:
         """Checkpoint if it is worth it, behind every other request."""
         with self._turn(Lane.RETENTION):
             self._fold_beyond(FOLD_WHEN_QUIET)
+
+    def rewrite(self, check: Callable[[sqlite3.Connection], None]) -> int:
+        """Rewrite the file without its free pages, if `check` does not raise; return its size.
+
+        It is one long turn: no other process writes meanwhile.
+        """
+        with self._turn(Lane.API):
+            connection = self._home.get()
+            check(connection)
+            connection.execute(GIVES_SPACE_BACK)
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            return int(pages * size)
 
     def close(self) -> None:
         """Close after the requests that wait already; later ones are refused."""
