@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections import namedtuple
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -81,10 +82,11 @@ def test_an_old_file_gives_nothing_back_until_it_is_rewritten(tmp_path: Path) ->
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> ManualScheduler:
+def scheduler(tmp_path: Path) -> Iterator[ManualScheduler]:
     found = manual_scheduler(START, database=f"sqlite:///{tmp_path}/everwhen.db")
     found.add("a", every="1h")
-    return found
+    yield found
+    found.stack.close()
 
 
 def test_a_rewrite_is_refused_while_a_node_may_use_the_file(
@@ -98,7 +100,6 @@ def test_a_rewrite_is_refused_while_a_node_may_use_the_file(
     assert vacuum_database(url, scheduler.clock).was_incremental
     scheduler.advance("1h")
     assert scheduler.check().is_clean
-    scheduler.stack.close()
 
 
 Usage = namedtuple("Usage", "total used free")

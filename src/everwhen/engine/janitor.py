@@ -68,7 +68,7 @@ class Janitor:
         self._place: RetentionPosition | None = PASS_START  # None: the pass gives space back
         self._rows = 0
         self._next = clock.monotonic() + first_after
-        self._limit, self._pages = PortionSize(500, 25), PortionSize(400, 10)
+        self._limit, self._pages = PortionSize(500, 25), PortionSize(200, 10)
         self._written: tuple[float, int] | None = None  # when it was looked at, and how many rows it was
         self._pace = 0.0  # rows a second that are written
 

@@ -32,12 +32,16 @@ _FOR_WRITER = (
     "PRAGMA mmap_size = 0",
     "PRAGMA secure_delete = FAST",
 )
+# Of a new file, or one that is rewritten (`store.sqlite.space`). On any other file this would be a write.
+GIVES_SPACE_BACK = "PRAGMA auto_vacuum = INCREMENTAL"
 _FOR_READER = ("PRAGMA query_only = ON", "PRAGMA cache_size = -4096", "PRAGMA mmap_size = 0")
 
 
 def connect_writer(path: str, busy_timeout: float, *, create: bool) -> sqlite3.Connection:
     connection = _connect(path, "rwc" if create else "rw", busy_timeout, _FOR_WRITER)
     try:
+        if create and connection.execute("PRAGMA page_count").fetchone() == (0,):
+            connection.execute(GIVES_SPACE_BACK)
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreError(

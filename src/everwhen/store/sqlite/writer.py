@@ -42,7 +42,7 @@ from typing import TypeVar
 
 from everwhen.errors import StoreError, shown
 from everwhen.store.lanes import Lane, LaneMutex
-from everwhen.store.sqlite.connection import connect_memory, connect_writer
+from everwhen.store.sqlite.connection import GIVES_SPACE_BACK, connect_memory, connect_writer
 from everwhen.store.sqlite.errors import breaks_connection, is_read_only, store_error, translated
 from everwhen.store.sqlite.files import FileLock, WalGauge, make_private
 
@@ -116,6 +116,7 @@ class SqliteWriter:
         with self._turn(Lane.API):
             connection = self._home.get()
             check(connection)
+            connection.execute(GIVES_SPACE_BACK)
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
