@@ -8,16 +8,20 @@ number into a queue whose `put` is reentrant, and a dedicated thread runs the ac
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Self
 
 LEFT_BY_SIGNAL = 130
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LOOK, LOOK_SELDOM = 0.2, 5.0  # seconds
 
 
 class ProcessSignals:
@@ -39,12 +43,12 @@ class ProcessSignals:
 
     def on_stop(
         self, kill: Callable[[], object], prepare: Callable[[], object] = lambda: None
-    ) -> threading.Event:
+    ) -> StopRequest:
         """Return an event that the first SIGINT or SIGTERM sets, after it has called `prepare`.
 
         The second one calls `kill` and ends the program.
         """
-        stopped = threading.Event()
+        stopped = StopRequest()
 
         def stop() -> None:
             if stopped.is_set():
@@ -90,10 +94,52 @@ class ProcessSignals:
             self._actions[number]()
 
 
+class StopRequest(threading.Event):
+    """An event for which the main thread waits without waking up in between, and which signals interrupt.
+
+    The kernel may deliver a signal to any thread, and Python runs handlers when the main thread wakes. So it waits for
+    a pipe, to which Python's own part of a handler writes in whichever thread it runs. Blocking the signals in the
+    other threads is not an alternative: their child processes would inherit the signal mask.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._guard = threading.Lock()
+        self._bell = -1  # the end of the pipe that is written to, while the main thread waits
+
+    def set(self) -> None:
+        """Set it; not in a signal handler."""
+        super().set()
+        with self._guard, suppress(BlockingIOError):
+            if self._bell >= 0:
+                os.write(self._bell, b"\0")
+
+    def wait_on_main_thread(self, is_running: Callable[[], bool]) -> None:
+        """Wait until it is set; `is_running` is asked after signals, and every few seconds."""
+        rung, bell = os.pipe()
+        for end in (rung, bell):
+            os.set_blocking(end, False)
+        poll = select.poll()
+        poll.register(rung, select.POLLIN)
+        before = signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+        with self._guard:
+            self._bell = bell
+        try:
+            while not self.is_set() and is_running():
+                if poll.poll(LOOK_SELDOM * 1_000):
+                    os.read(rung, 65_536)
+        finally:
+            signal.set_wakeup_fd(before)
+            with self._guard:
+                self._bell = -1
+            os.close(rung)
+            os.close(bell)
+
+
 def wait_until(stopped: threading.Event, is_running: Callable[[], bool] = lambda: True) -> None:
     """Wait until the event is set or `is_running` returns False."""
-    # Wait in short intervals: the kernel may deliver a signal to any thread, and Python runs handlers when the main
-    # thread wakes. Blocking the signals in the other threads is not an alternative: their child processes would inherit
-    # the signal mask.
-    while not stopped.wait(0.2) and is_running():
+    if isinstance(stopped, StopRequest):
+        with suppress(OSError):  # no descriptor is left
+            stopped.wait_on_main_thread(is_running)
+    while not stopped.wait(LOOK) and is_running():
         pass

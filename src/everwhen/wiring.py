@@ -220,7 +220,7 @@ def open_notifier(
 ) -> Notifier:
     """Build the notifier of a node; `rules` returns those of the configuration in force, `public_url` its `api.url`."""
     channels = open_channels(stack.runtime.clock.now, allow_private_urls=allow_private_urls)
-    return Notifier(stack.runtime, rules, channels, public_url=public_url)
+    return Notifier(stack.runtime, rules, channels, public_url=public_url, changes=stack.changes)
 
 
 def open_webhook_sender(
@@ -235,7 +235,7 @@ def open_webhook_sender(
             made.append(module.WebhookPoster(stack.runtime.clock.now, allow_private_urls))
         return made[0](delivery, now)
 
-    return WebhookSender(stack.runtime, post)
+    return WebhookSender(stack.runtime, post, changes=stack.changes)
 
 
 def open_heartbeat(url: str, every: float, unreadiness: Callable[[], str | None]) -> OutsideHeartbeat:

@@ -9,9 +9,11 @@ import pytest
 
 from everwhen.engine.loop import (
     FIRST_PAUSE,
+    LONGEST_IDLE,
     LONGEST_PAUSE,
     LOOK_AGAIN,
     LOOK_SELDOM,
+    CommitSleep,
     Loop,
     Wake,
     WakeableSleep,
@@ -64,12 +66,15 @@ class Waits(Wake):
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         super().__init__()
         self.pauses: list[float] = []
-        self._then = then
+        self.then = then  # happens during each wait
+        self.woken: Callable[[bool], object] = lambda _is_woken: None
 
     def wait(self, seconds: float) -> bool:
         self.pauses.append(seconds)
-        self._then()
-        return super().wait(0.0)
+        self.then()
+        is_woken = super().wait(0.0)
+        self.woken(is_woken)
+        return is_woken
 
 
 class Counter:
@@ -142,3 +147,53 @@ def test_a_commit_without_a_notification_is_found_at_the_next_look() -> None:
     sleep.begin()
     sleep.sleep(60.0)
     assert waits.pauses == [LOOK_SELDOM]
+
+
+def test_a_loop_that_follows_commits_sleeps_on_while_there_are_none() -> None:
+    for notifies, is_idle, pauses in (
+        (True, True, [1.0, LONGEST_IDLE]),
+        (True, False, [1.0]),
+        (False, True, [1.0]),
+    ):
+        waits = Waits()
+        sleep = CommitSleep(waits, Counter(notifies=notifies))
+        sleep.begin()
+        sleep.sleep(1.0, is_idle=is_idle)
+        assert waits.pauses == pauses
+    waits = Waits()
+    CommitSleep(waits, None).sleep(1.0, is_idle=True)
+    assert waits.pauses == [1.0]
+
+
+def test_a_loop_that_follows_commits_steps_once_a_second_while_there_are_some() -> None:
+    counter = Counter(notifies=True)
+    waits = Waits(then=counter.commit)
+    sleep = CommitSleep(waits, counter)
+    for _ in range(3):
+        sleep.begin()
+        sleep.sleep(1.0, is_idle=True)
+    assert waits.pauses[:3] == [1.0] * 3
+
+
+def test_a_commit_wakes_a_loop_that_follows_commits_from_its_long_sleep() -> None:
+    counter = Counter(notifies=True)
+    waits = Waits()
+    sleep = CommitSleep(waits, counter)
+    woken: list[bool] = []
+    waits.then = lambda: counter.commit() if len(waits.pauses) == 2 else None
+    waits.woken = woken.append
+    sleep.begin()
+    sleep.sleep(1.0, is_idle=True)
+    assert (waits.pauses, woken) == ([1.0, LONGEST_IDLE], [False, True])
+
+
+def test_the_long_sleep_of_a_loop_begins_also_while_the_counter_fails() -> None:
+    class Failing(Counter):
+        def __call__(self) -> int:
+            raise StoreError("away", fault="away")
+
+    waits = Waits()
+    sleep = CommitSleep(waits, Failing(notifies=True))
+    sleep.begin()
+    sleep.sleep(1.0, is_idle=True)
+    assert waits.pauses == [1.0, LONGEST_IDLE]

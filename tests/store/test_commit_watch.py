@@ -62,13 +62,16 @@ def test_a_follower_is_notified_of_the_commits_of_its_own_process(path: Path, is
             assert followed.next() == database.changes()
 
 
-def test_reads_and_turns_that_change_nothing_wake_nobody(database: SqliteDatabase, path: Path) -> None:
+def test_reads_heartbeats_and_turns_that_change_nothing_wake_nobody(
+    database: SqliteDatabase, path: Path
+) -> None:
     followed = Notifications(database)
     with closing(a_database(path)) as other:
         for one in (database, other):
             noted(one)
             one.write(Lane.TICK, noted_in_a_turn)
             one.changes()
+        note(other, "alive", Lane.HEARTBEAT)
         note(other, "news")
         followed.next()
     assert database.changes.wake_ups == 1

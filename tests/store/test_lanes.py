@@ -16,7 +16,11 @@ from tests.store.notes import until
 
 
 def test_the_lanes_stand_in_the_order_of_the_contract() -> None:
-    assert sorted(Lane) == [Lane.TICK, Lane.SETTLE, Lane.CLAIM, Lane.API, Lane.OUTPUT, Lane.RETENTION]
+    urgent, later = (
+        [Lane.TICK, Lane.HEARTBEAT, Lane.SETTLE, Lane.CLAIM],
+        [Lane.API, Lane.OUTPUT, Lane.RETENTION],
+    )
+    assert sorted(Lane) == urgent + later
 
 
 def test_waiting_threads_are_served_by_lane_and_first_come_first_served_within_one() -> None:

@@ -7,7 +7,9 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
@@ -35,7 +37,7 @@ class ApiServer:
         self._limits: ConnectionLimits = app.state.context.limits
         self._make_connection: Callable[..., asyncio.Protocol] = bounded_protocol(self._limits)
         logging.getLogger("uvicorn.error").addFilter(lambda line: line.msg not in _NO_NEWS)
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 app,
                 log_config=None,
@@ -85,7 +87,7 @@ class ApiServer:
 
     def stop(self) -> None:
         """Take no more requests, let those under way end, close streams."""
-        self._server.should_exit = True
+        self._server.exit_soon()
         context: ApiContext = self._app.state.context
         context.close()
         if self._thread is not None:
@@ -100,3 +102,24 @@ class ApiServer:
     def _serve(self) -> None:
         assert self._socket is not None
         self._server.run(sockets=[self._socket])
+
+
+class _Server(uvicorn.Server):
+    """A server that sleeps while there are no requests: uvicorn's looks ten times a second whether it shall end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._end: Callable[[], object] | None = None
+
+    async def main_loop(self) -> None:
+        ended = asyncio.Event()
+        self._end = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
+        if not await self.on_tick(0):  # which sets the headers of all answers
+            await ended.wait()
+
+    def exit_soon(self) -> None:
+        """End the loop; from any thread."""
+        self.should_exit = True
+        if self._end is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._end()

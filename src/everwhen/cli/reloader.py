@@ -19,11 +19,11 @@ from everwhen.cli.configuration import show_warnings
 from everwhen.cli.terminal import print_lines, secho
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
-from everwhen.engine.loop import low_priority
+from everwhen.engine.loop import CommitSleep, Wake, low_priority
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.model.declare import Declarations
 from everwhen.operations.apply import Applied, config_revision, reload
-from everwhen.runtime import Runtime
+from everwhen.runtime import Changes, Runtime
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
@@ -41,6 +41,7 @@ class Reloader:
         on_taken: Callable[[Configuration], None],
         *,
         applies: bool = True,
+        changes: Changes | None = None,
     ) -> None:
         self._runtime = runtime
         self._on_taken = on_taken
@@ -50,7 +51,9 @@ class Reloader:
         self._newest = current  # read last, perhaps refused
         self._seen = 0  # the newest revision of the configuration that was read from the database
         self._tried = current.stamps
-        self._asked = threading.Event()
+        self._is_asked = False
+        self._wake = Wake()
+        self._sleep = CommitSleep(self._wake, changes)
         self._stopped = threading.Event()
         self._moved = threading.Event()  # set when the watched directories change, and at the stop
         self._actor = ""
@@ -73,7 +76,8 @@ class Reloader:
     def ask(self, actor: str) -> None:
         """Request a reload soon; safe in a signal handler."""
         self._actor = actor
-        self._asked.set()
+        self._is_asked = True
+        self._wake.set()
 
     def take(self, actor: str, *, may_remove_most: bool = False) -> Applied:
         """Reload now and return what changed; raise ConfigError and change nothing when the file is refused."""
@@ -90,19 +94,21 @@ class Reloader:
 
     def stop(self) -> None:
         self._stopped.set()
-        self._asked.set()
+        self._wake.set()
         self._moved.set()
         for thread in self._threads:
             thread.join(10)
 
     def _reload(self) -> None:
         while not self._stopped.is_set():
-            if self._asked.wait(LOOK / 1_000):
-                self._asked.clear()
-                if not self._stopped.is_set():
-                    self._try(self._take)
+            self._sleep.begin()
+            if self._is_asked:
+                self._is_asked = False
+                self._try(self._take)
             elif (digest := self._loaded_external()) is not None:
                 self._try(partial(self._follow, digest))
+            if not self._stopped.is_set():
+                self._sleep.sleep(LOOK / 1_000, is_idle=True)
 
     def _try(self, step: Callable[[], None]) -> None:
         try:

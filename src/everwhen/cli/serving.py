@@ -259,7 +259,14 @@ class NodeProcess:
             # A worker also starts with an invalid file; only a valid configuration may be reused by the next reading.
             return read_configuration(self._options.path, this_host(), last if applies else None)
 
-        reloader = Reloader(self._stack.runtime, read, self._known, self._resources.take, applies=applies)
+        reloader = Reloader(
+            self._stack.runtime,
+            read,
+            self._known,
+            self._resources.take,
+            applies=applies,
+            changes=self._stack.changes,
+        )
         hangups.tell(reloader.ask)
         reloader.start(watch=self._options.watch)
         try:

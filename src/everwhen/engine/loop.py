@@ -20,10 +20,9 @@ from everwhen.errors import QueueError, StoreError
 from everwhen.runtime import Changes
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to continue promptly when the database is back
-LOOK_AGAIN, LOOK_SELDOM = (
-    0.05,
-    1.0,
-)  # seconds between two looks at the change counter: without notifications, and with them
+# Seconds between two looks at the change counter: where no notifications come, and else.
+LOOK_AGAIN, LOOK_SELDOM = 0.05, 1.0
+LONGEST_IDLE = 10.0  # the same of a loop for which that is soon enough
 
 log = logging.getLogger("everwhen")
 
@@ -118,6 +117,46 @@ class WakeableSleep:
 
     def _note(self, counter: int) -> None:
         if counter != self._seen:
+            self._wake.set()
+
+
+class CommitSleep:
+    """The sleep of a loop that follows what is committed, and for which a second is soon enough.
+
+    A busy database does not wake it more often than that, and one to which nobody commits hardly ever.
+    """
+
+    def __init__(self, wake: Wake, changes: Changes | None) -> None:
+        self._wake = wake
+        self._changes = changes
+        self._seen = 0
+        self._is_waiting = False
+
+    def begin(self) -> None:
+        """Note the change counter before a step reads."""
+        if self._changes is not None:
+            self._seen = self._look()
+
+    def sleep(self, seconds: float, *, is_idle: bool) -> None:
+        """Sleep; `is_idle`: then go on until somebody has committed since `begin`."""
+        if self._wake.wait(seconds) or self._changes is None or not is_idle:
+            return
+        self._is_waiting = True  # before the look: of a commit behind it we are notified
+        try:
+            if self._changes.follow(self._note) and self._look() == self._seen:
+                self._wake.wait(LONGEST_IDLE)
+        finally:
+            self._is_waiting = False
+
+    def _look(self) -> int:
+        assert self._changes is not None
+        try:
+            return self._changes()
+        except StoreError:  # which the next step meets, and reports
+            return -1
+
+    def _note(self, counter: int) -> None:
+        if self._is_waiting and counter != self._seen:
             self._wake.set()
 
 

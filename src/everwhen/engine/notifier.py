@@ -2,7 +2,7 @@
 
 One node at a time does this: it holds the cursor, as the listeners of a program do (docs/decisions/listeners.md).
 Nothing here is on the way of a slot: events are read after their commits, and a channel that hangs delays its own
-messages only. Without rules and pings, it reads an empty index every two seconds, and does nothing else.
+messages only. Without rules and pings it reads an empty index after commits, at most once a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from everwhen.clock import Clock
 from everwhen.decide.alert_messages import AlertMessage, is_concerned
 from everwhen.decide.alert_text import Facts, delivery_of, with_addresses
 from everwhen.decide.pings import PING_FOR
-from everwhen.engine.loop import Wake
+from everwhen.engine.loop import CommitSleep, Wake
 from everwhen.engine.pinger import Pinger
 from everwhen.engine.sender_threads import SenderThreads
 from everwhen.model.alerts import (
@@ -38,7 +38,7 @@ from everwhen.model.instants import MINUTE
 from everwhen.model.node import HOLD
 from everwhen.operations.alerts import attempt
 from everwhen.operations.listening import position_now
-from everwhen.runtime import Runtime
+from everwhen.runtime import Changes, Runtime
 from everwhen.store.alert_round import Round
 from everwhen.store.opened import store_of
 
@@ -74,6 +74,7 @@ class Notifier:
         node: Callable[[], str] = lambda: "",
         is_threaded: bool = True,
         public_url: Callable[[], str | None] = lambda: None,
+        changes: Changes | None = None,
     ) -> None:
         self._runtime = runtime
         self._clock: Clock = runtime.clock
@@ -84,6 +85,7 @@ class Notifier:
         self._has_moved = False
         self._written = self._asked = float("-inf")
         self.wake = Wake()
+        self._sleep = CommitSleep(self.wake, changes)
         wake = self.wake if is_threaded else None
         self._outbox = AlertOutbox(runtime, rules, channels, wake, public_url=public_url)
         self._pinger = Pinger(runtime, self._node)
@@ -105,8 +107,9 @@ class Notifier:
 
     def serve(self) -> None:
         """Do one step, and rest."""
+        self._sleep.begin()
         if not self.step():
-            self.wake.wait(LOOK_EVERY)
+            self._sleep.sleep(LOOK_EVERY, is_idle=not self.is_wanted and self._pinger.is_idle)
 
     def step(self) -> bool:
         """Do one round, and send what is due; return True when there may be more to read."""

@@ -38,6 +38,7 @@ class Pinger:
         self._position = FeedPosition(0, 0, None)
         self._written = self._asked = float("-inf")
         self._may_be_left = True  # a cursor of earlier pings
+        self.is_idle = False  # the last step found that no schedule has a watcher
 
     @property
     def is_wanted(self) -> bool:
@@ -57,6 +58,7 @@ class Pinger:
 
     def step(self) -> bool:
         """Write the pings of one portion of the feed; return True when there may be more."""
+        self.is_idle = False
         try:
             return self._step()
         except BaseException:
@@ -92,6 +94,7 @@ class Pinger:
         self._asked, now = moment, self._clock.now()
         if not self.is_wanted:  # one look at an empty index
             self._forget()
+            self.is_idle = not self._may_be_left
             return None
         if cursors.find(CURSOR) is None:
             self.begin()

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from everwhen.clock import Clock
-from everwhen.engine.loop import Wake, low_priority
+from everwhen.engine.loop import CommitSleep, Wake, low_priority
 from everwhen.errors import StoreError
 from everwhen.model.alerts import Sent, pause_after_attempt
 from everwhen.model.event_cursor import EventCursor
@@ -43,7 +43,7 @@ from everwhen.model.webhooks import (
 from everwhen.operations.event_feed import FeedEntry, facts_of, names_of_events
 from everwhen.operations.listening import FeedPosition, FeedStep, outstanding_jobs, position_of, steps_after
 from everwhen.operations.webhooks import HEARD, follows
-from everwhen.runtime import Runtime
+from everwhen.runtime import Changes, Runtime
 from everwhen.store.opened import store_of
 from everwhen.views.record import event_to_json
 from everwhen.views.shape import Object
@@ -95,6 +95,7 @@ class WebhookSender:
         *,
         node: Callable[[], str] = lambda: "",
         is_threaded: bool = True,
+        changes: Changes | None = None,
     ) -> None:
         self._runtime, self._post, self.node = runtime, post, node
         self._clock: Clock = runtime.clock
@@ -107,14 +108,17 @@ class WebhookSender:
         self._turn = 0
         self._written = self._asked = self._rests_until = float("-inf")
         self._was_forbidden = False  # an address, since the last round
+        self._is_idle = False  # the last step found no webhook
         self.wake = Wake()
+        self._sleep = CommitSleep(self.wake, changes)
         self._rest = threading.Event()
 
     def serve(self) -> None:
         """Do one round, and rest."""
         began = self._clock.monotonic()
+        self._sleep.begin()
         if not self.step():
-            self.wake.wait(LOOK_EVERY)
+            self._sleep.sleep(LOOK_EVERY, is_idle=self._is_idle)
             return
         self._rest.wait(min(max(SHORTEST_REST, self._clock.monotonic() - began), LONGEST_REST))
 
@@ -127,6 +131,7 @@ class WebhookSender:
             raise
 
     def _step(self) -> bool:
+        self._is_idle = False
         if self._was_forbidden:
             self._was_forbidden = False
             self._give_way()
@@ -166,6 +171,7 @@ class WebhookSender:
         self._asked = moment
         store, now = store_of(self._runtime), self._clock.now()
         if not store.webhooks.has_any():
+            self._is_idle = True
             return None
         if store.event_cursors.find(CURSOR) is None:
             store.event_cursors.create(now, EventCursor(CURSOR, 0, 0))

@@ -146,6 +146,7 @@ class Scheduler(SchedulerOperations):
         self._log_to = None if logger is None else LogTo(logger)
         self._lent: Runtime | None = None
         self._stopper: threading.Thread | None = None  # for a function that has called `stop`
+        self._run_over: threading.Event | None = None  # for which `run` waits
         self._opened: EmbeddedNode | None = None
         # Never closed here: their locks and sockets are the parent's.
         self._of_parents: list[EmbeddedNode] = []
@@ -275,9 +276,11 @@ class Scheduler(SchedulerOperations):
         with _stop_signals(self._node.service) as stopped:
             self._start(agents, None, role)
             self._log_next_runs()
+            self._run_over = stopped
             try:
                 wait_until(stopped, self.is_running)
             finally:
+                self._run_over = None
                 self.stop()
                 self.close()
 
@@ -298,6 +301,8 @@ class Scheduler(SchedulerOperations):
         node = self._own_node
         if node is None:
             return
+        if (run_over := self._run_over) is not None:
+            run_over.set()
         if node.is_on_job_thread():
             stop = partial(self._stop_for_job, node, wait_for_jobs=wait_for_jobs, timeout=timeout)
             self._stopper = threading.Thread(target=stop, name="everwhen-stop")

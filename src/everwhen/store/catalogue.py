@@ -507,7 +507,7 @@ SELECT {STATE} FROM schedules WHERE resume_at IS NOT NULL AND resume_at < :befor
 
     def due_to_end(self, now: int) -> tuple[list[str], list[str]]:
         """Return the ids of paused schedules whose pause ends by now, and the keys of budgets that refill by now."""
-        with self._store.read() as tx:
+        with self._store.look() as tx:
             rows = tx.rows(_DUE_TO_RESUME, now=now)
         return [row[0] for row in rows if row[0] is not None], [row[1] for row in rows if row[1] is not None]
 

@@ -24,11 +24,12 @@ class Lane(IntEnum):
     """The purpose of a write; lower lanes go first."""
 
     TICK = 0
-    SETTLE = 1
-    CLAIM = 2
-    API = 3
-    OUTPUT = 4
-    RETENTION = 5
+    HEARTBEAT = 1  # for which nobody waits, in this process or another
+    SETTLE = 2
+    CLAIM = 3
+    API = 4
+    OUTPUT = 5
+    RETENTION = 6
 
 
 class _Ticket(NamedTuple):

@@ -258,7 +258,7 @@ class Slots(StorePart):
 
     def end_overdue(self, now: int) -> int:
         """End jobs whose work continued externally and that are past their deadline, or were cancelled."""
-        with self._store.read() as tx:
+        with self._store.look() as tx:
             if not tx.rows(EXTERNAL_OVER, now=now):
                 return 0
         return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, now))
@@ -348,7 +348,7 @@ class Slots(StorePart):
             values = {"node": node, "version": version, "skew": tx.skew(), "migration": tx.migration}
             tx.run(_HEARTBEAT, **values, **roles, now=now)
 
-        self._store.write(Lane.SETTLE, beat)
+        self._store.write(Lane.HEARTBEAT, beat)
 
     def record(self, events: Sequence[Event]) -> None:
         """Append events that concern no particular schedule to the audit."""

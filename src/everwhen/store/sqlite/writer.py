@@ -64,7 +64,10 @@ class SqliteWriter:
         on_read_only: Callable[[], None] = lambda: None,
         on_commit: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_commit` is called in the turn, when rows that it changed can be seen; it must not raise."""
+        """`on_commit` is called in the turn, when rows that it changed can be seen; it must not raise.
+
+        It is not called for heartbeats: nobody waits for them, and they would wake every idle node of the file.
+        """
         self.commits = 0
         self.checkpoint_error: StoreError | None = None
         self._home = connection
@@ -84,7 +87,7 @@ class SqliteWriter:
     def write(self, lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._turn(lane):
             quiet_seconds = time.monotonic() - self._ended_at
-            result = self._transact(work)
+            result = self._transact(work, is_news=lane is not Lane.HEARTBEAT)
             came_alone = quiet_seconds >= QUIET_SECONDS and not self._mutex.queue_length
             self._fold_beyond(FOLD_WHEN_QUIET if came_alone and lane is not Lane.TICK else FOLD_AT_ONCE)
             self._ended_at = time.monotonic()
@@ -170,7 +173,7 @@ class SqliteWriter:
             raise
         self._is_locked = False
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _transact(self, work: Callable[[sqlite3.Connection], T], *, is_news: bool) -> T:
         if self._was_read_only:
             self._on_read_only()
         connection = self._home.get()
@@ -188,7 +191,7 @@ class SqliteWriter:
             self._undo(connection, error)
             raise
         self.commits += 1
-        if connection.total_changes != rows_before:
+        if is_news and connection.total_changes != rows_before:
             self._on_commit()
         self._was_read_only = False
         return result
