@@ -10,7 +10,7 @@ from time import monotonic, sleep
 LOOK_EVERY = 0.005
 PATIENCE = 60.0
 READY = b"Ctrl-C stops"
-ENDING_SECONDS = 40
+ENDING_SECONDS = 90  # a stop waits half a minute for running jobs, and a busy machine for longer
 
 
 class Node:

@@ -57,6 +57,7 @@ def toys() -> Iterator[tuple[Contestant, bool]]:
             yield toy
 
 
+@pytest.mark.timeout(900)  # it starts sixty workers, and some of them nodes
 def test_each_worker_works_at_toy_size() -> None:
     with a_server() as url:
         wanted = [[one.worker, one.arguments, url if is_served else None] for one, is_served in toys()]
