@@ -27,6 +27,23 @@ LASTING = """(longer) => {
   const begin = window.setTimeout;
   window.setTimeout = (act, wait, ...more) => begin(act, wait >= 1000 ? wait * longer : wait, ...more);
 }"""
+# How many answers the page waits for, in an attribute of its root; an answer is waited for until what it changes is
+# drawn. The stream of events never ends, and logs may not.
+ASKING = """() => {
+  const send = window.fetch, frame = window.requestAnimationFrame;
+  let asks = 0;
+  const count = (by) => { document.documentElement.dataset.asks = asks += by; };
+  const drawn = () => frame(() => frame(() => frame(() => count(-1))));
+  window.fetch = async (...call) => {
+    if (/\\/(stream|log)\\//.test(String(call[0]?.url || call[0]))) return send(...call);
+    count(1);
+    try {
+      const answer = await send(...call);
+      answer.clone().arrayBuffer().then(drawn, drawn);
+      return answer;
+    } catch (fault) { drawn(); throw fault; }
+  };
+}"""
 # A refused call is logged by the browser itself; what is refused on purpose is not a fault of a page.
 EXPECTED = ("Failed to load resource", "net::ERR_")
 
@@ -77,6 +94,7 @@ def opened(
     context.set_default_timeout(PATIENCE)
     context.clock.install(time=NOW if at is None else at)
     context.add_init_script(f"({LASTING})({longer})")
+    context.add_init_script(f"({ASKING})()")
     faults: list[str] = []
     origin = urlsplit(url)._replace(path="", query="", fragment="").geturl()
 
@@ -125,6 +143,14 @@ def signed_in(url: str, secret: str) -> Any:
     kept = {"name": f"everwhen.proof {address.path}/", "value": begun.begun.fields["csrf_token"]}
     origin = address._replace(path="", query="", fragment="").geturl()
     return {"cookies": [cookie], "origins": [{"origin": origin, "localStorage": [kept]}]}
+
+
+def settled(page: Page) -> None:
+    """Wait until the page has what it asked for, and shows it: before that, what it is measured by may move."""
+    expect(page.get_by_role("main")).to_be_visible()
+    expect(page.locator("html[data-asks='0']:not(:has([aria-busy=true]))")).to_be_attached()
+    page.evaluate("document.fonts.ready")
+    page.get_by_role("main").element_handle().wait_for_element_state("stable")
 
 
 def root_of(page: Page) -> str:

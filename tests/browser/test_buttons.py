@@ -22,7 +22,7 @@ from everwhen.operations.tokens import create_token
 from everwhen.wiring import plugins_in
 from tests.api.test_system import on_a_file
 from tests.api.working import claimed, end, ran, said, triggered
-from tests.browser.conftest import LONGER, PHONE, opened, root_of
+from tests.browser.conftest import LONGER, PHONE, opened, root_of, settled
 from tests.browser.scene import FILE, Scene, played
 from tests.browser.test_pages import confirm, copied, press, show, toast
 
@@ -457,6 +457,7 @@ def test_quiet_hours_are_drawn_over_midnight_by_hand_and_by_finger(
         return grid.get_by_role("gridcell", name=re.compile(f"^{day} {at}, "))
 
     expect(page.get_by_text("every day 22:00-07:00")).to_be_visible()
+    settled(page)
     cell("Sat", "12:00").hover()
     page.mouse.down()
     cell("Sat", "13:30").hover(force=True)
@@ -480,6 +481,8 @@ def test_quiet_hours_are_drawn_over_midnight_by_hand_and_by_finger(
         phone = context.new_page()
         show(phone, scene, "/quiet-hours")
         phone.get_by_role("button", name=re.compile("^fair")).click()
+        expect(phone.get_by_role("gridcell", name="Wed 10:00, open")).to_be_visible()
+        settled(phone)
         first = phone.get_by_role("gridcell", name="Wed 10:00, open").bounding_box()
         last = phone.get_by_role("gridcell", name="Wed 12:00, open").bounding_box()
         assert first is not None and last is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import DESKTOP, PHONE, opened
+from tests.browser.conftest import DESKTOP, PHONE, opened, settled
 from tests.browser.scene import Scene
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
@@ -36,13 +36,6 @@ PAGES = {
 FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 LONGEST = 2_000  # of a picture
 SERIOUS = ("serious", "critical")
-
-
-def settled(page: Page) -> None:
-    """Wait until the page has what it asked for."""
-    expect(page.get_by_role("main")).to_be_visible()
-    expect(page.locator("[aria-busy=true]")).to_have_count(0)
-    page.evaluate("document.fonts.ready")
 
 
 def findings(page: Page, *rules: str) -> list[str]:

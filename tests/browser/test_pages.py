@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from everwhen.operations.tokens import create_token
 from everwhen.web.routes import dashboard_routes
 from tests.api.serving import serving
-from tests.browser.conftest import PHONE, opened
+from tests.browser.conftest import PHONE, opened, settled
 from tests.browser.scene import NODE, Scene
 
 
@@ -421,6 +421,7 @@ def test_on_a_phone_the_pages_have_their_way_at_the_bottom(browser: Browser, sce
         expect(page.get_by_role("columnheader", name=re.compile("^Tue"))).to_be_visible()
         expect(page.get_by_role("columnheader", name=re.compile("^Mon"))).to_be_hidden()
         wide = "document.documentElement.scrollWidth > innerWidth + 1"
+        settled(page)
         assert page.evaluate(wide) is False
         press(page, "More")
         press(page, "Sign out")

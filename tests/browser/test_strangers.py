@@ -13,7 +13,7 @@ from everwhen.testing.manual import ManualClock
 from everwhen.web.routes import dashboard_routes
 from tests.api.serving import serving
 from tests.api.working import claimed, end, said, triggered
-from tests.browser.conftest import opened
+from tests.browser.conftest import opened, settled
 
 MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>'
 NAME = f"evil {MARKUP} \x1b[31m \u202e"
@@ -64,8 +64,7 @@ def test_nothing_of_a_stranger_is_taken_as_markup(browser: Browser, tmp_path: Pa
         asked = [f"/{name}?q={quote(MARKUP)}&group={quote(MARKUP)}" for name in ("", "schedules")]
         for address in (*pages, f"/jobs/{job['id']}", f"{own}?at={START}", *tabs, *others, *asked):
             page.goto(service.url + address)
-            expect(page.get_by_role("main")).to_be_visible()
-            expect(page.locator("[aria-busy=true]")).to_have_count(0)
+            settled(page)
             seen += MARKUP in page.get_by_role("main").inner_text()
             assert page.evaluate("window.hit") is None
             assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0
