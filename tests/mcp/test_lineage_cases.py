@@ -169,6 +169,7 @@ def test_no_schedule_stays_above_the_runs_that_arm_it(service: Service) -> None:
         {"every": "11m", "jitter": "9m"},
         {"cron": "0,10,20,30,40,50,59 0,2,4,6,8,10,12,14,16,18,20,22,23 * * *"},
         {"cron": "0,10,20,30,40,50,59 0,2,4,6,8,10,12,14,16,18,20,23 * * 1,3,5,6"},
+        {"cron": "0,10,20,30,40,50,59 0,2,4,6,8,10,12,14,16,18,20,23 1,3,5,7,9,11,13,31 7,8 *"},
     ],
 )
 def test_slots_that_come_closer_now_and_then_are_refused(service: Service, times: dict[str, Any]) -> None:

@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from everwhen.errors import CostError, LimitError, TokenError, shown
 from everwhen.model.budget_terms import budget_terms, share_of
-from everwhen.model.instants import DAY, MINUTE, SECOND
+from everwhen.model.instants import DAY, SECOND
 from everwhen.model.pause import USER
 from everwhen.model.policy import TOKEN_BUDGET, Budget, OnReached
 from everwhen.model.schedule import Definition, Plan
-from everwhen.timetable.civil_time import Zone
+from everwhen.timetable.gaps import SHORTEST_MONTH, smallest_cron_gap
 from everwhen.timetable.interval import LONGEST, parse_seconds
-from everwhen.timetable.trigger import Cron, Every, Once
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once
 
 AccessRole = Literal["viewer", "operator", "admin"]
 Approval = Literal["ask", "recurring", "required"]
@@ -26,8 +26,8 @@ LOCAL_ID = "local"  # of a user of the machine, who has no token
 ROLES: tuple[AccessRole, ...] = get_args(AccessRole)
 APPROVALS: tuple[Approval, ...] = get_args(Approval)
 ANSWERS_KEPT = DAY
+GAPS_SEEN = 400 * DAY // SECOND  # how far the matches of a cron expression are checked against min_interval
 APPROVAL_TTL = 7 * 86_400.0  # seconds
-LOOKED_AT = 64  # slots of a cron expression that are checked against min_interval, if a week has no more
 
 
 class TokenLimits(NamedTuple):
@@ -261,18 +261,32 @@ def refuse_beyond(limits: TokenLimits, plan: Plan, now: int, created_at: int) ->
 
 
 def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
-    trigger = plan.definition.trigger
-    if isinstance(trigger, Every):
-        gap: float = trigger.seconds
-    elif isinstance(trigger, Cron):
-        gap = _smallest_gap(plan, now, least) if least > MINUTE // SECOND else least
-    else:
-        return
-    if gap - (plan.definition.jitter_ms or 0) / 1_000 < least:  # two slots may come so much closer
+    gap = _smallest_gap(plan, now)
+    jitter = (plan.definition.jitter_ms or 0) / 1_000  # two slots may come so much closer
+    if gap is not None and gap - jitter < least:
         raise LimitError(
             f"this token may not create schedules that fire more often than every {least}s",
             limit="min_interval",
         )
+
+
+def _smallest_gap(plan: Plan, now: int) -> int | None:
+    """Return the fewest seconds between two slots that follow; of a cron expression, within 400 days of the first."""
+    definition = plan.definition
+    match definition.trigger:
+        case Every(seconds=seconds):
+            return seconds
+        case EveryMonth():
+            return SHORTEST_MONTH
+        case Cron(expression=expression):
+            slots, zone = plan.calendar(None).slots, definition.zone
+            first = slots.next_after(now // SECOND)
+            if first is None:
+                return None
+            end = min(first + GAPS_SEEN, slots.end_at)
+            return smallest_cron_gap(expression, first + zone.offset_at(first), end + zone.offset_at(end))
+        case _:
+            return None
 
 
 def _refuse_too_many(most: int, plan: Plan, now: int) -> None:
@@ -300,29 +314,6 @@ def _fires_in_a_day(plan: Plan, now: int, most: int) -> int:
         if fires > most:
             break
     return fires
-
-
-def _smallest_gap(plan: Plan, now: int, least: int) -> float:
-    """Return the smallest gap between the slots of a week, or the first one that is smaller than `least`."""
-    calendar, zone = plan.calendar(None), plan.definition.zone
-    smallest, looked_at = float("inf"), 0
-    before, after = None, calendar.next_after(now)
-    # The hours of a day may be close at its end, and days may be close at the end of a week.
-    while after is not None and smallest >= least and (looked_at < LOOKED_AT or after < now + 8 * DAY):
-        if before is not None:
-            smallest = min(smallest, _gap_between(before // SECOND, after // SECOND, zone))
-        looked_at += 1
-        before, after = after, calendar.next_after(after)
-    return smallest
-
-
-def _gap_between(before: int, after: int, zone: Zone) -> float:
-    """Return the seconds between two slots, elapsed or by the wall clock, whichever are more.
-
-    A day on which the clocks go forward has 23 hours: what fires once a day is not too often for it.
-    """
-    local = [zone.datetime(slot).replace(tzinfo=None) for slot in (before, after)]
-    return max(after - before, (local[1] - local[0]).total_seconds())
 
 
 def _refuse_too_long(ttl: int, definition: Definition, now: int, created_at: int) -> None:
