@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from everwhen import ConfigError, Scheduler
+from everwhen.scheduler.options import ApiOptions
 from tests.scheduler.mounted_client import (
     PREFIX,
     MountedClient,
@@ -76,11 +78,13 @@ def test_settings_that_a_mounted_api_does_not_have_are_refused() -> None:
         scheduler.asgi(allowed_host=["shop.example.com"])  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="asgi: max_body"):
         scheduler.asgi(max_body="much")
+    with pytest.raises(ConfigError, match="asgi: max_timeout"):
+        scheduler.asgi(max_timeout="long")
 
 
-def scope_of(path: str, host: str, headers: dict[str, str]) -> dict[str, Any]:
+def scope_of(path: str, host: str, headers: dict[str, str], method: str = "GET") -> dict[str, Any]:
     sent = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
-    scope: dict[str, Any] = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http"}
+    scope: dict[str, Any] = {"type": "http", "http_version": "1.1", "method": method, "scheme": "http"}
     return scope | {
         "path": path,
         "query_string": b"",
@@ -90,17 +94,21 @@ def scope_of(path: str, host: str, headers: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def ask(app: Any, path: str, host: str = "shop.example.com", **headers: str) -> tuple[int, Any]:
+def ask(
+    app: Any, path: str, host: str = "shop.example.com", body: Any = None, **headers: str
+) -> tuple[int, Any]:
     """Pass one request to an application, on a loop of its own; return the status and the fields of the answer."""
     answered: list[Any] = []
+    raw = b"" if body is None else json.dumps(body).encode()
+    method = "GET" if body is None else "POST"
 
     async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": raw, "more_body": False}
 
     async def send(message: Any) -> None:
         answered.append(message)
 
-    asyncio.run(app(scope_of(path, host, headers), receive, send))
+    asyncio.run(app(scope_of(path, host, headers, method), receive, send))
     return answered[0]["status"], json.loads(answered[1]["body"])
 
 
@@ -113,6 +121,25 @@ def test_the_host_is_the_affair_of_the_hosting_application_unless_names_are_give
             assert ask(named, "/tools/none", host)[0] == 404
         for host in ("any.example", "b.ops.example", "evilshop.example", ""):
             assert ask(named, "/tools/none", host)[0] == 421
+    finally:
+        scheduler.close()
+
+
+def test_the_longest_timeout_of_an_owner_is_set_where_the_api_is_mounted(tmp_path: Path) -> None:
+    scheduler = Scheduler(f"sqlite:///{tmp_path}/shop.db", name="shop")
+    bearer = f"Bearer {scheduler.create_token('of ann', 'operator', owner='ann')}"
+    body = {"every": "1h", "run": {"message": {"text": "x"}}, "timeout": "2h"}
+    try:
+        every: list[tuple[ApiOptions, int]] = [
+            ({}, 422),
+            ({"max_timeout": "2h"}, 201),
+            ({"max_timeout": timedelta(minutes=119)}, 422),
+            ({"max_timeout": 7_200}, 201),
+        ]
+        for options, expected in every:
+            app = scheduler.asgi(**options)
+            path = "/tools/api/v1/schedules/"
+            assert ask(app, path, body=body, authorization=bearer)[0] == expected
     finally:
         scheduler.close()
 

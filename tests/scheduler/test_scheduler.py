@@ -35,7 +35,7 @@ from everwhen.scheduler.declaring import rules_of
 from everwhen.scheduler.options import NewSchedule, TriggerOptions
 from everwhen.store.catalogue import Catalogue
 from everwhen.store.opened import store_of
-from tests.scheduler.waiting import until
+from tests.scheduler.waiting import PATIENCE, until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}
 
@@ -602,6 +602,8 @@ def test_a_program_that_ends_without_a_stop_may_still_stop_at_exit_in_memory() -
         ({"check_interval": "1s"}, "check_interval must be a number of seconds above 0, not '1s'"),
         ({"lease": float("nan")}, "lease must be a number of seconds above 0, not nan"),
         ({"max_workers": 0}, "max_workers must be at least 1, not 0"),
+        ({"max_workers_per_owner": 0}, "max_workers_per_owner must be at least 1, not 0"),
+        ({"max_workers_per_owner": "2"}, "max_workers_per_owner must be at least 1, not '2'"),
         ({"queues": "default"}, 'queues must be a list, as in queues=["default"]'),
         (
             {"logger": "app"},
@@ -618,3 +620,24 @@ def test_an_option_that_no_scheduler_could_work_with_is_refused(
     with pytest.raises(ConfigError) as refused:
         Scheduler("sqlite://", **options)
     assert str(refused.value) == message
+
+
+def test_the_jobs_of_one_owner_have_so_many_workers_and_no_more(url: str) -> None:
+    scheduler = Scheduler(url, name="shop", max_workers=4, max_workers_per_owner=1)
+    began: list[str] = []
+    released = threading.Event()
+
+    def note(run: Run) -> None:
+        began.append(run.schedule_id)
+        if run.schedule_id != "of-bob":
+            released.wait(PATIENCE)
+
+    for schedule_id, owner in (("first", "ann"), ("second", "ann"), ("of-bob", "bob")):
+        scheduler.add(schedule_id, note, owner=owner, every="1h", first_run="after_interval")
+    with scheduler:
+        first, second = scheduler.trigger("first"), scheduler.trigger("second")
+        until(lambda: began)
+        assert scheduler.trigger("of-bob").wait(timeout=PATIENCE).status == "succeeded"
+        assert sorted(began)[1:] == ["of-bob"]
+        released.set()
+        assert [job.wait(timeout=PATIENCE).status for job in (first, second)] == ["succeeded"] * 2

@@ -79,6 +79,7 @@ def on_trigger(info: TriggerInfo) -> str:
 
 
 options: SchedulerOptions = {"name": "shop", "check_interval": 0.5, "on_trigger": on_trigger, "logger": None}
+options["max_workers_per_owner"] = 3
 scheduler = Scheduler("sqlite://", **options)
 common: ScheduleOptions = {"timezone": "Europe/Paris", "max_retries": 3, "retry_delay": timedelta(minutes=1)}
 
@@ -182,7 +183,10 @@ async def keep(event: SchedulerEvent) -> None:
 
 def inside_an_application() -> FastAPI:
     app = FastAPI()
-    app.mount("/tools/everwhen", scheduler.asgi(allowed_hosts=["shop.example.com"], max_body="2MiB"))
+    app.mount(
+        "/tools/everwhen",
+        scheduler.asgi(allowed_hosts=["shop.example.com"], max_body="2MiB", max_timeout=timedelta(hours=2)),
+    )
     secret: str = scheduler.create_token("me", role="admin")
     print(secret)
     Scheduler("sqlite://", name="shop", context=lambda: suppress(KeyError)).run_worker()

@@ -192,13 +192,17 @@ def _main_name() -> str:
     return Path(file).stem if file else "main"
 
 
-def checked_figures(*, check_interval: float, max_workers: int, lease: float) -> None:
+def checked_figures(
+    *, check_interval: float, max_workers: int, max_workers_per_owner: int | None, lease: float
+) -> None:
     """Refuse figures with which a scheduler would never rest, never run a job, or lose each job at once."""
     for what, seconds in (("check_interval", check_interval), ("lease", lease)):
         if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
             raise ConfigError(f"{what} must be a number of seconds above 0, not {seconds!r}")
-    if not isinstance(max_workers, int) or max_workers < 1:
-        raise ConfigError(f"max_workers must be at least 1, not {max_workers!r}")
+    most_of_owner = 1 if max_workers_per_owner is None else max_workers_per_owner
+    for what, workers in (("max_workers", max_workers), ("max_workers_per_owner", most_of_owner)):
+        if not isinstance(workers, int) or workers < 1:
+            raise ConfigError(f"{what} must be at least 1, not {workers!r}")
 
 
 def checked_name(what: str, name: str) -> str:

@@ -47,7 +47,11 @@ AnyFunction = TypeVar("AnyFunction", bound=Function)
 
 
 class SchedulerOptions(TypedDict, total=False):
-    """The keys of a `Scheduler` beside its database."""
+    """The keys of a `Scheduler` beside its database.
+
+    `max_workers_per_owner`: how many of its workers the jobs of one owner may have; one less than `max_workers` where
+    it is None. Jobs without an owner may have all.
+    """
 
     name: str
     check_interval: float
@@ -55,6 +59,7 @@ class SchedulerOptions(TypedDict, total=False):
     logger: SchedulerLogger | None
     timezone: TimeZone | None
     max_workers: int
+    max_workers_per_owner: int | None
     lease: float
     queues: Sequence[str]
     context: JobContext | None
@@ -64,7 +69,8 @@ class ApiOptions(TypedDict, total=False):
     """The keys of `asgi`, as in the `api` section of a configuration file.
 
     `allowed_hosts`: the Host headers that the API answers to; `*` (the default) is any, `.example.com` stands for all
-    names below it. `trusted_proxies`: networks whose X-Forwarded-For and X-Forwarded-Proto count, if the server
+    names below it. `max_timeout`: the longest timeout that a caller whose token has an owner may set, one hour where
+    it is not given. `trusted_proxies`: networks whose X-Forwarded-For and X-Forwarded-Proto count, if the server
     does not read them. `mcp`: serve agents, too, over streamable HTTP at `/api/v1/mcp/`; needs the extra `mcp`.
     """
 
@@ -72,6 +78,7 @@ class ApiOptions(TypedDict, total=False):
     allow_code_targets: bool
     max_payload: int | str
     max_body: int | str
+    max_timeout: Duration | int
     trusted_proxies: Sequence[str]
     mcp: bool
 

@@ -91,6 +91,7 @@ class Scheduler(SchedulerOperations):
         logger: SchedulerLogger | None = None,
         timezone: TimeZone | None = None,
         max_workers: int = 8,
+        max_workers_per_owner: int | None = None,
         lease: float = 30.0,
         queues: Sequence[str] = ("default",),
         context: JobContext | None = None,
@@ -99,10 +100,16 @@ class Scheduler(SchedulerOperations):
 
         `timezone` is the zone of schedules that set none: UTC without it, which a warning names at the first schedule
         that is about the wall clock. `context` makes a context manager that each function runs inside, in the thread
-        or task that runs it.
+        or task that runs it. `max_workers_per_owner` is how many of its workers the jobs of one owner
+        may have, one less than `max_workers` without it; those without an owner may have all.
         """
         checked_name("name", name)
-        checked_figures(check_interval=check_interval, max_workers=max_workers, lease=lease)
+        checked_figures(
+            check_interval=check_interval,
+            max_workers=max_workers,
+            max_workers_per_owner=max_workers_per_owner,
+            lease=lease,
+        )
         if isinstance(queues, str):
             raise ConfigError(f'queues must be a list, as in queues=["{shown(queues)}"]')
         if logger is not None and not isinstance(logger, SchedulerLogger):
@@ -121,7 +128,11 @@ class Scheduler(SchedulerOperations):
         ]
         where = local_zone_name() if timezone == "local" else zone(zone_name(timezone or "UTC")).name
         service = ServiceOptions(
-            check_interval=check_interval, max_workers=max_workers, lease=lease, queues=self._queues
+            check_interval=check_interval,
+            max_workers=max_workers,
+            max_workers_per_owner=max_workers_per_owner,
+            lease=lease,
+            queues=self._queues,
         )
         self._options = EmbeddedNodeOptions(database, where, service)
         self._on_trigger = on_trigger

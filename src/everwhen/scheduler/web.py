@@ -32,7 +32,7 @@ from everwhen.errors import ConfigError, StoreError
 from everwhen.mcp.mounts import mounts_of
 from everwhen.model.kinds import Record
 from everwhen.operations.system import LoopFigures, describe_fault, next_wake_at
-from everwhen.scheduler.declaring import rules_of
+from everwhen.scheduler.declaring import plain, rules_of
 from everwhen.scheduler.node import EmbeddedNode
 from everwhen.scheduler.options import ApiOptions
 from everwhen.telemetry.metrics import Metrics
@@ -217,7 +217,7 @@ class MountedApi:
 def read_settings(options: ApiOptions) -> ApiSettings:
     """Return the settings of a mounted API; raise ConfigError with everything that is wrong with them."""
     report = Report()
-    node = plain_node({"allowed_hosts": [ANY_NAME], **options}, report)
+    node = plain_node(plain({"allowed_hosts": [ANY_NAME], **options}), report)
     _OPTIONS.check(node)
     if report.errors:
         raise ConfigError("; ".join(f"asgi: {found.path}: {found.message}" for found in report.errors))
