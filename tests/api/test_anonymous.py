@@ -164,8 +164,9 @@ def test_bodies_that_are_cut_off_leave_one_line_of_the_log(
     service.context.lines = Rates(burst=1, per_second=0.001, monotonic=service.runtime.clock.monotonic)
     for _ in range(20):
         leave(service, HEAD + b"Content-Length: 100\r\n\r\n{")
-        with connected(service) as peer:
-            peer.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
+        with connected(service) as peer:  # it leaves when its body is being read
+            peer.sendall(HEAD + b"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n{")
+            assert peer.recv(100).startswith(b"HTTP/1.1 100 ")
     until(lambda: lines_of(caplog))
     assert fetch(service, "/healthz").status == 200
     (line,) = lines_of(caplog)

@@ -125,19 +125,11 @@ def lists(secret: str) -> Iterator[bytes]:
 
 
 class Attack(NamedTuple):
-    """What is sent, over how many connections at once, and whether each is closed before its answer.
-
-    Connections that are closed at once come by the thousand: what each costs is the server's own, before it asks us.
-    """
+    """What is sent, over how many connections at once, and whether each is closed before its answer."""
 
     requests: Callable[[str], Iterator[bytes]]
     connections: int
     leaves: bool = False
-
-    @property
-    def health(self) -> float:
-        """Return within how many seconds /healthz answers beside it, of a hundred times all but one."""
-        return 0.4 if self.leaves else 0.1
 
 
 ATTACKS: Mapping[str, Attack] = {

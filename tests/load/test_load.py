@@ -31,8 +31,8 @@ COMMAND = str(Path(sys.executable).parent / "everwhen")
 ADMIN = "ew_preset_for_this_test_0123456789"
 MESSAGE = {"message": {"text": "hello"}}
 SECONDS = float(os.environ.get("EVERWHEN_LOAD_SECONDS", "15"))
-# What is promised on two processors, beside `Attack.health`, in seconds; and what may stay behind.
-LIST, LAG = 1.0, 0.5
+# What is promised on two processors, in seconds; and what may stay behind.
+HEALTH, LIST, LAG = 0.1, 1.0, 0.5
 MOST_MEMORY, MOST_LINES = 100, 10  # MiB, lines of the log
 
 
@@ -181,4 +181,4 @@ def test_nobodys_load_is_anothers_outage(node: Node, attacker: str, victim: str,
     print(f"  {grown} MiB more, {written} lines of the log")
     assert all(probe.statuses == {200} for probe in probes)
     assert grown < MOST_MEMORY and written < MOST_LINES
-    assert (health <= ATTACKS[name].health, listed <= LIST, lag <= LAG) == (True, True, True)
+    assert (health <= HEALTH, listed <= LIST, lag <= LAG) == (True, True, True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -44,6 +46,15 @@ class ConnectionLimits:
         """Never more than leave the process enough files to work with."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return self.connections if files == resource.RLIM_INFINITY else min(self.connections, files // 2)
+
+
+_IS_FOR_NOBODY: ContextVar[Callable[[], bool]] = ContextVar("is_for_nobody")
+
+
+def is_for_nobody() -> bool:
+    """Return whether the request of this task no longer has to be answered: its client has left, and it changes nothing."""
+    asked = _IS_FOR_NOBODY.get(None)
+    return asked is not None and asked()
 
 
 class _RefusedRequestError(Exception):
@@ -123,13 +134,21 @@ class BoundedProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Begin an answer; on a connection that is closed it ends without an error.
 
-        The server marks only the last of several pipelined requests as disconnected. A request that reads is not begun
-        when its client has left; a change is.
+        The server marks only the last of several pipelined requests as disconnected. When its client has left, a request
+        that reads is not begun, nor one whose body is not whole; a change is.
         """
         self._answered, send = cycle, cycle.send
 
         async def answering(scope: Any, receive: Any, send: Any) -> None:
-            if scope["method"] not in SAFE or not (cycle.disconnected or self.transport.is_closing()):
+            def is_for_nobody() -> bool:
+                has_left = cycle.disconnected or self.transport.is_closing()
+                return has_left and (scope["method"] in SAFE or cycle.more_body)
+
+            _IS_FOR_NOBODY.set(is_for_nobody)
+            # A client that leaves at once is known to have left when what else has arrived is read: one turn of the
+            # loop. Beginning costs more than all before it.
+            await asyncio.sleep(0)
+            if not is_for_nobody():
                 await app(scope, receive, send)
             cycle.disconnected = cycle.disconnected or self.transport.is_closing()
 

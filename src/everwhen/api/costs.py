@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 from anyio.to_thread import run_sync
 from starlette.responses import Response
 
+from everwhen.api.connections import is_for_nobody
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.rates import Asker
@@ -44,12 +45,19 @@ def cheap(endpoint: Endpoint) -> Endpoint:
     async def take_turn(**arguments: Any) -> Response:
         shares, asker = _context_in(arguments).shares, _asker_in(arguments)
         async with shares.admit(asker, CHEAP):
+            _refuse_absent()
             response: Response = await run_sync(partial(endpoint, **arguments))
         shares.charge_answer(asker, len(response.body))
         return response
 
     _declared[take_turn] = CHEAP
     return cast("Endpoint", take_turn)
+
+
+def _refuse_absent() -> None:
+    """Do nothing for a client that has left while it waited for its turn."""
+    if is_for_nobody():
+        raise RefusedError(408, "The client left before it was its turn.")
 
 
 def _context_in(arguments: Arguments) -> ApiContext:
@@ -78,6 +86,7 @@ def expensive(
                 cost = cost(arguments, await context.count_schedules(caller.token.owner))
             try:
                 async with context.shares.admit(caller.token, cost):
+                    _refuse_absent()
                     response = await run_sync(partial(_give_way, endpoint, **arguments))
             except RefusedError as error:
                 if error.status == 429:
