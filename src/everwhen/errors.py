@@ -220,7 +220,7 @@ class PreconditionError(SchedulerError):
 
     def __init__(self, expected: int, revision: int) -> None:
         super().__init__(
-            f"the schedule is at revision {revision}, not {expected}; read it again, and repeat the change "
+            f"the schedule is at revision {revision}, not {expected}; read it again, and repeat the request "
             "if it is still right"
         )
         self.expected = expected

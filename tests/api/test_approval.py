@@ -319,6 +319,45 @@ def test_who_needs_approval_sets_no_secret_with_which_any_payload_could_be_sent(
     assert agent.patch(f"{path_of(made)}/", {"secret": "chosen by the agent"}).status == 403
 
 
+def test_a_person_who_triggers_what_waits_is_told_which_revision_runs(
+    service: Service, agent: Client
+) -> None:
+    made = agent.create(payload={"to": "a friend"})
+    agent.patch(f"{path_of(made)}/", {"payload": {"to": "an enemy"}})  # between the look and the trigger
+    path = f"{path_of(made)}/trigger/"
+    for revision in ("1", "3"):
+        refused = service.admin.post(path, {}, headers={"If-Match": f'"{revision}"'})
+        assert (refused.status, refused.problem) == (412, "changed-meanwhile")
+    assert service.admin.get("/jobs/").fields["total"] == 0
+    warning = "this schedule waits for approval: revision 2 runs, which nobody has approved"
+    for headers in ({"If-Match": '"2"'}, {"If-Match": "*"}, {}):
+        answer = service.admin.post(path, {}, headers=headers)
+        assert (answer.status, answer.fields["warnings"]) == (202, [warning])
+        job = answer.fields["job"]["id"]
+        ran(service, job)
+    assert service.admin.post(f"/jobs/{job}/rerun/", {}).fields["warnings"] == [warning]
+    approved(service, {**made, "revision": 2})
+    assert service.admin.post(path, {}, headers={"If-Match": '"1"'}).status == 412
+    assert service.admin.post(path, {}).fields["warnings"] == []
+
+
+def test_a_repeated_trigger_gets_its_first_answer_whatever_has_become_of_the_schedule(
+    service: Service,
+) -> None:
+    client = service.client(fires_per_day=1)
+    made = client.create(every=None, type="webhook")
+    path, headers = f"{path_of(made)}/trigger/", {"Idempotency-Key": "once", "If-Match": '"1"'}
+    first = client.post(path, {}, headers=headers)
+    assert first.status == 202
+    client.patch(f"{path_of(made)}/", {"name": "another"})
+    again = client.post(path, {}, headers=headers)
+    assert (again.status, again.headers["idempotent-replayed"]) == (202, "true")
+    assert again.fields["job"]["id"] == first.fields["job"]["id"]
+    assert client.post(path, {}, headers={"Idempotency-Key": "once"}).status == 202
+    assert client.post(path, {}, headers={"Idempotency-Key": "twice"}).status == 429
+    assert client.post(path, {}, headers={"Idempotency-Key": "twice", "If-Match": '"1"'}).status == 412
+
+
 def test_the_command_line_approves_and_declines(service: Service, agent: Client) -> None:
     wanted, unwanted = agent.create(), agent.create()
     reach = ["--url", service.url, "--token", service.admin.secret or ""]
@@ -329,6 +368,10 @@ def test_the_command_line_approves_and_declines(service: Service, agent: Client)
         return answer.output
 
     assert CliRunner().invoke(everwhen, ["schedules", "approve", wanted["id"], *reach]).exit_code == 2
+    assert "warning: this schedule waits for approval: revision 1 runs" in run("trigger", wanted["id"])
+    refused = CliRunner().invoke(everwhen, ["schedules", "trigger", wanted["id"], "--revision", "2", *reach])
+    assert refused.exit_code != 0 and "is at revision 1, not 2" in str(refused.exception)
+    assert "revision 1 runs" in run("trigger", wanted["id"], "--revision", "1")
     assert wanted["id"] in run("approve", wanted["id"], "--revision", "1")
     assert now(service, wanted)[0] == "active"
     assert run("decline", unwanted["id"], "--note", "no") == f"declined {unwanted['id']}\n"

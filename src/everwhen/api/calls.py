@@ -142,7 +142,7 @@ _OFFSET = "The number of items to leave out at the beginning; slow when large."
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description=_OFFSET)]
 _CURSOR = "The `next_cursor` of the previous page; overrides offset."
 Cursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
-_IF_MATCH = 'Change the schedule only if it has this revision, such as "3".'
+_IF_MATCH = 'Change or run the schedule only if it has this revision, such as "3".'
 IfMatch = Annotated[str | None, Header(alias="If-Match", description=_IF_MATCH, max_length=100)]
 _IF_NONE_MATCH = "`*`: only create, never replace."
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", description=_IF_NONE_MATCH, max_length=100)]

@@ -52,7 +52,7 @@ _IS_FOR_NOBODY: ContextVar[Callable[[], bool]] = ContextVar("is_for_nobody")
 
 
 def is_for_nobody() -> bool:
-    """Return whether the request of this task no longer has to be answered: its client has left, and it changes nothing."""
+    """Return whether the request of this task need not be answered: its client has left, and it changes nothing."""
     asked = _IS_FOR_NOBODY.get(None)
     return asked is not None and asked()
 
@@ -134,8 +134,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Begin an answer; on a connection that is closed it ends without an error.
 
-        The server marks only the last of several pipelined requests as disconnected. When its client has left, a request
-        that reads is not begun, nor one whose body is not whole; a change is.
+        The server marks only the last of several pipelined requests as disconnected. When its client has left, a
+        request that reads is not begun, nor one whose body is not whole; a change is.
         """
         self._answered, send = cycle, cycle.send
 

@@ -315,16 +315,25 @@ def revive(client: Client, schedules: tuple[str, ...]) -> Answers:
     type=click.Choice(["skip", "queue", "cancel", "allow"]),
     help="Override the schedule's own if_running for this job.",
 )
+@click.option(
+    "--revision", type=click.IntRange(1), help="Run this revision, or nothing if there is another one."
+)
 @answering
-def trigger(client: Client, schedule: str, payload: str | None, if_running: str | None) -> Answers:
-    """Run a SCHEDULE now, in addition to its slots."""
+def trigger(
+    client: Client, schedule: str, payload: str | None, if_running: str | None, revision: int | None
+) -> Answers:
+    """Run a SCHEDULE now, in addition to its slots.
+
+    The newest revision runs, also one that waits for approval, which a warning says.
+    """
     body: dict[str, Any] = {} if if_running is None else {"if_running": if_running}
     if payload is not None:
         try:
             body["payload"] = json.loads(payload)
         except ValueError as error:
             raise click.BadParameter(f"is not valid JSON: {error}", param_hint="--payload") from None
-    found = client.post(path_of(schedule, "trigger"), body)
+    headers = {} if revision is None else {"If-Match": f'"{revision}"'}
+    found = client.call("POST", path_of(schedule, "trigger"), body, headers=headers).fields
     yield found
     print_firing(found)
 

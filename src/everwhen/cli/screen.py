@@ -280,7 +280,7 @@ def print_firing(found: Mapping[str, Any]) -> None:
 
 
 def print_warnings(found: Mapping[str, Any]) -> None:
-    """Print which budgets a request exceeds; a service of release 0.2 does not say."""
+    """Print what a request exceeds, and what nobody has approved; a service of release 0.2 does not say."""
     for warning in found.get("warnings", ()):
         secho(f"warning: {warning}", err=True, fg="yellow")
 

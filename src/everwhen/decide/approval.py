@@ -32,6 +32,13 @@ def is_waiting(state: State) -> bool:
     return state.paused_by == APPROVAL
 
 
+def warning_of(state: State) -> str | None:
+    """Say which revision a job runs that a person asks for while the schedule waits; None: it does not wait."""
+    if not is_waiting(state):
+        return None
+    return f"this schedule waits for approval: revision {state.revision} runs, which nobody has approved"
+
+
 def needs_new_look(old: Definition, new: Definition) -> bool:
     """Return whether an edit changes what a person approved: by the table of keys, anything that reaches the run, and
     when and how it takes place."""

@@ -512,7 +512,8 @@ async def trigger_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:
         text = sha256(text.encode()).hexdigest()
     headers = {"Idempotency-Key": text}
     found = await rest.ask("POST", path_of(given["id"], "trigger"), {}, headers=headers)
-    return {"run": found["job"] and run_to_json(found["job"]), "skipped": found["skipped"]}
+    run = {"run": found["job"] and run_to_json(found["job"]), "skipped": found["skipped"]}
+    return {**run, "warnings": found["warnings"]} if found.get("warnings") else run
 
 
 async def delete_schedule(rest: Rest, given: Fields, _ask: Ask) -> Fields:

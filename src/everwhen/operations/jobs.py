@@ -10,11 +10,13 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from everwhen.decide import by_hand
+from everwhen.decide import approval, by_hand
 from everwhen.decide.budgets import attempt_in, charge_caller, makers_budgets, warning_of
 from everwhen.errors import (
     BackfillError,
+    LimitError,
     OutcomeError,
+    PreconditionError,
     RepeatedRequestError,
     UnknownJobError,
     UnknownScheduleError,
@@ -186,15 +188,17 @@ def trigger_schedule(
     permit: Permit = anybody,
     cause: Cause = A_PERSON,
     once: IdempotencyKey | None = None,
+    expected: int | None = None,
 ) -> FiringResult:
     """Run a schedule now, in addition to its slots: the schedule and its counters do not change.
 
     `cause` bounds what the caller may cause; FiringLimitError beyond it. With `once` the same request fires
-    once; its key is the caller's.
+    once; its key is the caller's. `expected` is the revision that was read; PreconditionError when another one would
+    run.
     """
     trigger = partial(by_hand.trigger, payload=payload, if_running=if_running, actor=actor)
-    ask = partial(request_job, runtime, schedule_id, trigger, permit=permit, cause=cause)
-    return ask() if once is None else _asked_once(runtime, ask, once, f"trigger:{actor}")
+    ask = partial(request_job, runtime, schedule_id, trigger, permit=permit, cause=cause, expected=expected)
+    return ask() if once is None else _asked_once(runtime, schedule_id, ask, once, f"trigger:{actor}")
 
 
 class IdempotencyKey(NamedTuple):
@@ -221,27 +225,30 @@ def fire_schedule(
     """
     fire = partial(by_hand.fire, payload=payload)
     ask = partial(request_job, runtime, schedule_id, fire, permit=permit, cause=cause, of_makers=True)
-    return ask() if once is None else _asked_once(runtime, ask, once, "hook")
+    return ask() if once is None else _asked_once(runtime, schedule_id, ask, once, "hook")
 
 
 def _asked_once(
-    runtime: Runtime, ask: Callable[..., FiringResult], once: IdempotencyKey, who: str
+    runtime: Runtime, schedule_id: str, ask: Callable[..., FiringResult], once: IdempotencyKey, who: str
 ) -> FiringResult:
-    """Fire, and remember the result with it; the same request again gets that result, and fires nothing."""
-    asked: list[StoredResponse] = []
+    """Fire, and remember the result with it; the same request again gets that result, and fires nothing.
+
+    That is also so when the request would be refused by now: because of another revision, or of a limit that its own
+    job has used up.
+    """
 
     def remember(decision: Decision) -> StoredResponse:
         firing = _firing(decision)
         answer = json.dumps([firing.job_id, firing.skip_reason])
-        asked.append(StoredResponse(f"{who}:{decision.after.uid}", once.key, "", answer, once.kept))
-        return asked[-1]
+        return StoredResponse(f"{who}:{decision.after.uid}", once.key, "", answer, once.kept)
 
     try:
         return ask(remember=remember)
-    except RepeatedRequestError:
+    except (RepeatedRequestError, PreconditionError, LimitError):
+        asked = f"{who}:{get_schedule(runtime, schedule_id).state.uid}"
         kept_from = runtime.clock.now() - ANSWERS_KEPT
-        known = store_of(runtime).tokens.answer(asked[-1].token_id, asked[-1].key, since=kept_from)
-        if known is None:  # it expired just now
+        known = store_of(runtime).tokens.answer(asked, once.key, since=kept_from)
+        if known is None:  # it expired just now, or was never answered
             raise
         job_id, skip_reason = json.loads(known.answer)
         return FiringResult(job_id, skip_reason, is_repeated=True)
@@ -256,12 +263,18 @@ def request_job(
     *,
     of_makers: bool = False,
     remember: Remember | None = None,
+    expected: int | None = None,
 ) -> FiringResult:
-    """Request a job; it counts for who causes it, and with `of_makers` for the tokens of the schedule."""
+    """Request a job; it counts for who causes it, and with `of_makers` for the tokens of the schedule.
+
+    `expected` is the revision that it has to run.
+    """
     charge = _Charge(cause)
 
     def charged(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
+        if expected is not None and schedule.state.revision != expected:
+            raise PreconditionError(expected, schedule.state.revision)
         makers = makers_budgets(schedule.definition) if of_makers else ()
         return charge.count(request(schedule, now, shared), now, shared, makers)
 
@@ -280,7 +293,8 @@ def request_job(
 
 @dataclass(slots=True)
 class _Charge:
-    """The jobs of a request, counted for who causes them; `warnings`: what they exceed, known when they are counted."""
+    """The jobs of a request, counted for who causes them; `warnings`: what they exceed and what was not approved, known
+    when they are counted."""
 
     cause: Cause
     warnings: tuple[str, ...] = ()
@@ -298,8 +312,11 @@ class _Charge:
             now=now,
             is_agent=self.cause.is_agent,
         )
-        warning = warning_of(shared, decision.after.uid, definition, now) if jobs else None
-        self.warnings = () if warning is None else (warning,)
+        found = (
+            warning_of(shared, decision.after.uid, definition, now),
+            approval.warning_of(decision.after),
+        )
+        self.warnings = tuple(warning for warning in found if warning is not None) if jobs else ()
         return decision._replace(jobs=jobs)
 
 

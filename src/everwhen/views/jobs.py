@@ -126,7 +126,9 @@ class Fired(View):
     job: Job | None
     skipped: str | None = field("skip_reason", about="The reason of the skip.")
     warnings: list[str] = field(
-        via=list, about="A sentence for the budget of a group or an owner that the job exceeds."
+        via=list,
+        about="A sentence for the budget of a group or an owner that the job exceeds, and one for the revision that "
+        "runs where the schedule waits for approval.",
     )
 
 

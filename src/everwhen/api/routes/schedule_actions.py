@@ -196,7 +196,9 @@ def revive_schedule(context: Context, caller: Operator, schedule_id: ScheduleId)
 
 @router.post(
     "/schedules/{schedule_id}/trigger/",
-    **described("Run a schedule now", Fired, "The job, or the reason why there is none.", 404, status=202),
+    **described(
+        "Run a schedule now", Fired, "The job, or the reason why there is none.", 404, 412, status=202
+    ),
 )
 @cheap
 def trigger_schedule(
@@ -205,8 +207,10 @@ def trigger_schedule(
     schedule_id: ScheduleId,
     body: TriggerBody | None = None,
     idempotency_key: IdempotencyKey = None,
+    if_match: IfMatch = None,
 ) -> Response:
-    """The job is independent of the slots: next_run_at and the counters do not change."""
+    """The job is independent of the slots: next_run_at and the counters do not change. It runs the newest revision,
+    also one that waits for approval; with If-Match that revision or none."""
     body = body or TriggerBody(payload=None)
     refuse_masks({"payload": body.payload})
     firing = jobs.trigger_schedule(
@@ -218,6 +222,7 @@ def trigger_schedule(
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
         cause=caller.cause,
         once=None if idempotency_key is None else jobs.IdempotencyKey(idempotency_key, ANSWERS_KEPT),
+        expected=revision_in(if_match),
     )
     return fired(context, firing, {"idempotent-replayed": "true"} if firing.is_repeated else None)
 
