@@ -323,7 +323,7 @@ def test_what_needs_approval_waits_for_an_operator(service: Service) -> None:
 # -- rates, hosts, origins, sizes --
 
 
-def test_wrong_tokens_are_counted_per_address_and_then_not_even_looked_up(tmp_path: Path) -> None:
+def test_wrong_tokens_are_counted_per_address_and_shut_out_nobody_who_has_one(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         wrong = Client(service.url, "wrong")
         found = [wrong.get("/schedules/") for _ in range(25)]
