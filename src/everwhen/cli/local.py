@@ -139,11 +139,34 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
         database or settings.database,
         settings.timezone,
         settings.dispatch,
-        service=api.address,
+        service=api.address if _is_of_this_machine(api.host) else None,
         public_url=api.url or api.address,
         redis=settings.redis,
         celery_broker=settings.celery_broker,
     )
+
+
+def _is_of_this_machine(host: str) -> bool:
+    """Return whether a service on this host is one of this machine, to which a token of the environment may be sent.
+
+    The file may be one of a folder that somebody else wrote: its word alone sends a token nowhere. Names other than
+    this machine's own are not looked up, because who answers for them may answer something else a moment later.
+    """
+    import socket
+    from ipaddress import ip_address
+
+    from everwhen.config.settings import LOOPBACK_NAMES
+
+    if host in LOOPBACK_NAMES or host == socket.gethostname():
+        return True
+    try:
+        address = ip_address(host)
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((host, 0))  # only an address of this machine can be bound
+    except (ValueError, OSError):
+        return False
+    return True
 
 
 def _is_set_in_environment() -> bool:
