@@ -116,6 +116,77 @@ def test_a_client_that_is_gone_ends_it_without_a_word(tmp_path: Path) -> None:
     assert (found.returncode, found.stderr) == (0, b"")
 
 
+def asked(number: object, method: str, **params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+BEGIN = asked(
+    "begin",
+    "initialize",
+    protocolVersion="2025-11-25",
+    capabilities={},
+    clientInfo={"name": "t", "version": "1"},
+)
+GARBAGE = [
+    b"not json",
+    b"\xff\xfe\x00",
+    b"[" * 200_000,
+    b"null",
+    b"[]",
+    b"",
+    b'{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}',
+    b'{"jsonrpc": "2.0", "id": ' + b"9" * 5_000 + b', "method": "tools/list"}',
+    b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "tools/list"}',
+    b'{"jsonrpc": "2.0", "id": null, "method": "tools/list"}',
+    b'{"jsonrpc": "2.0", "id": {"a": 1}, "result": {}}',
+    asked("nope", "no/such/method"),
+    asked("list", "tools/call", name="get_context", arguments=[]),
+    asked("large", "tools/call", name="get_context", arguments={"x": "x" * 4_000_000}),
+    b'{"jsonrpc": "2.0", "id": "deep", "method": "tools/call", "params": {"name": "get_context", "arguments": '
+    + b'{"a": ' * 50_000
+    + b"1"
+    + b"}" * 50_000
+    + b"}}",
+    b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "begin"}}',
+]
+
+
+def test_whatever_a_client_sends_the_next_call_is_answered_and_only_messages_are_written(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as service:
+        caller = service.client("viewer")
+        args = ["--url", service.url, "--token", str(caller.secret)]
+        last = asked("last", "tools/call", name="get_context", arguments={})
+        started = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+        with subprocess.Popen(
+            [sys.executable, "-m", "everwhen", "mcp", *args],
+            env=without_settings(),
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+            process.stdin.write(b"\n".join([BEGIN, started, *GARBAGE, last, b""]))
+            process.stdin.flush()
+            found = {}
+            for line in process.stdout:
+                message = json.loads(line)
+                found[message["id"]] = message
+                if message["id"] == "last":
+                    break
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert found["last"]["result"]["structuredContent"]["role"] == "viewer"
+    assert found["nope"]["error"]["code"] == -32601
+    assert found["large"]["result"]["isError"] and len(str(found["large"])) < 1_000
+    assert set(found) <= {"begin", "nope", "list", "large", "deep", "last"}
+    assert str(caller.secret) not in str(found)
+
+
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "everwhen.mcp.stdio", raising=False)
     monkeypatch.delattr(everwhen.mcp, "stdio", raising=False)

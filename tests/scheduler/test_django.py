@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -64,6 +65,68 @@ def test_tasks_are_found_fired_and_triggered_from_views_and_over_the_mounted_api
         stranger = MountedClient(client.path, client.secret, host="shop.example.org")
         assert stranger.api("GET", "/schedules/").status == 421
     assert node.returncode == 0
+
+
+ATTACK = """
+import json, sys
+from dataclasses import replace
+import django; django.setup()
+from django.core.asgi import get_asgi_application
+from django.core.exceptions import ImproperlyConfigured
+from everwhen.django import get_scheduler, mount_api
+from tests.scheduler.test_mounted_safety import HOST, Caller, signed_in
+
+site, found = get_asgi_application(), {}
+call = Caller(mount_api(site, "/tools/everwhen/"))
+secret = get_scheduler().create_token("admin", "admin")
+bearer = {"authorization": f"Bearer {secret}"}
+found["me"] = call("GET", "/api/v1/me/", **bearer).status
+for host in ("evil.example", f"evil@{HOST}", "example.com.evil.example"):
+    found[host] = replace(call, hosts=(host,))("GET", "/api/v1/me/", **bearer).status
+found["two hosts"] = replace(call, hosts=(HOST, HOST))("GET", "/api/v1/me/", **bearer).status
+sent, proof = signed_in(call, secret)
+found["cookie"] = next(iter(sent.values())).partition("=")[0]
+found["cookie alone"] = call("GET", "/api/v1/me/", **sent).status
+# Django's own proof is another one.
+found["csrftoken"] = call("GET", "/api/v1/me/", cookie=f"{sent['cookie']}; csrftoken={proof}", x_csrftoken=proof).status
+found["with proof"] = call("GET", "/api/v1/me/", **sent, x_csrf_token=proof).status
+for path in ("/tools/everwhenx/healthz", "//tools/everwhen/healthz", "/tools//everwhen/healthz", "/healthz"):
+    found[path] = Caller(call.app, "")("GET", path).body.startswith(b"{")
+for prefix in ("", "/", "//"):
+    try:
+        mount_api(site, prefix)
+    except ImproperlyConfigured:
+        found[prefix] = "refused"
+json.dump(found, sys.stdout)
+"""
+
+
+def test_the_api_in_a_project_keeps_to_its_prefix_its_hosts_and_its_own_proof(tmp_path: Path) -> None:
+    environ = {**os.environ, "SHOP_FOLDER": str(tmp_path), "DJANGO_SETTINGS_MODULE": f"{PROJECT}.settings"}
+    answer = subprocess.run(
+        [sys.executable, "-c", ATTACK],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    expected: dict[str, object] = {
+        "me": 200,
+        "evil.example": 421,
+        "evil@shop.example.com": 421,
+        "example.com.evil.example": 421,
+        "two hosts": 400,
+        "cookie": "__Secure-everwhen_session",
+        "cookie alone": 401,
+        "csrftoken": 401,
+        "with proof": 200,
+    }
+    others = ("/tools/everwhenx/healthz", "//tools/everwhen/healthz", "/tools//everwhen/healthz", "/healthz")
+    assert found == expected | dict.fromkeys(others, False) | dict.fromkeys(("", "/", "//"), "refused")
 
 
 def test_a_worker_runs_what_others_fire_and_fires_nothing_itself(tmp_path: Path) -> None:
@@ -130,5 +193,7 @@ def test_unknown_keys_of_the_setting_are_refused() -> None:
     }
     with pytest.raises(ImproperlyConfigured, match=r'"NAMES".: unknown key, did you mean "NAME"'):
         read_options({"NAMES": "shop"})
+    with pytest.raises(ImproperlyConfigured, match=r'EVERWHEN\["5"\]: unknown key'):
+        read_options({5: "shop"})
     with pytest.raises(ImproperlyConfigured, match="EVERWHEN is a dictionary"):
         read_options(["shop"])

@@ -602,6 +602,11 @@ def test_a_program_that_ends_without_a_stop_may_still_stop_at_exit_in_memory() -
         ({"check_interval": "1s"}, "check_interval must be a number of seconds above 0, not '1s'"),
         ({"lease": float("nan")}, "lease must be a number of seconds above 0, not nan"),
         ({"max_workers": 0}, "max_workers must be at least 1, not 0"),
+        ({"max_workers": True}, "max_workers must be at least 1, not True"),
+        ({"lease": True}, "lease must be a number of seconds above 0, not True"),
+        ({"check_interval": 1e10}, "check_interval must be a number of seconds above 0, not 10000000000.0"),
+        ({"queues": None}, 'queues must be a list, as in queues=["None"]'),
+        ({"on_trigger": "os.system"}, "on_trigger must be a function, not 'os.system'"),
         ({"max_workers_per_owner": 0}, "max_workers_per_owner must be at least 1, not 0"),
         ({"max_workers_per_owner": "2"}, "max_workers_per_owner must be at least 1, not '2'"),
         ({"queues": "default"}, 'queues must be a list, as in queues=["default"]'),
@@ -620,6 +625,12 @@ def test_an_option_that_no_scheduler_could_work_with_is_refused(
     with pytest.raises(ConfigError) as refused:
         Scheduler("sqlite://", **options)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("database", [None, 5, b"sqlite://", Path("shop.db")])
+def test_a_database_that_is_no_text_is_refused(database: Any) -> None:
+    with pytest.raises(ConfigError, match="database must be a URL"):
+        Scheduler(database)
 
 
 def test_the_jobs_of_one_owner_have_so_many_workers_and_no_more(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from django import conf
+from django.core.exceptions import ImproperlyConfigured
 
 from everwhen.django import get_scheduler
 from everwhen.scheduler.options import ApiOptions
@@ -19,6 +20,8 @@ def mount_api(application: ASGIApp, prefix: str, **options: Unpack[ApiOptions]) 
     The API answers to the hosts of ALLOWED_HOSTS: Django checks the Host only of requests that reach a view.
     """
     root = f"/{prefix.strip('/')}"
+    if root == "/":
+        raise ImproperlyConfigured('mount_api needs a prefix, such as "/tools/everwhen"; Django has the root')
     hosts: Any = {"allowed_hosts": list(conf.settings.ALLOWED_HOSTS)}
     api = get_scheduler().asgi(**{**hosts, **options})
 

@@ -63,7 +63,7 @@ def read_options(fields: Any) -> dict[str, Any]:
         raise ImproperlyConfigured('EVERWHEN is a dictionary: EVERWHEN = {"NAME": "shop"}')
     for key in fields:
         if key not in _KEYS:
-            raise ImproperlyConfigured(f'EVERWHEN["{key}"]: {unknown("key", key, _KEYS)}')
+            raise ImproperlyConfigured(f'EVERWHEN["{key}"]: {unknown("key", str(key), _KEYS)}')
     return {key.lower(): value for key, value in fields.items()}
 
 

@@ -23,6 +23,7 @@ from everwhen.targets.arguments import Arguments, call_fault, json_fault
 from everwhen.targets.python_function import UnknownFunctionError, load
 
 ON_TRIGGER = "on_trigger"
+MOST_SECONDS = 1e9  # of check_interval and lease
 
 
 class Callee(NamedTuple):
@@ -197,11 +198,12 @@ def checked_figures(
 ) -> None:
     """Refuse figures with which a scheduler would never rest, never run a job, or lose each job at once."""
     for what, seconds in (("check_interval", check_interval), ("lease", lease)):
-        if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not 0 < seconds < MOST_SECONDS:
             raise ConfigError(f"{what} must be a number of seconds above 0, not {seconds!r}")
     most_of_owner = 1 if max_workers_per_owner is None else max_workers_per_owner
     for what, workers in (("max_workers", max_workers), ("max_workers_per_owner", most_of_owner)):
-        if not isinstance(workers, int) or workers < 1:
+        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
             raise ConfigError(f"{what} must be at least 1, not {workers!r}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -110,8 +110,12 @@ class Scheduler(SchedulerOperations):
             max_workers_per_owner=max_workers_per_owner,
             lease=lease,
         )
-        if isinstance(queues, str):
+        if not isinstance(database, str):
+            raise ConfigError(f"database must be a URL, such as sqlite:///shop.db, not {database!r}")
+        if isinstance(queues, str) or not isinstance(queues, Iterable):
             raise ConfigError(f'queues must be a list, as in queues=["{shown(queues)}"]')
+        if on_trigger is not None and not callable(on_trigger):
+            raise ConfigError(f"on_trigger must be a function, not {on_trigger!r}")
         if logger is not None and not isinstance(logger, SchedulerLogger):
             raise ConfigError(
                 f"logger is a {type(logger).__name__}; it must have the methods debug, info, warning and error, as "
