@@ -319,7 +319,7 @@ def test_who_needs_approval_sets_no_secret_with_which_any_payload_could_be_sent(
     assert agent.patch(f"{path_of(made)}/", {"secret": "chosen by the agent"}).status == 403
 
 
-def test_a_person_who_triggers_what_waits_is_told_which_revision_runs(
+def test_the_answer_to_a_trigger_of_what_waits_names_the_revision_that_runs(
     service: Service, agent: Client
 ) -> None:
     made = agent.create(payload={"to": "a friend"})
