@@ -138,6 +138,7 @@ def test_what_cannot_be_kept_is_said_with_its_line(line: str, note: str) -> None
         "svc-shop cd /srv/shop && ./tidy",
         "svc-shop /opt/shop/poll.sh --all",
         "svc-shop  /opt/shop/bin/poll",
+        "svc-shop\tcd /srv/shop && ./tidy",
         "svc.shop test -x /usr/sbin/tidy || tidy",
         "svc_shop [ -x /etc/tidy ] && /etc/tidy",
         "shop$ pg_dump shop",
@@ -146,7 +147,7 @@ def test_what_cannot_be_kept_is_said_with_its_line(line: str, note: str) -> None
 def test_a_word_that_is_no_program_in_front_of_a_command_seems_to_be_a_user(command: str) -> None:
     (note,) = notes(f"0 2 * * * {command}\n0 3 * * * {command}")
     assert note == (
-        f"line 1: the command begins with {command.partition(' ')[0]}, which is no program of this machine; "
+        f"line 1: the command begins with {command.split()[0]}, which is not a program of this machine; "
         "where the entries name their users, import them with --system"
     )
 
@@ -166,6 +167,7 @@ def test_an_entry_without_a_user_is_named_where_one_is_read(user: str) -> None:
     [
         "root",
         "root && x",
+        "svc-shop",
         "7z a x.7z x",
         "monit reload",
         "sun-tool x",

@@ -65,6 +65,8 @@ def test_slots_that_did_not_fire_are_found_by_their_own_time(runtime: Tenant) ->
         assert {one.reason for one in listed} == {event.reason for event in matching}
         ranges = ledger.skip_ranges(since, until, wanted, limit=EVERYTHING)
         assert ranges == [one for one in listed if one.slot_count > 1]
+        assert ledger.skip_range_number(since, until, wanted) == len(ranges)
+        assert ledger.skip_ranges(since, until, wanted, limit=2, behind=1) == ranges[1:3]
         assert all(one.slot_count == 1 or one.first_at is not None for one in listed)
         assert ledger.skip_numbers(since, until, wanted) == Counter(event.uid for event in matching)
         single = [event for event in matching if event.slot_count == 1 and event.type != "schedule.caught_up"]
@@ -75,3 +77,23 @@ def test_slots_that_did_not_fire_are_found_by_their_own_time(runtime: Tenant) ->
                 for event in single
             )
         assert len(ledger.skips_between(since, until, wanted, limit=2)) == min(2, len(matching))
+
+
+def test_what_only_rows_have_is_listed_and_counted_alike(runtime: Tenant) -> None:
+    """Skips that no event records yet, and slots that are held."""
+    begin, catalogue = runtime.now, runtime.runtime.catalogue
+    for name, owner in (("a", "ada"), ("b", None)):
+        runtime.add(name, every="10s", not_on=["mon"], owner=owner)
+    for name, owner in (("g.a", None), ("g.b", "ada"), ("g.c", None)):
+        runtime.add(name, every="24h", group="g", max_concurrent=1, owner=owner)
+    for _ in range(4):
+        runtime.step()
+        runtime.wait("10s")
+    filters = ((ScheduleFilter(), 2), (ScheduleFilter(owner="ada"), 1), (ScheduleFilter(owner="bob"), 0))
+    for wanted, number in filters:
+        for since, until, is_inside in ((begin, runtime.now, True), (begin - HOUR, begin, False)):
+            gathered = catalogue.gathered_skips(wanted, since, until, limit=EVERYTHING)
+            assert len(gathered) == catalogue.gathered_number(wanted, since, until) == number * is_inside
+        holds = catalogue.holds(wanted, limit=EVERYTHING)
+        assert len(holds) == catalogue.hold_number(wanted, due_before=runtime.now) == number
+        assert catalogue.hold_number(wanted, due_before=begin) == 0

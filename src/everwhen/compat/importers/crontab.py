@@ -150,7 +150,7 @@ def _note_looks(command: str, user: str | None, number: int, reading: _Reading) 
         note(
             f"line {number}: the command begins with {first}: cron reads five fields, and knows no seconds and no years"
         )
-    elif not reading.has_users and (looks := _user_in_front(command, reading)):
+    elif not reading.has_users and (looks := _describe_user(command, reading)):
         reading.has_users = True
         note(
             f"line {number}: the command begins with {first}, which is {looks};"
@@ -158,12 +158,12 @@ def _note_looks(command: str, user: str | None, number: int, reading: _Reading) 
         )
 
 
-def _user_in_front(command: str, reading: _Reading) -> str | None:
+def _describe_user(command: str, reading: _Reading) -> str | None:
     """Return what the first word of a command is, if it seems to be a user; None: it is a program."""
     path = reading.environment.get("PATH")
     if names_user(command, path):
         return "a user"
-    return "no program of this machine" if seems_user(command, path) else None
+    return "not a program of this machine" if seems_user(command, path) else None
 
 
 def _schedule(
