@@ -2,6 +2,7 @@
 
 import os
 from threading import Event
+from typing import Any
 
 from benchmarks.workers import runtimes
 from benchmarks.workers.runtimes import NoWork, Witness
@@ -11,8 +12,8 @@ from everwhen.store.tick import TickReport
 
 
 class Telling(Witness):
-    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> TickReport:
-        report = super().tick(now, limit=limit, behind=behind, alive_since=alive_since)
+    def tick(self, now: int, **keys: Any) -> TickReport:
+        report = super().tick(now, **keys)
         if report.fired:
             print(report.fired, flush=True)
         return report

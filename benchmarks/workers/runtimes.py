@@ -63,8 +63,8 @@ class Witness:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.slots, name)
 
-    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> TickReport:
-        report: TickReport = self.slots.tick(now, limit=limit, behind=behind, alive_since=alive_since)
+    def tick(self, now: int, **keys: Any) -> TickReport:
+        report: TickReport = self.slots.tick(now, **keys)
         if report.fired:
             self.commits.append((time_ns() // 1_000, report.fired))
         return report

@@ -84,7 +84,7 @@ def check_intervals(seen: Seen) -> object:
 def node_workers(seen: Seen) -> object:
     """Workers of the node, its threads, and those of Python targets."""
     worker, python = seen.service.worker, seen.service._targets["python"]
-    return {worker._max_workers, worker._call_executor._most, python._hands._most}
+    return {worker._max_workers, worker._runs._threads._most, python._hands._most}
 
 
 def leases(seen: Seen) -> object:

@@ -293,8 +293,8 @@ class SlowTicks:
         self.slots = slots
         self.clock = clock
 
-    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> Any:
-        report = self.slots.tick(now, limit=limit, behind=behind, alive_since=alive_since)
+    def tick(self, now: int, **keys: Any) -> Any:
+        report = self.slots.tick(now, **keys)
         self.clock.advance(timedelta(seconds=0.06))
         return report
 
@@ -523,9 +523,9 @@ class CountedTicks:
         self.slots = slots
         self.ticks = 0
 
-    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> Any:
+    def tick(self, now: int, **keys: Any) -> Any:
         self.ticks += 1
-        return self.slots.tick(now, limit=limit, behind=behind, alive_since=alive_since)
+        return self.slots.tick(now, **keys)
 
 
 def test_an_idle_evaluation_asks_the_database_once() -> None:

@@ -76,7 +76,7 @@ def give_unbegun_back(
     """Requeue jobs that their own node did not begin: no attempt, no rescue, for any `on_lost`; return how many.
 
     `fault`: why the host let them not begin. Without one the node claimed them ahead, and other jobs took longer than
-    it expected: that is no event.
+    it expected: nothing is recorded about that.
     """
     detail = None if fault is None else {"began": False, "fault": fault}
     return _take_back(
