@@ -29,6 +29,10 @@ class Changes(Protocol):
         """
         ...
 
+    def rest(self) -> None:
+        """Stop to notify until somebody follows again."""
+        ...
+
 
 def _nobody() -> None:
     return None

@@ -324,6 +324,8 @@ class Scheduler(SchedulerOperations):
             node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
         finally:
             node.stop_listening()
+            if node.stack.changes is not None:
+                node.stack.changes.rest()
             if was_running:
                 log.info("scheduler %s stopped", self._name)
             node.loop.lend(None)

@@ -20,6 +20,7 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from everwhen.errors import StoreError
@@ -54,8 +55,8 @@ class CommitWatch:
         self._counter = counter
         self._looks: tuple[Look, ...] = ()
         self._guard = threading.Lock()
-        self._closed = threading.Event()
-        self._has_begun = False
+        self._ended = threading.Event()  # for the thread
+        self._has_begun = self._is_closed = False
         self._events: CommitEvents | None = None
         self._thread: threading.Thread | None = None
         self.wake_ups = 0  # of the thread
@@ -79,22 +80,34 @@ class CommitWatch:
     def is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
+    def rest(self) -> None:
+        """End the thread until somebody follows again."""
+        self._end(is_closed=False)
+
     def close(self) -> None:
-        """End the thread; may be called twice."""
+        """End the thread for good; may be called twice."""
+        self._end(is_closed=True)
+
+    def _end(self, *, is_closed: bool) -> None:
         with self._guard:
-            self._has_begun = True  # and never begins again
-            self._closed.set()
+            self._is_closed |= is_closed
+            self._has_begun = self._is_closed  # then it never begins again
+            self._looks = ()
+            self._ended.set()
+            self._ended = threading.Event()
             events, self._events = self._events, None
+            thread, self._thread = self._thread, None
         if events is not None:
             events.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
 
     def _begin(self) -> None:
         events = self._open_events()
         if events is None:
             return
-        thread = threading.Thread(target=self._serve, args=(events,), name="everwhen-commits", daemon=True)
+        serve = partial(self._serve, events, self._ended)
+        thread = threading.Thread(target=serve, name="everwhen-commits", daemon=True)
         self._events, self._thread = events, thread
         try:
             thread.start()
@@ -102,14 +115,14 @@ class CommitWatch:
             self._events = self._thread = None
             events.close()
 
-    def _serve(self, events: CommitEvents) -> None:
-        while events.wait() and not self._closed.is_set():
+    def _serve(self, events: CommitEvents, ended: threading.Event) -> None:
+        while events.wait() and not ended.is_set():
             self.wake_ups += 1
             self._notify()
-            self._closed.wait(PAUSE)
-        self._events = None
+            ended.wait(PAUSE)
         events.close()
-        if not self._closed.is_set():
+        if not ended.is_set():
+            self._events = None
             self._notify()  # from now on sleepers look often
 
     def _notify(self) -> None:

@@ -21,10 +21,8 @@ _FOR_ALL = "PRAGMA foreign_keys = ON"
 # The writer checkpoints itself (see sqlite_writer). The log keeps its length, up to 64 MB, to be overwritten. The
 # cache holds what a tick batch touches. A larger one gained nothing measurable with a million schedules, nor did
 # mapping the file into memory, which would count as the process's memory. FAST, where Debian compiles ON: freed pages
-# are not written once more just to blank them. A new file can give free pages back (`store.sqlite.space`); one that has
-# pages keeps its way until it is rewritten.
+# are not written once more just to blank them.
 _FOR_WRITER = (
-    "PRAGMA auto_vacuum = INCREMENTAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA wal_autocheckpoint = 0",
     "PRAGMA journal_size_limit = 67108864",
