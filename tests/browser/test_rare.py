@@ -94,7 +94,7 @@ def test_the_calendar_names_every_night_and_counts_the_rest(
     """NOW is a Monday, and the 16th of November."""
     page.goto(f"{service.url}{path}")
     main = page.get_by_role("main")
-    expect(main).to_contain_text("4 schedules with too many slots to name: the figures have")
+    expect(main).to_contain_text("4 schedules not named here: the figures have")
     expect(main.get_by_text("More fires than can be counted")).to_have_count(0)
     expect(main.locator(cell).filter(has_text="nightly")).to_have_count(nights)
 

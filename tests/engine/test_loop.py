@@ -92,6 +92,9 @@ class Counter:
         self.looks.append(look)
         return self.notifies
 
+    def rest(self) -> None:
+        self.looks.clear()
+
     def commit(self) -> None:
         self.value += 1
         for look in self.looks:

@@ -36,7 +36,7 @@ export function Week() {
       <${Seg} label="View" options=${[["week", "Week"], ["month", "Month"]]} value=${isMonth ? "month" : "week"} onChange=${(value) => setQuery({ as: value === "month" ? "month" : null })} /></div>
     ${problem && !data ? html`<section class="card"><${Failed} what="The calendar could not be loaded" problem=${problem} again=${again} /></section>` : !model ? html`<section class="card"><${Loading} rows=${12} /></section>` : html`
     ${!data.schedule_count ? html`<p class="second">No slot lies in this ${isMonth ? "month" : "week"}. ${may("operator") ? html`<a class="btn small" href=${href("new")}>New schedule</a>` : null}</p>` : null}
-    ${data.unlisted_slots ? html`<p class="second">${plural(data.unlisted_schedules, "schedule")} ${data.is_aggregated ? "not named here" : "with too many slots to name"}: the figures have ${plural(data.unlisted_slots, "slot")} more${data.uncounted ? `; not counted: ${plural(data.uncounted, "record")}` : ""}.</p>` : null}
+    ${data.unlisted_slots ? html`<p class="second">${plural(data.unlisted_schedules, "schedule")} not named here: the figures have ${plural(data.unlisted_slots, "slot")} more${data.uncounted ? `; not counted: ${plural(data.uncounted, "record")}` : ""}.</p>` : null}
     ${isMonth ? html`<${MonthGrid} days=${days} model=${model} />` : html`
     <div class="days">${days.map((at, i) => html`<button key=${at} aria-pressed=${String(i === shown)} onClick=${() => setChosenDay(i)}>${day(at).slice(0, 3)}<b>${day(at).split(" ")[1]}</b></button>`)}</div>
     <section class="card" aria-label=${title}><div class="week" role="grid" aria-label="What fires when, by hour">
