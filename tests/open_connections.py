@@ -8,7 +8,7 @@ import sqlite3
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 _connect = sqlite3.connect
@@ -57,11 +57,15 @@ def every_statement(tell: Callable[[str], None]) -> Iterator[None]:
     """Tell each statement of this process, on the thread that executes it."""
     global _tell  # noqa: PLW0603
     _tell = tell
-    for connection in list(_open):
-        connection.set_trace_callback(tell)
+    _trace_all(tell)
     try:
         yield
     finally:
         _tell = None
-        for connection in list(_open):
-            connection.set_trace_callback(None)
+        _trace_all(None)
+
+
+def _trace_all(tell: Callable[[str], None] | None) -> None:
+    for connection in list(_open):
+        with suppress(sqlite3.ProgrammingError):  # it is closed, perhaps just now
+            connection.set_trace_callback(tell)

@@ -391,7 +391,8 @@ def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run_and_they_run_aga
 ) -> None:
     scheduler = Scheduler(url, on_trigger=gate, check_interval=3_600.0)
     scheduler.start(agent(check=CHECK, again=CHECK))
-    until(lambda: scheduler.get_total_running_job_count() == 2)
+    until(lambda: len(gate.reported) == 2)
+    assert scheduler.get_total_running_job_count() == 2
     with pytest.raises(SchedulerShutdownError) as caught:
         scheduler.stop(timeout=0.05)
     assert str(caught.value) == "Scheduler shutdown timed out after 50ms with 2 job(s) still running"
