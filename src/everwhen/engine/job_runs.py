@@ -265,11 +265,8 @@ class JobRuns:
         """Report the end of a call, unless it was left behind; return the next one."""
         with self._lock:
             is_left_behind = running.ending is not None
-            if not is_left_behind:
-                running.has_returned = True
-                self._deadlines.pop(running, None)
-                self._occupied -= 1
-                next_ones = self._take_next()
+            running.has_returned = True
+            self._deadlines.pop(running, None)
         if is_left_behind:
             assert running.call_end is not None
             running.call_end.set_result(None)
@@ -277,6 +274,9 @@ class JobRuns:
         if outcome.is_interrupted:
             outcome = outcome._replace(is_interrupted=self.stopping.is_set())
         self._conclude(running, outcome)
+        with self._lock:
+            self._occupied -= 1
+            next_ones = self._take_next()
         return self._dispatch(next_ones, keeps_one=True)
 
     # -- tasks --

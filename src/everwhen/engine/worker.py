@@ -497,6 +497,7 @@ class Worker:
         """Note that a job has to be given back; from any thread."""
         if why != "interrupted" and why != "lost" and why != "ahead":
             self.fitness.note(why)
+            self._runs.give_back()  # what waits would not begin either
         self._returned.put((running, why))
         self.abandoned(running)
 
