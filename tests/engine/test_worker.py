@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -97,6 +99,29 @@ def running_jobs(stack: Stack, schedule_id: str) -> int:
     schedule = store_of(stack.runtime).catalogue.get(schedule_id)
     assert schedule is not None
     return schedule.state.running_jobs
+
+
+def test_a_call_begins_also_where_the_host_has_no_descriptor_for_the_alarm_of_its_deadline(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # of a loop that asyncio has half made
+    target = Blocking()
+    service = a_service(stack, {"blocking": target}, max_workers=1)
+    service.prepare()
+    add(stack, "a", "blocking", timeout="1h")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        service.ticker.step()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert target.begun.wait(60)
+    target.returns.set()
+    service.begin()
+    until(has_status(stack, "a", "succeeded"))
+    add(stack, "b", "blocking")  # its worker is free again
+    until(has_status(stack, "b", "succeeded"))
+    service.stop()
 
 
 def test_r9_work_that_goes_on_is_over_at_its_deadline_and_keeps_its_worker_until_it_returns(

@@ -225,7 +225,10 @@ class JobRuns:
             if at >= self._alarm_at:
                 return True
             self._alarm_at = at
-        self._loop.call(self._sound_alarm)
+        try:
+            self._loop.call(self._sound_alarm)
+        except (OSError, RuntimeError, MemoryError):
+            self._alarm_at = inf  # the host lets no loop start: the next call sets the alarm
         return True
 
     def _sound_alarm(self) -> None:
